@@ -1,0 +1,5 @@
+"""`python -m silas` is the same as `silas`."""
+
+from silas.cli.main import main
+
+main()

@@ -1,0 +1,37 @@
+"""Where things are: one place that knows the names of the files in the data directory."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The files of one Silas."""
+
+    data_dir: Path
+    config_file: Path
+
+    @property
+    def database(self) -> Path:
+        return self.data_dir / "silas.db"
+
+    @property
+    def vault(self) -> Path:
+        return self.data_dir / "vault.json"
+
+    @property
+    def public_key(self) -> Path:
+        return self.data_dir / "owner.pub"
+
+    @property
+    def audit_witness(self) -> Path:
+        """A copy of the newest audit checkpoint, outside the database that it vouches for."""
+        return self.data_dir / "audit.checkpoint"
+
+    @property
+    def lock(self) -> Path:
+        return self.data_dir / "silas.lock"
+
+    @property
+    def socket(self) -> Path:
+        return self.data_dir / "silas.sock"

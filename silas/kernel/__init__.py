@@ -1,0 +1,55 @@
+"""The words every room speaks: ids, time, canonical bytes, taint, errors, text made safe to show.
+
+Everything here is pure, apart from reading the clock and the operating system's randomness.
+No room above may be imported, and nothing here knows what Silas does.
+"""
+
+from silas.kernel.canonical import CanonicalError, canonical_bytes, strict_loads
+from silas.kernel.clock import Clock, SystemClock, format_timestamp, parse_timestamp
+from silas.kernel.errors import (
+    ApprovalError,
+    AuditError,
+    ChannelError,
+    ConfigError,
+    DatabaseError,
+    GateError,
+    LlmError,
+    QueueError,
+    SandboxError,
+    SecretsError,
+    SilasError,
+    WorkError,
+)
+from silas.kernel.ids import IdFactory
+from silas.kernel.redaction import REDACTED, redact, redact_text
+from silas.kernel.taint import TaintLevel, join_taint
+from silas.kernel.visible import visible
+
+__all__ = [
+    "REDACTED",
+    "ApprovalError",
+    "AuditError",
+    "CanonicalError",
+    "ChannelError",
+    "Clock",
+    "ConfigError",
+    "DatabaseError",
+    "GateError",
+    "IdFactory",
+    "LlmError",
+    "QueueError",
+    "SandboxError",
+    "SecretsError",
+    "SilasError",
+    "SystemClock",
+    "TaintLevel",
+    "WorkError",
+    "canonical_bytes",
+    "format_timestamp",
+    "join_taint",
+    "parse_timestamp",
+    "redact",
+    "redact_text",
+    "strict_loads",
+    "visible",
+]

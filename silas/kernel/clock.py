@@ -1,0 +1,44 @@
+"""Time as a port: aware UTC datetimes, and one way to write them down."""
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+class Clock(Protocol):
+    """Where every room gets the time from."""
+
+    def now(self) -> datetime:
+        """The current moment as an aware UTC datetime."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go backwards; only differences have a meaning."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+def format_timestamp(moment: datetime) -> str:
+    """Write a moment as UTC with six fractional digits, so that text order is time order."""
+    if moment.utcoffset() is None:
+        raise ValueError("a datetime without a time zone is ambiguous: use an aware one")
+    return moment.astimezone(UTC).strftime(_FORMAT).rjust(len("0000-00-00T00:00:00.000000Z"), "0")
+
+
+def parse_timestamp(text: str) -> datetime:
+    """Read what `format_timestamp` wrote; any other spelling is an error."""
+    moment = datetime.strptime(text, _FORMAT).replace(tzinfo=UTC)
+    if format_timestamp(moment) != text:
+        raise ValueError(f"not a canonical timestamp: {text!r}")
+    return moment

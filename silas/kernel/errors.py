@@ -1,0 +1,119 @@
+"""The error taxonomy: one root, one stable code each, one sentence that says what to do.
+
+Rules:
+
+1. Every error that leaves a room is a `SilasError`. Callers never see a driver's own exception.
+2. `code` is stable: scripts and translations rely on it. Its prefix names the family.
+3. `exit_code` is what the command line ends with. It is unique for every class that a person can
+   run into, so that a script can tell a full disk from a wrong passphrase.
+4. The class docstring is the default message: a sentence for people that says what to do next.
+5. `correlation_id` ties the sentence on the screen to the audit log and the trace.
+
+Families own a range of exit codes: 10 configuration, 20 storage, 30 secrets, 40 approval,
+50 audit, 60 sandbox, 70 internal, 80 work, 90 gates, 100 queue, 110 models, 120 channels.
+"""
+
+import inspect
+import secrets
+from typing import Any, ClassVar
+
+
+class SilasError(Exception):
+    """Something went wrong inside Silas. Run `silas doctor` to see what state the machine is in."""
+
+    code: ClassVar[str] = "E_INTERNAL"
+    exit_code: ClassVar[int] = 70
+
+    def __init__(
+        self, message: str | None = None, *, correlation_id: str | None = None, **details: Any
+    ) -> None:
+        self.message = message or inspect.cleandoc(type(self).__doc__ or "").split("\n\n")[0]
+        self.correlation_id = correlation_id or secrets.token_hex(6)
+        self.details = details
+        super().__init__(self.message)
+
+    def explain(self) -> dict[str, Any]:
+        """The error as data, for `--json` and for the wire."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "correlation_id": self.correlation_id,
+            **({"details": self.details} if self.details else {}),
+        }
+
+
+class ConfigError(SilasError):
+    """The configuration cannot be used. Run `silas config check` to see every problem at once."""
+
+    code = "E_CFG_INVALID"
+    exit_code = 10
+
+
+class DatabaseError(SilasError):
+    """The database did not do what was asked. Run `silas doctor` to see why."""
+
+    code = "E_DB_FAILED"
+    exit_code = 20
+
+
+class SecretsError(SilasError):
+    """The vault did not do what was asked. Run `silas doctor` to see which vault is in use."""
+
+    code = "E_SECRETS_FAILED"
+    exit_code = 30
+
+
+class ApprovalError(SilasError):
+    """There is no valid approval for this. Ask for a new decision."""
+
+    code = "E_APPROVAL_INVALID"
+    exit_code = 40
+
+
+class AuditError(SilasError):
+    """The audit log cannot be trusted as it is. Run `silas audit verify` to see where it breaks."""
+
+    code = "E_AUDIT_FAILED"
+    exit_code = 50
+
+
+class SandboxError(SilasError):
+    """The sandbox cannot contain this as asked. Run `silas doctor` to see what it can do."""
+
+    code = "E_SANDBOX_FAILED"
+    exit_code = 60
+
+
+class WorkError(SilasError):
+    """The work item cannot go on. Run `silas work show ID` to see its state."""
+
+    code = "E_WORK_FAILED"
+    exit_code = 80
+
+
+class GateError(SilasError):
+    """A gate stopped this. Run `silas gates list` to see the gates in force."""
+
+    code = "E_GATE_BLOCKED"
+    exit_code = 90
+
+
+class QueueError(SilasError):
+    """The queue did not take or give a message. Run `silas queue list` to see its state."""
+
+    code = "E_QUEUE_FAILED"
+    exit_code = 100
+
+
+class LlmError(SilasError):
+    """The model did not answer usefully. Run `silas models test` to see what it can do."""
+
+    code = "E_LLM_FAILED"
+    exit_code = 110
+
+
+class ChannelError(SilasError):
+    """The message could not be taken or delivered. Run `silas status` to see the channels."""
+
+    code = "E_CHANNEL_FAILED"
+    exit_code = 120

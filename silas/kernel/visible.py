@@ -1,0 +1,39 @@
+"""Text made safe to show: what is displayed is what is there.
+
+A terminal obeys control characters, and a reader is fooled by bidirectional overrides and
+zero-width characters. `visible` writes each of them out as `\\x1b` or `\\u202e`; a backslash that
+was in the text is doubled, so that the result can be read in one way only.
+"""
+
+import unicodedata
+
+_HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+# Drawn as empty space, or as nothing at all, although Unicode counts them as letters or marks.
+_BLANK = {"\u034f", "\u115f", "\u1160", "\u17b4", "\u17b5", "\u2800", "\u3164", "\uffa0"}
+
+
+def visible(text: str, *, keep_newlines: bool = True) -> str:
+    """The text with everything invisible or active written as an escape."""
+    kept = "\n\t" if keep_newlines else ""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        # Printable ASCII is the common case; only backslashes and dropped newlines need care.
+        return text.replace("\\", "\\\\") if keep_newlines else _escape_all(text, kept)
+    return _escape_all(text, kept)
+
+
+def _escape_all(text: str, kept: str) -> str:
+    return "".join(char if char in kept else _shown(char) for char in text)
+
+
+def _shown(char: str) -> str:
+    if char == "\\":
+        return "\\\\"
+    if unicodedata.category(char) in _HIDDEN_CATEGORIES or _is_blank(char):
+        return char.encode("unicode_escape").decode("ascii")
+    return char
+
+
+def _is_blank(char: str) -> bool:
+    variation_selector = "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
+    odd_space = unicodedata.category(char) == "Zs" and char != " "
+    return variation_selector or odd_space or char in _BLANK

@@ -1,0 +1,117 @@
+"""What can go wrong with a database, in words; and the translation of the driver's errors."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import apsw
+
+from silas.kernel import DatabaseError
+
+
+class DiskFull(DatabaseError):
+    """The disk is full. Nothing was lost: free some space and run the command again."""
+
+    code = "E_DB_FULL"
+    exit_code = 21
+
+
+class DatabaseReadOnly(DatabaseError):
+    """The data directory cannot be written. Mount it read-write or choose another `--data-dir`."""
+
+    code = "E_DB_READONLY"
+    exit_code = 22
+
+
+class DatabaseBusy(DatabaseError):
+    """Another process holds the database. Wait a moment, or end that process, and try again."""
+
+    code = "E_DB_BUSY"
+    exit_code = 23
+
+
+class DatabaseCorrupt(DatabaseError):
+    """The database file is damaged. Keep it, and bring back the last backup: `silas restore`."""
+
+    code = "E_DB_CORRUPT"
+    exit_code = 24
+
+
+class DatabaseNotOpened(DatabaseError):
+    """The database file cannot be opened. Check that the path is a file you may read and write."""
+
+    code = "E_DB_OPEN"
+    exit_code = 25
+
+
+class DatabaseFromTheFuture(DatabaseError):
+    """This data was written by a newer Silas. Upgrade Silas; the data has not been touched."""
+
+    code = "E_DB_FUTURE"
+    exit_code = 26
+
+
+class MigrationDrift(DatabaseError):
+    """A migration differs from the one that was applied. Reinstall Silas; nothing was changed."""
+
+    code = "E_DB_MIGRATION_DRIFT"
+    exit_code = 27
+
+
+class MigrationMissing(DatabaseError):
+    """A migration that was applied is missing here. Reinstall Silas; nothing was changed."""
+
+    code = "E_DB_MIGRATION_MISSING"
+    exit_code = 28
+
+
+class DatabaseConstraint(DatabaseError):
+    """The database refused a row that breaks its rules. This is a defect: please report it."""
+
+    code = "E_DB_CONSTRAINT"
+    exit_code = 18
+
+
+_BY_DRIVER: tuple[tuple[type[apsw.Error], type[DatabaseError]], ...] = (
+    (apsw.FullError, DiskFull),
+    (apsw.ReadOnlyError, DatabaseReadOnly),
+    (apsw.PermissionsError, DatabaseReadOnly),
+    (apsw.BusyError, DatabaseBusy),
+    (apsw.LockedError, DatabaseBusy),
+    (apsw.CorruptError, DatabaseCorrupt),
+    (apsw.NotADBError, DatabaseCorrupt),
+    (apsw.CantOpenError, DatabaseNotOpened),
+    (apsw.ConstraintError, DatabaseConstraint),
+)
+_BY_ERRNO: dict[int, type[DatabaseError]] = {
+    errno.ENOSPC: DiskFull,
+    errno.EDQUOT: DiskFull,
+    errno.EROFS: DatabaseReadOnly,
+    errno.EACCES: DatabaseReadOnly,
+    errno.EPERM: DatabaseReadOnly,
+}
+
+
+def translate(error: apsw.Error | OSError, *, path: str = "") -> DatabaseError:
+    """Our error for a driver's or the operating system's, with the path and the original words."""
+    kind = _kind_of(error)
+    sentence = kind().message
+    where = f"{path}: " if path else ""
+    return kind(f"{where}{sentence} ({error})", path=path)
+
+
+def _kind_of(error: apsw.Error | OSError) -> type[DatabaseError]:
+    if isinstance(error, OSError):
+        return _BY_ERRNO.get(error.errno or 0, DatabaseNotOpened)
+    if isinstance(error, apsw.IOError) and "full" in str(error).lower():
+        return DiskFull
+    return next((ours for theirs, ours in _BY_DRIVER if isinstance(error, theirs)), DatabaseError)
+
+
+@contextmanager
+def translated(path: str = "") -> Iterator[None]:
+    """Let no driver's exception leave this room."""
+    try:
+        yield
+    except (apsw.Error, OSError) as error:
+        raise translate(error, path=path) from error
