@@ -1,0 +1,299 @@
+"""The approval engine: issues tokens, consumes them, and guards the door of execution.
+
+- `issue_token`: after the owner decided. Signs exactly the bytes that were shown and remembers
+  them. What is not canonical, too large, or approved too weakly is not signed.
+- `verify`: before authorising. Applies the rules (`rules.py`), then consumes one use in one atomic
+  step: counter, execution nonce and audit entry are written together or not at all. Of any number
+  of concurrent calls on a single-use token, in one process or several, exactly one succeeds.
+- `check`: at the door of execution. Applies the rules again and demands that `verify` has consumed
+  a use for exactly this content. It changes nothing.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from silas.approval import rules
+from silas.approval.errors import DecisionRefused, NonceUsed
+from silas.approval.keys import KeyManager
+from silas.approval.models import (
+    EXECUTION_SCOPES,
+    ApprovalDecision,
+    ApprovalScope,
+    ApprovalStrength,
+    ApprovalToken,
+    ApprovalVerdict,
+)
+from silas.approval.nonces import EXECUTION, NonceStore
+from silas.approval.ports import Approvable, AuditTrail, ConditionCheck
+from silas.approval.rules import Refused
+from silas.approval.store import TokenStore, consume_token, insert_token
+from silas.kernel import (
+    CanonicalError,
+    Clock,
+    IdFactory,
+    canonical_bytes,
+    format_timestamp,
+    strict_loads,
+)
+from silas.storage import Database, Durability, Transaction
+
+VALID = (True, "Valid")
+MAX_SHOWN_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class ApprovalPolicy:
+    """The limits that the owner's configuration sets."""
+
+    default_ttl: timedelta = timedelta(minutes=30)
+    max_executions: int = 1
+    max_standing_executions: int = 100
+    scope_min_strength: Mapping[ApprovalScope, ApprovalStrength] = field(default_factory=dict)
+    condition_checks: Mapping[str, ConditionCheck] = field(default_factory=dict)
+
+
+class ApprovalEngine:
+    """Issues and verifies approvals for one data directory."""
+
+    def __init__(
+        self,
+        database: Database,
+        keys: KeyManager,
+        *,
+        nonces: NonceStore,
+        audit: AuditTrail,
+        clock: Clock,
+        ids: IdFactory,
+        policy: ApprovalPolicy,
+    ) -> None:
+        self._database = database
+        self._keys = keys
+        self._nonces = nonces
+        self._audit = audit
+        self._clock = clock
+        self._ids = ids
+        self._policy = policy
+        self.tokens = TokenStore(database)
+
+    async def issue_token(
+        self,
+        work_item: Approvable,
+        decision: ApprovalDecision,
+        scope: ApprovalScope = ApprovalScope.FULL_PLAN,
+        *,
+        max_executions: int | None = None,
+        ttl: timedelta | None = None,
+    ) -> ApprovalToken:
+        """Sign the owner's yes to exactly these bytes; raises `DecisionRefused` if it cannot be."""
+        shown = _shown_whole(work_item.plan_bytes())
+        self._require_decision(decision, scope)
+        conditions, spawn_policy = self._conditions(work_item, decision, scope)
+        uses = self._uses(scope, max_executions)
+        now = self._clock.now()
+        token_id = self._ids.new("tok")
+        token = ApprovalToken(
+            token_id=token_id,
+            plan_hash=rules.digest(shown),
+            work_item_id=work_item.id,
+            scope=scope,
+            verdict=decision.verdict,
+            signature=b"",
+            issued_at=now,
+            expires_at=now + (ttl or self._policy.default_ttl),
+            nonce=f"{token_id}.{secrets.token_hex(16)}",
+            approval_strength=decision.approval_strength,
+            conditions=conditions,
+            max_executions=uses,
+        )
+        # Reading the key may mean asking the operating system's keyring: not on the event loop.
+        key_id, signature = await asyncio.to_thread(self._keys.sign, token.canonical_bytes())
+        token = token.model_copy(update={"signature": signature})
+        event = {**_summary(token), "key_id": key_id, "expires_at": token.expires_at}
+
+        def remember(tx: Transaction) -> None:
+            insert_token(tx, token, shown=shown, spawn_policy=spawn_policy)
+            self._audit.append(tx, "approval_issued", event)
+
+        await self._database.transaction(remember, durability=Durability.TRUST)
+        return token
+
+    async def verify(
+        self,
+        token: ApprovalToken,
+        work_item: Approvable,
+        spawned_task: Approvable | None = None,
+        *,
+        accept: frozenset[ApprovalScope] = EXECUTION_SCOPES,
+    ) -> tuple[bool, str]:
+        """Consume one use of the token for this work; returns (valid, reason)."""
+        try:
+            content_hash = self._require_rules(token, work_item, spawned_task, accept)
+            await self._consume(token, content_hash)
+        except Refused as refused:
+            return await self._refuse("verify", token, work_item, str(refused))
+        return VALID
+
+    async def check(
+        self,
+        token: ApprovalToken,
+        work_item: Approvable,
+        *,
+        accept: frozenset[ApprovalScope] = EXECUTION_SCOPES,
+    ) -> tuple[bool, str]:
+        """Whether `verify` has authorised exactly this work; consumes nothing."""
+        try:
+            content_hash = self._require_entry(token, work_item, accept)
+            await self._require_consumed(token, content_hash)
+        except Refused as refused:
+            return await self._refuse("check", token, work_item, str(refused))
+        return VALID
+
+    def _require_decision(self, decision: ApprovalDecision, scope: ApprovalScope) -> None:
+        if decision.verdict not in {ApprovalVerdict.APPROVED, ApprovalVerdict.CONDITIONAL}:
+            raise DecisionRefused(f"The owner's verdict was {decision.verdict.value}: no token.")
+        minimum = self._policy.scope_min_strength.get(scope, ApprovalStrength.TAP)
+        if decision.approval_strength.rank < minimum.rank:
+            raise DecisionRefused(
+                f"{scope.value} needs {minimum.value}, but the decision was made with "
+                f"{decision.approval_strength.value}. Decide again with the stronger check."
+            )
+
+    def _conditions(
+        self, work_item: Approvable, decision: ApprovalDecision, scope: ApprovalScope
+    ) -> tuple[dict[str, Any], bytes | None]:
+        """The signed conditions, and the spawn policy that a standing approval is bound to."""
+        unknown = sorted(set(decision.conditions) - set(self._policy.condition_checks))
+        if unknown:
+            raise DecisionRefused(f"Nothing here can enforce these conditions: {unknown}.")
+        if scope is not ApprovalScope.STANDING:
+            return dict(decision.conditions), None
+        policy = work_item.spawn_policy_bytes()
+        if not policy:
+            raise DecisionRefused("A standing approval needs a goal with a spawn policy.")
+        return {**decision.conditions, rules.SPAWN_POLICY_HASH: rules.digest(policy)}, policy
+
+    def _uses(self, scope: ApprovalScope, wanted: int | None) -> int:
+        standing = scope is ApprovalScope.STANDING
+        limit = self._policy.max_standing_executions if standing else self._policy.max_executions
+        uses = limit if wanted is None else wanted
+        if not 1 <= uses <= limit:
+            raise DecisionRefused(f"A {scope.value} approval may be used 1 to {limit} times.")
+        return uses
+
+    def _require_rules(
+        self,
+        token: ApprovalToken,
+        work_item: Approvable,
+        spawned_task: Approvable | None,
+        accept: frozenset[ApprovalScope],
+    ) -> str:
+        """The rules before consumption; returns the hash of what will be executed."""
+        rules.require_signature(token, self._keys.public)
+        rules.require_scope(token, accept)
+        plan_hash = rules.require_plan(token, work_item)
+        if token.scope is not ApprovalScope.STANDING:
+            if spawned_task is not None:
+                raise Refused("Only a standing token authorises a spawned task")
+            content, content_hash = work_item, plan_hash
+        else:
+            if spawned_task is None:
+                raise Refused("Standing verification requires spawned_task")
+            rules.require_policy(token, work_item)
+            content, content_hash = spawned_task, rules.require_spawned(token, spawned_task)
+        rules.require_verdict(token, content, self._policy.condition_checks)
+        rules.require_time(token, self._clock.now())
+        return content_hash
+
+    def _require_entry(
+        self, token: ApprovalToken, work_item: Approvable, accept: frozenset[ApprovalScope]
+    ) -> str:
+        """The rules at the door of execution, where a standing token meets the task itself."""
+        rules.require_signature(token, self._keys.public)
+        rules.require_scope(token, accept)
+        standing = token.scope is ApprovalScope.STANDING
+        require = rules.require_spawned if standing else rules.require_plan
+        content_hash = require(token, work_item)
+        rules.require_verdict(token, work_item, self._policy.condition_checks)
+        rules.require_time(token, self._clock.now())
+        return content_hash
+
+    async def _consume(self, token: ApprovalToken, content_hash: str) -> None:
+        nonce = secrets.token_hex(16)
+        binding = f"{token.token_id}:{content_hash}:{nonce}"
+        event = {**_summary(token), "content_hash": content_hash}
+
+        def use_once(tx: Transaction) -> bool:
+            now = self._clock.now()
+            rules.require_time(token, now)  # waiting in line may have taken it past its expiry
+            if not consume_token(
+                tx, token, content_hash=content_hash, nonce=nonce, now=format_timestamp(now)
+            ):
+                return False
+            self._nonces.record_in(tx, EXECUTION, binding)
+            self._audit.append(tx, "approval_used", event)
+            return True
+
+        try:
+            used = await self._database.transaction(use_once, durability=Durability.TRUST)
+        except NonceUsed as error:
+            raise Refused("The execution nonce was used before") from error
+        if not used:
+            raise Refused(await self._why_not_consumed(token, content_hash))
+
+    async def _why_not_consumed(self, token: ApprovalToken, content_hash: str) -> str:
+        state = await self.tokens.state(token.token_id, content_hash)
+        if state is None or state.signature != token.signature.hex():
+            return "The token was not issued here"
+        if state.void_reason:
+            return f"The token is void: {state.void_reason}"
+        return "The token has been used up"
+
+    async def _require_consumed(self, token: ApprovalToken, content_hash: str) -> None:
+        state = await self.tokens.state(token.token_id, content_hash)
+        if state is None or state.signature != token.signature.hex():
+            raise Refused("The token was not issued here")
+        if state.void_reason:
+            raise Refused(f"The token is void: {state.void_reason}")
+        if not 1 <= state.executions_used <= token.max_executions:
+            raise Refused("The token has not been verified")
+        if not state.used_for_content:
+            raise Refused("The token was verified for something else")
+
+    async def _refuse(
+        self, door: str, token: ApprovalToken, work_item: Approvable, reason: str
+    ) -> tuple[bool, str]:
+        event = {"door": door, "reason": reason, "asked_for": work_item.id, **_summary(token)}
+        await self._database.transaction(
+            lambda tx: self._audit.append(tx, "approval_refused", event),
+            durability=Durability.TRUST,
+        )
+        return False, reason
+
+
+def _shown_whole(payload: bytes) -> bytes:
+    """The payload, if a person can be shown all of it in exactly one way."""
+    if len(payload) > MAX_SHOWN_BYTES:
+        raise DecisionRefused(
+            f"This is too large to be shown whole ({len(payload)} bytes), so it cannot be approved."
+            " Split it into smaller plans."
+        )
+    try:
+        if canonical_bytes(strict_loads(payload)) == payload:
+            return payload
+    except CanonicalError as error:
+        raise DecisionRefused(f"What was to be approved has no canonical form: {error}.") from error
+    raise DecisionRefused("What was to be approved is not in its canonical form.")
+
+
+def _summary(token: ApprovalToken) -> dict[str, Any]:
+    return {
+        "token_id": token.token_id,
+        "work_item_id": token.work_item_id,
+        "plan_hash": token.plan_hash,
+        "scope": token.scope.value,
+        "verdict": token.verdict.value,
+    }

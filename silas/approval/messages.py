@@ -1,0 +1,110 @@
+"""Signed messages: what makes a message the owner's.
+
+A message is `owner` only if a pinned key signed its text, time and nonce, it is fresh, and its
+nonce was never seen. Everything else falls to `external`, and the audit log says why. Falling is
+silent for the sender: a replayed message is answered like a stranger's.
+"""
+
+from datetime import datetime, timedelta
+
+from pydantic import Field
+
+from silas.approval.errors import NonceUsed
+from silas.approval.models import Base64Bytes
+from silas.approval.nonces import MESSAGE, NonceStore
+from silas.approval.ports import AuditTrail
+from silas.approval.public_keys import PublicKeys
+from silas.approval.rules import Refused
+from silas.kernel import CanonicalError, Clock, TaintLevel, canonical_bytes
+from silas.kernel.models import Data, UtcDatetime
+from silas.storage import Database, Durability, Transaction
+
+FRESHNESS_WINDOW = timedelta(minutes=5)
+"""How far a signed message's time may be from ours. Nonces are kept longer than this."""
+
+_MAX_NONCE_LENGTH = 200
+
+
+class ChannelMessage(Data):
+    """A message as it came in from a channel."""
+
+    channel: str
+    sender_id: str
+    text: str
+    timestamp: UtcDatetime
+    attachments: list[str] = Field(default_factory=list)
+    reply_to: str | None = None
+
+
+class SignedMessage(Data):
+    """A message with the signature that may make it the owner's."""
+
+    message: ChannelMessage
+    signature: Base64Bytes
+    nonce: str
+    taint: TaintLevel = TaintLevel.EXTERNAL
+
+    def canonical_bytes(self) -> bytes:
+        """The bytes that are signed: text, time and nonce, and nothing that could be ambiguous."""
+        return message_bytes(
+            text=self.message.text, timestamp=self.message.timestamp, nonce=self.nonce
+        )
+
+
+def message_bytes(*, text: str, timestamp: datetime, nonce: str) -> bytes:
+    """What the sender's key signs."""
+    return canonical_bytes({"text": text, "timestamp": timestamp, "nonce": nonce})
+
+
+class MessageVerifier:
+    """Decides whether a signed message is the owner's."""
+
+    def __init__(
+        self, database: Database, *, nonces: NonceStore, audit: AuditTrail, clock: Clock
+    ) -> None:
+        self._database = database
+        self._nonces = nonces
+        self._audit = audit
+        self._clock = clock
+
+    async def classify(self, signed: SignedMessage, keys: PublicKeys) -> SignedMessage:
+        """The message with its taint decided; its nonce is consumed if it is the owner's."""
+        try:
+            self._require_owner(signed, keys)
+            await self._database.transaction(
+                lambda tx: self._nonces.record_in(tx, MESSAGE, signed.nonce),
+                durability=Durability.TRUST,
+            )
+        except Refused as refused:
+            return await self._downgrade(signed, str(refused))
+        except NonceUsed:
+            return await self._downgrade(signed, "replayed")
+        return signed.model_copy(update={"taint": TaintLevel.OWNER})
+
+    def _require_owner(self, signed: SignedMessage, keys: PublicKeys) -> None:
+        if not 1 <= len(signed.nonce) <= _MAX_NONCE_LENGTH:
+            raise Refused("the nonce is empty or too long")
+        try:
+            signer = keys.signer_of(signed.canonical_bytes(), signed.signature)
+        except CanonicalError as error:
+            raise Refused("the message has no canonical form") from error
+        if signer is None:
+            raise Refused("the signature is not the owner's")
+        if not signer.in_use_at(signed.message.timestamp):
+            raise Refused("the key had been retired")
+        if abs(self._clock.now() - signed.message.timestamp) > FRESHNESS_WINDOW:
+            raise Refused("stale")
+
+    async def _downgrade(self, signed: SignedMessage, reason: str) -> SignedMessage:
+        event = {
+            "reason": reason,
+            "channel": signed.message.channel,
+            "sender_id": signed.message.sender_id,
+            "sent_at": signed.message.timestamp,
+        }
+
+        def record(tx: Transaction) -> str:
+            return self._audit.append(tx, "message_downgraded", event)
+
+        await self._database.transaction(record, durability=Durability.TRUST)
+        return signed.model_copy(update={"taint": TaintLevel.EXTERNAL})

@@ -1,0 +1,51 @@
+"""Nonces: what was used once is never accepted again.
+
+The key of a record is `{domain}:{binding}`. For messages (`msg`) the binding is the nonce itself;
+for executions (`exec`) it is `{token_id}:{content hash}:{nonce}`, so that a use of a token cannot
+be replayed for another task.
+"""
+
+from datetime import datetime
+
+from silas.approval.errors import NonceUsed
+from silas.kernel import Clock, format_timestamp
+from silas.storage import Database, Durability, Transaction
+
+MESSAGE = "msg"
+EXECUTION = "exec"
+
+
+class NonceStore:
+    """The nonces of one data directory, shared by all its processes."""
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def is_used(self, domain: str, nonce: str) -> bool:
+        """Whether the nonce was consumed in this domain."""
+        row = await self._database.fetch_one(
+            "SELECT 1 FROM nonces WHERE nonce_key = ?", (f"{domain}:{nonce}",)
+        )
+        return row is not None
+
+    async def record(self, domain: str, nonce: str) -> None:
+        """Consume the nonce; raises `NonceUsed` if anyone, in any process, was first."""
+        await self._database.transaction(
+            lambda tx: self.record_in(tx, domain, nonce), durability=Durability.TRUST
+        )
+
+    def record_in(self, tx: Transaction, domain: str, nonce: str) -> None:
+        """Consume the nonce as part of a larger transaction."""
+        recorded = tx.execute(
+            "INSERT INTO nonces (nonce_key, recorded_at) VALUES (?, ?) ON CONFLICT DO NOTHING",
+            (f"{domain}:{nonce}", format_timestamp(self._clock.now())),
+        )
+        if not recorded:
+            raise NonceUsed
+
+    async def prune_expired(self, older_than: datetime) -> int:
+        """Forget nonces that are too old to be accepted anyway; returns how many."""
+        return await self._database.execute(
+            "DELETE FROM nonces WHERE recorded_at < ?", (format_timestamp(older_than),)
+        )

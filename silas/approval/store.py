@@ -1,0 +1,115 @@
+"""Issued tokens and their uses. The rows here, not a caller's copy, say how often one was used."""
+
+from dataclasses import dataclass
+
+from silas.approval.errors import TokenUnknown
+from silas.approval.models import ApprovalToken
+from silas.kernel import format_timestamp
+from silas.storage import Database, Transaction
+
+_INSERT = """
+INSERT INTO approval_tokens
+    (token_id, work_item_id, token, signature, shown, spawn_policy, issued_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_CONSUME = """
+UPDATE approval_tokens SET executions_used = executions_used + 1
+WHERE token_id = ? AND signature = ? AND voided_at IS NULL AND executions_used < ?
+"""
+_STATE = """
+SELECT signature, executions_used, void_reason,
+    EXISTS (SELECT 1 FROM approval_executions AS use
+            WHERE use.token_id = issued.token_id AND use.content_hash = ?)
+FROM approval_tokens AS issued WHERE issued.token_id = ?
+"""
+
+
+@dataclass(frozen=True)
+class TokenState:
+    """What the store knows about a token right now."""
+
+    signature: str
+    executions_used: int
+    void_reason: str | None
+    used_for_content: bool
+
+
+@dataclass(frozen=True)
+class IssuedToken:
+    """A token with the exact bytes that the owner saw when deciding."""
+
+    token: ApprovalToken
+    shown: bytes
+    spawn_policy: bytes | None
+
+
+def insert_token(
+    tx: Transaction, token: ApprovalToken, *, shown: bytes, spawn_policy: bytes | None
+) -> None:
+    """Remember a freshly issued token."""
+    tx.execute(
+        _INSERT,
+        (
+            token.token_id,
+            token.work_item_id,
+            token.model_dump_json(),
+            token.signature.hex(),
+            shown.decode(),
+            spawn_policy.decode() if spawn_policy is not None else None,
+            format_timestamp(token.issued_at),
+            format_timestamp(token.expires_at),
+        ),
+    )
+
+
+def consume_token(
+    tx: Transaction, token: ApprovalToken, *, content_hash: str, nonce: str, now: str
+) -> bool:
+    """Use the token once for this content; False if it is void, unknown or used up."""
+    consumed = tx.execute(_CONSUME, (token.token_id, token.signature.hex(), token.max_executions))
+    if consumed:
+        tx.execute(
+            "INSERT INTO approval_executions (token_id, content_hash, nonce, executed_at)"
+            " VALUES (?, ?, ?, ?)",
+            (token.token_id, content_hash, nonce, now),
+        )
+    return bool(consumed)
+
+
+class TokenStore:
+    """Reads of issued tokens."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def state(self, token_id: str, content_hash: str) -> TokenState | None:
+        """The counters of a token, and whether one of its uses was for this content."""
+        row = await self._database.fetch_one(_STATE, (content_hash, token_id))
+        return TokenState(row[0], row[1], row[2], bool(row[3])) if row else None
+
+    async def load(self, token_id: str) -> IssuedToken:
+        """The token as issued, with its current counters."""
+        row = await self._database.fetch_one(
+            "SELECT token, shown, spawn_policy, executions_used FROM approval_tokens"
+            " WHERE token_id = ?",
+            (token_id,),
+        )
+        if row is None:
+            raise TokenUnknown(f"No approval with the id {token_id} was given here.")
+        text, shown, spawn_policy, used = row
+        nonces = await self._database.fetch_all(
+            "SELECT nonce FROM approval_executions WHERE token_id = ? ORDER BY executed_at, nonce",
+            (token_id,),
+        )
+        token = ApprovalToken.model_validate_json(text).model_copy(
+            update={"executions_used": used, "execution_nonces": [nonce for (nonce,) in nonces]}
+        )
+        policy = spawn_policy.encode() if spawn_policy is not None else None
+        return IssuedToken(token, shown.encode(), policy)
+
+    async def list_ids(self, *, limit: int = 50) -> list[str]:
+        """The ids of the newest tokens, newest first."""
+        rows = await self._database.fetch_all(
+            "SELECT token_id FROM approval_tokens ORDER BY token_id DESC LIMIT ?", (limit,)
+        )
+        return [token_id for (token_id,) in rows]
