@@ -4,6 +4,8 @@ A fake keeps the promises of the production port; it differs only in being deter
 Nothing outside the tests may depend on this room.
 """
 
+from silas.testing.approvals import FakePlan, RecordingAudit
 from silas.testing.clock import FakeClock
+from silas.testing.vault import MemoryVault
 
-__all__ = ["FakeClock"]
+__all__ = ["FakeClock", "FakePlan", "MemoryVault", "RecordingAudit"]

@@ -1,0 +1,39 @@
+"""Something to approve, and a place where approvals leave a trace."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from silas.kernel import canonical_bytes
+from silas.storage import Transaction
+
+
+@dataclass(frozen=True)
+class FakePlan:
+    """`Approvable` made of plain values."""
+
+    id: str = "wi_1"
+    parent: str | None = None
+    content: Mapping[str, Any] = field(default_factory=lambda: {"run": "echo hello"})
+    spawn_policy: Mapping[str, Any] | None = None
+
+    def plan_bytes(self) -> bytes:
+        return canonical_bytes({"id": self.id, "parent": self.parent, "content": self.content})
+
+    def spawn_policy_bytes(self) -> bytes:
+        return b"" if self.spawn_policy is None else canonical_bytes(self.spawn_policy)
+
+
+class RecordingAudit:
+    """`AuditTrail` that keeps its entries in a list."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[str, dict[str, Any]]] = []
+
+    def append(self, tx: Transaction, event: str, data: Mapping[str, Any]) -> str:  # noqa: ARG002
+        self.entries.append((event, dict(data)))
+        return f"aud_{len(self.entries)}"
+
+    def events(self) -> list[str]:
+        """The names of what was recorded, in order."""
+        return [event for event, _ in self.entries]
