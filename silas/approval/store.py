@@ -12,9 +12,12 @@ INSERT INTO approval_tokens
     (token_id, work_item_id, token, signature, shown, spawn_policy, issued_at, expires_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
+# The counter must agree with the recorded uses: turning one of them back does not revive a token.
 _CONSUME = """
 UPDATE approval_tokens SET executions_used = executions_used + 1
 WHERE token_id = ? AND signature = ? AND voided_at IS NULL AND executions_used < ?
+    AND executions_used = (SELECT COUNT(*) FROM approval_executions AS use
+                           WHERE use.token_id = approval_tokens.token_id)
 """
 _STATE = """
 SELECT signature, executions_used, void_reason,
