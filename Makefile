@@ -1,0 +1,60 @@
+# One Makefile, one way to do a thing. `make help` lists the targets.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench mutants lock clean
+
+help:  ## Show this list
+	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+run: $(VENV)/.core  ## Set everything up and start Silas
+	$(BIN)/silas init
+	$(BIN)/silas doctor
+
+test: $(VENV)/.dev  ## Set everything up and run all tests
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+check: $(VENV)/.dev  ## Lint, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev  ## Measure against floors and peers, as ratios of one run
+	$(BIN)/python -m silas.evals.bench
+
+mutants: $(VENV)/.dev  ## Mutation testing of the trust rooms (about an hour)
+	$(BIN)/mutmut run
+	$(BIN)/mutmut results
+
+lock: $(VENV)/.dev  ## Pin the newest compatible versions, with hashes
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml $(LOCK) -o requirements/core.txt
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra bench $(LOCK) -o requirements/dev.txt
+	printf "hatchling>=1.27\neditables>=0.5\n" | $(BIN)/uv pip compile - $(LOCK) -o requirements/build.txt
+
+LOCK := --quiet --upgrade --universal --generate-hashes --no-emit-index-url --no-header
+
+clean:  ## Remove everything that was built; your data stays
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Silas needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 run"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+	  || { echo "Python's venv module is missing: on Debian, apt-get install python3-venv"; exit 1; }
+
+# The lock files carry hashes, so nothing that was not pinned is ever installed.
+$(VENV)/.core: $(VENV)/bin/python requirements/core.txt pyproject.toml
+	$(BIN)/pip install --quiet --require-hashes -r requirements/core.txt
+	$(BIN)/pip install --quiet --require-hashes -r requirements/build.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core requirements/dev.txt
+	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	@touch $@

@@ -1,0 +1,26 @@
+"""Rules for all tests."""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines are noisy: a slow example is no failure, and CI draws the same examples every time.
+settings.register_profile(
+    "silas",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("silas")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    """Where everything is said to be installed, a skipped test is a failed one."""
+    report = yield
+    expected_failure = hasattr(report, "wasxfail")
+    if report.skipped and not expected_failure and os.environ.get("SILAS_TESTS_SKIP_NOTHING"):
+        report.outcome = "failed"
+        report.longrepr = f"nothing may be skipped here: {item.nodeid}: {report.longrepr}"
+    return report
