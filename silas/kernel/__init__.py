@@ -9,6 +9,7 @@ from silas.kernel.clock import Clock, SystemClock, format_timestamp, parse_times
 from silas.kernel.errors import (
     ApprovalError,
     AuditError,
+    BackupError,
     ChannelError,
     ConfigError,
     DatabaseError,
@@ -17,6 +18,7 @@ from silas.kernel.errors import (
     QueueError,
     SandboxError,
     SecretsError,
+    ServerError,
     SilasError,
     WorkError,
 )
@@ -29,6 +31,7 @@ __all__ = [
     "REDACTED",
     "ApprovalError",
     "AuditError",
+    "BackupError",
     "CanonicalError",
     "ChannelError",
     "Clock",
@@ -40,6 +43,7 @@ __all__ = [
     "QueueError",
     "SandboxError",
     "SecretsError",
+    "ServerError",
     "SilasError",
     "SystemClock",
     "TaintLevel",

@@ -4,11 +4,14 @@
 2. Integers stay within 53 bits and floats are written as ECMAScript writes them, so that a browser
    produces the same bytes. NaN and infinities have no place in JSON and are refused.
 3. Datetimes must carry a time zone; they are written as `format_timestamp` writes them.
-4. On input, duplicate keys, NaN, infinities and invalid UTF-8 are refused: a document that two
-   parsers could read differently must not be signed.
+4. On input, duplicate keys, NaN, infinities, invalid UTF-8, lone surrogates and integers that
+   another parser would round are refused: a document that two parsers could read differently must
+   not be signed. What is accepted has a canonical form.
 """
 
 import json
+import math
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Never
@@ -94,7 +97,7 @@ def _plain_unusual(value: Any, depth: int, *, fast: bool) -> Any:
         return _plain_object(value, depth, fast=fast)
     if isinstance(value, list | tuple):
         return _plain(list(value), depth, fast=fast)
-    raise CanonicalError(f"JSON has no {type(value).__name__}: {value!r}")
+    raise CanonicalError(f"JSON has no {type(value).__name__}")
 
 
 def _checked_integer(value: int) -> int:
@@ -111,21 +114,51 @@ def _check_depth(depth: int) -> None:
 def strict_loads(document: bytes | str) -> Any:
     """Parse JSON, refusing whatever two parsers could read differently."""
     try:
-        text = document.decode("utf-8") if isinstance(document, bytes) else document
-        return json.loads(
-            text, object_pairs_hook=_object_without_duplicates, parse_constant=_refuse_constant
+        # Text goes through bytes as well: a string can hold lone surrogates.
+        text = (document.encode() if isinstance(document, str) else document).decode()
+        value = json.loads(
+            text,
+            object_pairs_hook=_object_without_duplicates,
+            parse_constant=_refuse_constant,
+            parse_float=_read_float,
+            parse_int=_read_integer,
         )
     except CanonicalError:
         raise
     except (ValueError, RecursionError) as error:
         raise CanonicalError(f"is not JSON: {error}") from error
+    if _may_lack_a_form(text):
+        canonical_bytes(value)
+    return value
+
+
+def _may_lack_a_form(text: str) -> bool:
+    """A cheap look for what only the writing side refuses: deep nesting and lone surrogates."""
+    deep = text.count("[") + text.count("{") > _MAX_DEPTH
+    return deep or "\\ud" in text or "\\uD" in text
+
+
+def _read_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise CanonicalError(f"the number {text} is beyond what a float can hold")
+    return number
+
+
+def _read_integer(text: str) -> int | float:
+    """Beyond 53 bits, only the spelling of a float that RFC 8785 itself writes without a point."""
+    number = int(text)
+    if -_MAX_INTEGER <= number <= _MAX_INTEGER:
+        return number
+    if rfc8785.dumps(float(text)) != text.encode():
+        raise CanonicalError(f"the integer {text} would be rounded by another parser")
+    return float(text)
 
 
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise CanonicalError(f"the key {twice!r} appears twice")
     return result
 

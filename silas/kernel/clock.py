@@ -33,7 +33,11 @@ def format_timestamp(moment: datetime) -> str:
     """Write a moment as UTC with six fractional digits, so that text order is time order."""
     if moment.utcoffset() is None:
         raise ValueError("a datetime without a time zone is ambiguous: use an aware one")
-    return moment.astimezone(UTC).strftime(_FORMAT).rjust(len("0000-00-00T00:00:00.000000Z"), "0")
+    try:
+        text = moment.astimezone(UTC).strftime(_FORMAT)
+    except OverflowError as error:
+        raise ValueError("in UTC, this moment lies outside the years 1 to 9999") from error
+    return text.rjust(len("0000-00-00T00:00:00.000000Z"), "0")
 
 
 def parse_timestamp(text: str) -> datetime:

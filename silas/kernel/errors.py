@@ -9,8 +9,9 @@ Rules:
 4. The class docstring is the default message: a sentence for people that says what to do next.
 5. `correlation_id` ties the sentence on the screen to the audit log and the trace.
 
-Families own a range of exit codes: 10 configuration, 20 storage, 30 secrets, 40 approval,
-50 audit, 60 sandbox, 70 internal, 80 work, 90 gates, 100 queue, 110 models, 120 channels.
+Families own ten exit codes each: 10 configuration, 20 storage, 30 secrets, 40 approval, 50 audit,
+60 sandbox, 70 internal, 80 work, 90 gates, 100 queue, 110 models, 120 channels, 200 backups,
+210 the running server, 220 storage again. 126 to 199 belong to the shell and to signals.
 """
 
 import inspect
@@ -27,10 +28,15 @@ class SilasError(Exception):
     def __init__(
         self, message: str | None = None, *, correlation_id: str | None = None, **details: Any
     ) -> None:
-        self.message = message or inspect.cleandoc(type(self).__doc__ or "").split("\n\n")[0]
+        self.message = message or self.sentence()
         self.correlation_id = correlation_id or secrets.token_hex(6)
         self.details = details
         super().__init__(self.message)
+
+    @classmethod
+    def sentence(cls) -> str:
+        """The first paragraph of the docstring, on one line."""
+        return " ".join(inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0].split())
 
     def explain(self) -> dict[str, Any]:
         """The error as data, for `--json` and for the wire."""
@@ -117,3 +123,17 @@ class ChannelError(SilasError):
 
     code = "E_CHANNEL_FAILED"
     exit_code = 120
+
+
+class BackupError(SilasError):
+    """The backup did not work out. Nothing was changed: follow what the message says."""
+
+    code = "E_BACKUP_FAILED"
+    exit_code = 200
+
+
+class ServerError(SilasError):
+    """The running Silas did not do what was asked. Run `silas status` to see how it is."""
+
+    code = "E_SERVER_FAILED"
+    exit_code = 210

@@ -9,7 +9,7 @@ import unicodedata
 
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 # Drawn as empty space, or as nothing at all, although Unicode counts them as letters or marks.
-_BLANK = {"\u034f", "\u115f", "\u1160", "\u17b4", "\u17b5", "\u2800", "\u3164", "\uffa0"}
+_BLANK = set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159")
 
 
 def visible(text: str, *, keep_newlines: bool = True) -> str:

@@ -69,7 +69,7 @@ class DatabaseConstraint(DatabaseError):
     """The database refused a row that breaks its rules. This is a defect: please report it."""
 
     code = "E_DB_CONSTRAINT"
-    exit_code = 18
+    exit_code = 220
 
 
 _BY_DRIVER: tuple[tuple[type[apsw.Error], type[DatabaseError]], ...] = (
