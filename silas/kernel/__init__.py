@@ -25,7 +25,7 @@ from silas.kernel.errors import (
 from silas.kernel.ids import IdFactory
 from silas.kernel.redaction import REDACTED, redact, redact_text
 from silas.kernel.taint import TaintLevel, join_taint
-from silas.kernel.visible import visible
+from silas.kernel.visible import visible, visible_json
 
 __all__ = [
     "REDACTED",
@@ -56,4 +56,5 @@ __all__ = [
     "redact_text",
     "strict_loads",
     "visible",
+    "visible_json",
 ]

@@ -2,10 +2,13 @@
 
 A terminal obeys control characters, and a reader is fooled by bidirectional overrides and
 zero-width characters. `visible` writes each of them out as `\\x1b` or `\\u202e`; a backslash that
-was in the text is doubled, so that the result can be read in one way only.
+was in the text is doubled, so that the result can be read in one way only. `visible_json` shows a
+JSON value in the same spirit, with JSON's own escapes: what is shown parses to the same value.
 """
 
+import json
 import unicodedata
+from typing import Any
 
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 # Drawn as empty space, or as nothing at all, although Unicode counts them as letters or marks.
@@ -21,6 +24,14 @@ def visible(text: str, *, keep_newlines: bool = True) -> str:
     return _escape_all(text, kept)
 
 
+def visible_json(value: Any) -> str:
+    """The value as indented JSON in which nothing is invisible or active."""
+    pretty = json.dumps(value, indent=2, ensure_ascii=False)
+    return "".join(
+        json.dumps(char)[1:-1] if char != "\n" and _is_hidden(char) else char for char in pretty
+    )
+
+
 def _escape_all(text: str, kept: str) -> str:
     return "".join(char if char in kept else _shown(char) for char in text)
 
@@ -28,9 +39,13 @@ def _escape_all(text: str, kept: str) -> str:
 def _shown(char: str) -> str:
     if char == "\\":
         return "\\\\"
-    if unicodedata.category(char) in _HIDDEN_CATEGORIES or _is_blank(char):
+    if _is_hidden(char):
         return char.encode("unicode_escape").decode("ascii")
     return char
+
+
+def _is_hidden(char: str) -> bool:
+    return unicodedata.category(char) in _HIDDEN_CATEGORIES or _is_blank(char)
 
 
 def _is_blank(char: str) -> bool:
