@@ -79,10 +79,17 @@ _DEFAULT_LIMITS = YamlLimits()
 
 
 class YamlError(ValueError):
-    """The text is not YAML that can be read in exactly one way; `problems` says why."""
+    """The text is not YAML that can be read in exactly one way; `problems` says why.
 
-    def __init__(self, problems: list[YamlProblem]) -> None:
+    `document` is what could be read in spite of them, to look for further problems; it must not
+    be used for anything else. It is None if the text is not YAML at all.
+    """
+
+    def __init__(
+        self, problems: list[YamlProblem], *, document: "YamlDocument | None" = None
+    ) -> None:
         self.problems = tuple(sorted(problems, key=lambda problem: problem.position))
+        self.document = document
         super().__init__(
             "; ".join(f"line {each.position.line}: {each.message}" for each in self.problems)
         )
@@ -117,9 +124,10 @@ def load_yaml(
     text = text.removeprefix("\ufeff")
     _check_characters(text, limits, first_line)
     composer = _Composer(limits, first_line)
-    value = None
+    document = None
     try:
         value = composer.document(yaml.parse(text, Loader=_LOADER))
+        document = YamlDocument(value=value, values=composer.values, keys=composer.keys)
     except _TooMuch:
         pass  # the problem has been written down; the rest would only cost time
     except yaml.YAMLError as error:
@@ -127,9 +135,9 @@ def load_yaml(
     except (ValueError, OverflowError) as error:
         # PyYAML's own parser lets an impossible escape such as "\UFFFFFFFF" out as one of these.
         composer.problems.append(YamlProblem(Position(first_line, 1), (), f"bad escape: {error}"))
-    if composer.problems:
-        raise YamlError(composer.problems)
-    return YamlDocument(value=value, values=composer.values, keys=composer.keys)
+    if document is None or composer.problems:
+        raise YamlError(composer.problems, document=document)
+    return document
 
 
 class _TooMuch(Exception):

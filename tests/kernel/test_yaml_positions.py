@@ -198,3 +198,14 @@ json_values = st.recursive(
 @given(json_values)
 def test_json_comes_back_as_it_was(value: object) -> None:
     assert load_yaml(canonical_bytes(value).decode()).value == value
+
+
+def test_what_can_still_be_read_is_handed_over_with_the_problems() -> None:
+    with pytest.raises(YamlError) as caught:
+        load_yaml("a: 1\na: 2\nb: *x\nc: 3\n")
+    document = caught.value.document
+    assert document is not None
+    assert document.value == {"a": 1, "b": None, "c": 3}
+    with pytest.raises(YamlError) as caught:
+        load_yaml("a: [1\n")
+    assert caught.value.document is None
