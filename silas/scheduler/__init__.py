@@ -1,0 +1,9 @@
+"""When things are due: cron expressions, and later the due times computed from them.
+
+Everything here works on moments that the caller hands in; no job is run and no clock is read.
+What happens at a due time is decided by the rooms above.
+"""
+
+from silas.scheduler.cron import CronSchedule, InvalidCron
+
+__all__ = ["CronSchedule", "InvalidCron"]
