@@ -1,0 +1,104 @@
+"""What a person or a file gives to open a vault: passphrases and key files."""
+
+import os
+import secrets
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from silas.secrets.documents import read_regular_file
+from silas.secrets.errors import InvalidSecret, KeyFileRefused
+from silas.secrets.models import UnlockHint
+from silas.storage.files import PRIVATE_FILE, make_private_directory, sync_directory
+
+MIN_PASSPHRASE_LENGTH = 8
+_MIN_KEY_FILE_BYTES = 32
+_MAX_KEY_FILE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class KeyMaterial:
+    """Bytes that may open a vault, and words that say where they came from."""
+
+    origin: str
+    hint: UnlockHint
+    secret: bytes = field(repr=False)
+
+
+def typed_passphrase(passphrase: str, *, origin: str = "the passphrase") -> KeyMaterial:
+    """A passphrase as key material; however a keyboard composes its letters, the bytes agree."""
+    normal = unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogateescape")
+    return KeyMaterial(origin=origin, hint=UnlockHint(method="passphrase"), secret=normal)
+
+
+def new_passphrase(passphrase: str, *, origin: str = "the passphrase") -> KeyMaterial:
+    """A passphrase for a vault that is being made; one that is too short is refused."""
+    if len(passphrase) < MIN_PASSPHRASE_LENGTH:
+        raise InvalidSecret(
+            f"A passphrase has at least {MIN_PASSPHRASE_LENGTH} characters. Choose a longer one; "
+            "five random words are easy to remember and hard to guess."
+        )
+    return typed_passphrase(passphrase, origin=origin)
+
+
+def read_key_file(path: Path) -> KeyMaterial:
+    """The bytes of a key file that nobody else may read."""
+    path = _absolute(path)
+    try:
+        content, state = read_regular_file(path, limit=_MAX_KEY_FILE_BYTES)
+    except FileNotFoundError as error:
+        raise _refused(path, "it is not there; put it back, or name another one") from error
+    except OSError as error:
+        raise _refused(path, error.strerror or "it cannot be read") from error
+    if state.st_uid != os.geteuid():
+        raise _refused(path, "it belongs to another user")
+    if state.st_mode & 0o077:
+        raise _refused(path, f"others may read or write it; run `chmod 600 {path}`")
+    if not _MIN_KEY_FILE_BYTES <= len(content) <= _MAX_KEY_FILE_BYTES:
+        raise _refused(path, "its size is not between 32 bytes and one megabyte")
+    hint = UnlockHint(method="key_file", path=str(path))
+    return KeyMaterial(origin=f"the key file {path}", hint=hint, secret=content)
+
+
+def generate_key_file(path: Path) -> KeyMaterial:
+    """Write a new random key file, never over an existing one."""
+    path = _absolute(path)
+    try:
+        make_private_directory(path.parent)
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags, PRIVATE_FILE), "wb") as file:
+            # Hexadecimal, so that the key can also be kept on paper.
+            file.write(secrets.token_hex(32).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(path.parent)
+    except OSError as error:
+        raise _refused(path, error.strerror or "it cannot be written") from error
+    return read_key_file(path)
+
+
+def key_from_file(path: Path) -> KeyMaterial:
+    """The key file at this path, generated if there is none."""
+    return read_key_file(path) if os.path.lexists(path.expanduser()) else generate_key_file(path)
+
+
+def default_key_file(vault_id: str, environ: Mapping[str, str]) -> Path:
+    """Where a generated key goes: outside the data directory, a copy of which is then useless."""
+    configured = Path(environ.get("XDG_CONFIG_HOME", ""))
+    home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    base = configured if configured.is_absolute() else home / ".config"
+    return base / "silas" / f"vault-{vault_id}.key"
+
+
+def _absolute(path: Path) -> Path:
+    absolute = path.expanduser().absolute()
+    try:
+        str(absolute).encode()
+    except UnicodeEncodeError as error:
+        raise KeyFileRefused("The path of a key file must be valid UTF-8.") from error
+    return absolute
+
+
+def _refused(path: Path, why: str) -> KeyFileRefused:
+    return KeyFileRefused(f"{path}: {KeyFileRefused.sentence()} ({why})", path=str(path))
