@@ -2,142 +2,188 @@
 
 Three nets, each of which alone would be too coarse:
 
-1. A value under a telling key (`password`, `api_key`, …) goes, whatever it looks like.
-2. Text in a known secret format (provider keys, tokens, private keys, credentials in a URL) goes,
-   wherever it stands.
-3. Values that the caller knows to be secret go, also inside longer text and in base64 or hex.
+1. What stands under a telling name (`password`, `api_key`, …) goes, whatever it looks like: in a
+   mapping with all that is nested below, in a `{"name": …, "value": …}`, in a list of pairs, after
+   a `--password` in a list of arguments.
+2. Text in a known secret format goes, wherever it stands, also behind base64, hex or URL encoding.
+3. Values that the caller knows to be secret go, also inside longer text and in those encodings.
 
-Each pattern is anchored on a literal and has no nested repetition, so it runs in linear time.
+What is left is a copy that can be shown. Too much taken out is a nuisance, too little a leak.
 """
 
-import base64
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote
+
+from silas.kernel.encoded_secrets import SHORTEST_RUN, KnownSecrets, decoded_runs, unquoted
+from silas.kernel.secret_formats import SECRET_FORMATS
+from silas.kernel.telling_names import Hides, what_name_hides
 
 REDACTED = "[redacted]"
 
-_TELLING_KEY = re.compile(
-    r"(?:^|[_\-.\s])(?:pass(?:word|phrase|wd)?|pwd|secrets?|token|api_?keys?|apikeys?|auth(?:orization)?"
-    r"|bearer|credentials?|private_?keys?|signing_?keys?|access_?keys?|session_?(?:key|cookie)|cookies?"
-    r"|otp|pin|seed|client_?secrets?|refresh_?tokens?|x_?api_?keys?)$"
+_FORMATS_BY_SIGN = tuple(
+    (
+        sign,
+        tuple(
+            (hint, number)
+            for number, each in enumerate(SECRET_FORMATS)
+            if each.sign == sign
+            for hint in each.hints
+        ),
+    )
+    for sign in dict.fromkeys(each.sign for each in SECRET_FORMATS)
 )
-_CAMEL_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SHORTEST_FORMAT = 15
+_MAX_DEPTH = 120
+_LONGEST_NAME = 64
+_NAME_FIELDS = ("name", "key", "header", "field", "option", "variable")
 
 
-@dataclass(frozen=True)
-class SecretFormat:
-    """One way a secret is written. Without one of its hints in the text, it cannot be there."""
+class Redactor:
+    """Takes secrets out of values: made once for a set of known secrets, then used many times."""
 
-    name: str
-    hints: tuple[str, ...]
-    pattern: re.Pattern[str]
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        secrets = tuple(known)
+        self._known = KnownSecrets(secrets) if secrets else None
+
+    def value(self, value: Any) -> Any:
+        """A copy of a JSON-like value in which no secret is left."""
+        return self._value(value, _MAX_DEPTH)
+
+    def text(self, text: str) -> str:
+        """The text with every secret taken out."""
+        if self._known is not None:
+            text = self._known.taken_out(text, REDACTED)
+        return _without_formats(text)
+
+    def _value(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind is str:
+            return self.text(value)
+        if value is None or kind is bool or kind is int or kind is float:
+            return REDACTED if self._known is not None and str(value) in self._known else value
+        if depth == 0:
+            return REDACTED
+        if kind is dict or isinstance(value, Mapping):
+            return self._mapping(value, depth - 1)
+        if isinstance(value, list | tuple | set | frozenset):
+            return self._items(list(value), depth - 1)
+        return self._other(value)
+
+    def _mapping(self, mapping: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key, item in mapping.items():
+            name, hides = self._key(key)
+            while name in result:
+                name += "'"  # two names that were secret must not become one
+            result[name] = self._hidden(item, hides, depth) if hides else self._value(item, depth)
+        if "value" in result and any(_tells(result.get(field)) for field in _NAME_FIELDS):
+            result["value"] = self._hidden(result["value"], Hides.ALL, depth)
+        return result
+
+    def _items(self, items: list[Any], depth: int) -> list[Any]:
+        result: list[Any] = []
+        hides_next = False
+        for item in items:
+            if hides_next:
+                result.append(self._hidden(item, Hides.ALL, depth))
+            elif _is_telling_pair(item):
+                result.append([self._value(item[0], depth), REDACTED])
+            else:
+                result.append(self._value(item, depth))
+            hides_next = type(item) is str and item[:1] == "-" and _tells(item)
+        return result
+
+    def _hidden(self, value: Any, hides: Hides, depth: int) -> Any:
+        """The shape of what stands under a telling name, and nothing else of it."""
+        if value is None or isinstance(value, bool):
+            return value
+        if depth > 0 and isinstance(value, Mapping):
+            return {
+                self._key(key)[0]: self._hidden(item, hides, depth - 1)
+                for key, item in value.items()
+            }
+        if depth > 0 and isinstance(value, list | tuple):
+            return [self._hidden(item, hides, depth - 1) for item in value]
+        if hides is Hides.TEXT and isinstance(value, int | float):
+            return self._value(value, depth)
+        return REDACTED
+
+    def _key(self, key: Any) -> tuple[str, Hides]:
+        text = key if type(key) is str else str(key)
+        name, hides = (
+            _judged(text) if len(text) <= _LONGEST_NAME else (_without_formats(text), Hides.NOTHING)
+        )
+        return (name if self._known is None else self._known.taken_out(name, REDACTED)), hides
+
+    def _other(self, value: Any) -> Any:
+        """Left as it is if its text is harmless: others may know how to write it down."""
+        if isinstance(value, bytes | bytearray | memoryview):
+            text = bytes(value).decode("utf-8", "replace")
+        else:
+            text = str(value)
+        clean = self.text(text)
+        return value if clean == text else clean
 
 
-def _format(name: str, hints: str, pattern: str) -> SecretFormat:
-    return SecretFormat(name, tuple(hints.split()), re.compile(pattern))
-
-
-SECRET_FORMATS: tuple[SecretFormat, ...] = (
-    _format(
-        "private key",
-        "-----begin",
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:[^-]{0,20000}-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|[^-]{0,20000})",
-    ),
-    _format("model provider key", "sk-", r"\bsk-[A-Za-z0-9_-]{20,}"),
-    _format("aws access key", "akia asia", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    _format("github token", "ghp_ gho_ ghu_ ghs_ ghr_", r"\bgh[pousr]_[A-Za-z0-9]{30,}"),
-    _format("github fine-grained token", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{30,}"),
-    _format("gitlab token", "glpat-", r"\bglpat-[A-Za-z0-9_-]{20,}"),
-    _format("slack token", "xox", r"\bxox[abeprs]-[A-Za-z0-9-]{10,}"),
-    _format("stripe key", "k_live_ k_test_", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
-    _format("google key", "aiza", r"\bAIza[A-Za-z0-9_-]{35}"),
-    _format("telegram bot token", ":aa", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"),
-    _format("tavily key", "tvly-", r"\btvly-[A-Za-z0-9_-]{16,}"),
-    _format("npm token", "npm_", r"\bnpm_[A-Za-z0-9]{36}\b"),
-    _format("package index token", "pypi-", r"\bpypi-[A-Za-z0-9_-]{16,}"),
-    _format("hugging face token", "hf_", r"\bhf_[A-Za-z0-9]{30,}"),
-    _format(
-        "json web token",
-        "eyj",
-        r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
-    ),
-    _format(
-        "authorization header", "bearer basic", r"(?i)\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{16,}"
-    ),
-    _format("credentials in a URL", "://", r"(?<=://)[^\s/:@]{0,256}:[^\s/@]{1,256}(?=@)"),
-    _format(
-        "assignment",
-        "passw passp secret api_key api-key apikey access_token access-token",
-        r"(?i)(?:password|passphrase|passwd|secret|api[_-]?key|access[_-]?token)"
-        r"[\"']?\s{0,3}[:=]\s{0,3}[\"']?[^\s\"',;&]{4,}",
-    ),
-)
-
-_ANY_HINT = re.compile("|".join(re.escape(hint) for each in SECRET_FORMATS for hint in each.hints))
+_FORMATS_ONLY = Redactor()
 
 
 def redact(value: Any, *, known: Iterable[str] = ()) -> Any:
     """A copy of a JSON-like value in which no secret is left."""
-    return _redact(value, _spellings(known))
+    return (Redactor(known) if known else _FORMATS_ONLY).value(value)
 
 
 def redact_text(text: str, *, known: Iterable[str] = ()) -> str:
     """The text with every secret in a known format, and every known secret, taken out."""
-    return _redact_text(text, _spellings(known))
-
-
-def _redact(value: Any, known: tuple[str, ...]) -> Any:
-    if isinstance(value, str):
-        return _redact_text(value, known)
-    if isinstance(value, Mapping):
-        return {
-            _redact_text(str(key), known): REDACTED if _hides(key, item) else _redact(item, known)
-            for key, item in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [_redact(item, known) for item in value]
-    return value
-
-
-def _hides(key: Any, item: Any) -> bool:
-    """A telling key hides text and numbers; a nested structure is searched instead."""
-    if item is None or isinstance(item, bool | Mapping | list | tuple):
-        return False
-    return _is_telling(str(key))
+    return (Redactor(known) if known else _FORMATS_ONLY).text(text)
 
 
 @lru_cache(maxsize=4096)
-def _is_telling(key: str) -> bool:
-    return bool(_TELLING_KEY.search(_CAMEL_BOUNDARY.sub("_", key).lower()))
+def _judged(key: str) -> tuple[str, Hides]:
+    """The name of a field, clean, and whether it tells that its value is a secret."""
+    return _without_formats(key), what_name_hides(key)
 
 
-def _redact_text(text: str, known: tuple[str, ...]) -> str:
-    for secret in known:
-        text = text.replace(secret, REDACTED)
-    if len(text) < 8:
+def _tells(name: Any) -> bool:
+    return isinstance(name, str) and len(name) <= _LONGEST_NAME and bool(what_name_hides(name))
+
+
+def _is_telling_pair(item: Any) -> bool:
+    return isinstance(item, list | tuple) and len(item) == 2 and _tells(item[0])
+
+
+def _without_formats(text: str) -> str:
+    if len(text) < _SHORTEST_FORMAT and not ("=" in text or ":" in text):
         return text
-    folded = text.lower()
-    if not _ANY_HINT.search(folded):
-        return text
-    for secret_format in SECRET_FORMATS:
-        if any(hint in folded for hint in secret_format.hints):
-            text = secret_format.pattern.sub(REDACTED, text)
+    text = _without_plain_formats(text)
+    if "%" in text and (plain := unquoted(text)) is not None:
+        clean = _without_plain_formats(plain)
+        text = text if clean == plain else clean
+    if len(text) >= SHORTEST_RUN:
+        for run, decoded in decoded_runs(text):
+            if _without_plain_formats(decoded) != decoded:
+                text = text.replace(run, REDACTED)
     return text
 
 
-def _spellings(known: Iterable[str]) -> tuple[str, ...]:
-    """Each known secret as it stands, and as base64, hex and URL encoding would write it."""
-    spellings: set[str] = set()
-    for secret in known:
-        if len(secret) < 4:
-            continue  # shorter values would blank out ordinary text
-        raw = secret.encode()
-        encoded = base64.b64encode(raw).decode()
-        spellings |= {secret, encoded, encoded.rstrip("="), raw.hex(), quote(secret, safe="")}
-        spellings |= {base64.urlsafe_b64encode(raw).decode().rstrip("="), raw.hex().upper()}
-    return tuple(sorted(spellings, key=len, reverse=True))
+def _without_plain_formats(text: str) -> str:
+    folded = text.lower()
+    # Looking for literals costs a fraction of what the patterns do, and mostly none is there.
+    possible: list[int] = []
+    for sign, hints in _FORMATS_BY_SIGN:
+        if sign in folded:
+            for hint, number in hints:
+                if hint in folded:
+                    possible.append(number)
+    if not possible:
+        return text
+    for number in sorted(set(possible)):
+        text = SECRET_FORMATS[number].pattern.sub(_what_stays, text)
+    return text
+
+
+def _what_stays(match: re.Match[str]) -> str:
+    named = match.groupdict()
+    return f"{named.get('keep') or ''}{REDACTED}{named.get('after') or ''}"
