@@ -34,10 +34,10 @@ def format_timestamp(moment: datetime) -> str:
     if moment.utcoffset() is None:
         raise ValueError("a datetime without a time zone is ambiguous: use an aware one")
     try:
-        text = moment.astimezone(UTC).strftime(_FORMAT)
+        utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     except OverflowError as error:
         raise ValueError("in UTC, this moment lies outside the years 1 to 9999") from error
-    return text.rjust(len("0000-00-00T00:00:00.000000Z"), "0")
+    return utc.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def parse_timestamp(text: str) -> datetime:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from silas.kernel.clock import Clock
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+_SHIFTS = range(120, -1, -10)
 _RANDOM_BITS = 80
 
 
@@ -35,4 +37,5 @@ class IdFactory:
 
 
 def _encode(number: int) -> str:
-    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -5, -5))
+    # Two letters at a time: ids are made for every entry of the audit log.
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS])
