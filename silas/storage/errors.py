@@ -17,7 +17,7 @@ class DiskFull(DatabaseError):
 
 
 class DatabaseReadOnly(DatabaseError):
-    """The data directory cannot be written. Mount it read-write or choose another `--data-dir`."""
+    """The data cannot be written there. Check owner and mount, or choose another `--data-dir`."""
 
     code = "E_DB_READONLY"
     exit_code = 22

@@ -1,6 +1,9 @@
 """Files that only their owner may read, and writes that a crash cannot tear."""
 
+import errno
 import os
+import secrets
+import stat
 from pathlib import Path
 
 PRIVATE_FILE = 0o600
@@ -16,19 +19,26 @@ def make_private_directory(path: Path) -> None:
 
 
 def ensure_private_file(path: Path) -> None:
-    """Create the file empty if it is missing; make sure that only its owner may read it."""
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+    """Create the file empty if it is missing; make sure that only its owner may read it.
+
+    A file that exists is not opened: when a process closes a database file by other means than
+    SQLite's, it loses the locks that its connections hold on it.
+    """
     try:
-        if os.fstat(descriptor).st_mode & 0o077:
-            os.fchmod(descriptor, PRIVATE_FILE)
-    finally:
-        os.close(descriptor)
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+        os.close(os.open(path, flags, PRIVATE_FILE))
+    except FileExistsError:
+        mode = path.lstat().st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "is not a regular file", str(path)) from None
+        if mode & 0o077:
+            path.chmod(PRIVATE_FILE)
 
 
 def write_private_file(path: Path, content: bytes) -> None:
     """Replace the file as a whole: a crash leaves the old content or the new, never a mix."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    flags = os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial")
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
     descriptor = os.open(partial, flags, PRIVATE_FILE)
     try:
         with os.fdopen(descriptor, "wb") as file:

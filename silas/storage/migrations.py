@@ -10,9 +10,10 @@
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 
-from silas.kernel import Clock, format_timestamp
+from silas.kernel import Clock, DatabaseError, format_timestamp
 from silas.storage.errors import DatabaseFromTheFuture, MigrationDrift, MigrationMissing
 from silas.storage.ports import Database, Durability, Transaction
 
@@ -24,6 +25,7 @@ CREATE TABLE IF NOT EXISTS applied_migrations (
     applied_at TEXT NOT NULL
 )
 """
+_APPLIED = "SELECT id, checksum FROM applied_migrations"
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,18 @@ class Migration:
 
 def load_migrations(database: str) -> list[Migration]:
     """The shipped migrations of one database (`runtime`, …), in order."""
-    folder = resources.files("silas.storage").joinpath("migrations", database)
-    files = sorted(
-        (file for file in folder.iterdir() if file.name.endswith(".sql")), key=_file_name
-    )
+    return read_migrations(resources.files("silas.storage").joinpath("migrations", database))
+
+
+def read_migrations(folder: resources.abc.Traversable) -> list[Migration]:
+    """The migrations in a folder; raises unless they are numbered 1, 2, 3 … without a gap."""
+    every = folder.iterdir() if folder.is_dir() else iter(())
+    files = sorted((file for file in every if file.name.endswith(".sql")), key=_file_name)
     numbers = [_number(file.name) for file in files]
-    if numbers != list(range(1, len(files) + 1)):
+    if not files or numbers != list(range(1, len(files) + 1)):
         raise MigrationMissing(
-            f"The migrations of {database} are not numbered 1, 2, 3 …: {numbers}. Reinstall Silas."
+            f"The migrations in {folder.name} are not numbered 1, 2, 3 …: {numbers}. "
+            "Reinstall Silas."
         )
     return [Migration(file.name.removesuffix(".sql"), file.read_text("utf-8")) for file in files]
 
@@ -55,11 +61,14 @@ def load_migrations(database: str) -> list[Migration]:
 async def migrate(database: Database, migrations: list[Migration], *, clock: Clock) -> list[str]:
     """Bring the schema up to date; returns the ids that were applied now."""
     await database.execute(_TRACKING_TABLE)
+    applied: dict[str, str] = dict(await database.fetch_all(_APPLIED))
+    check_applied(applied, migrations)
     return [
         migration.id
         for migration in migrations
-        if await database.transaction(
-            lambda tx, m=migration: _apply(tx, m, migrations, format_timestamp(clock.now())),  # type: ignore[misc]
+        if migration.id not in applied
+        and await database.transaction(
+            partial(_apply, migration=migration, all_known=migrations, clock=clock),
             durability=Durability.TRUST,
         )
     ]
@@ -68,27 +77,29 @@ async def migrate(database: Database, migrations: list[Migration], *, clock: Clo
 def check_applied(applied: dict[str, str], migrations: list[Migration]) -> None:
     """Compare what was applied with what is here; raises on any difference (rules 4 and 5)."""
     known = {migration.id: migration.checksum for migration in migrations}
-    newest = max(known, default="")
+    newest = max((migration_id[:3] for migration_id in known), default="")
     for migration_id, checksum in sorted(applied.items()):
-        if migration_id not in known:
-            kind = DatabaseFromTheFuture if migration_id > newest else MigrationMissing
-            raise kind(f"{kind().message} (migration {migration_id})", migration=migration_id)
-        if known[migration_id] != checksum:
-            raise MigrationDrift(
-                f"{MigrationDrift().message} (migration {migration_id})", migration=migration_id
-            )
+        if known.get(migration_id) == checksum:
+            continue
+        if migration_id in known:
+            kind: type[DatabaseError] = MigrationDrift
+        else:
+            kind = DatabaseFromTheFuture if migration_id[:3] > newest else MigrationMissing
+        raise kind(f"{kind.sentence()} (migration {migration_id})", migration=migration_id)
 
 
-def _apply(tx: Transaction, migration: Migration, all_known: list[Migration], now: str) -> bool:
+def _apply(
+    tx: Transaction, *, migration: Migration, all_known: list[Migration], clock: Clock
+) -> bool:
     # Checked again inside each transaction: another process may be migrating the same file.
-    applied: dict[str, str] = dict(tx.fetch_all("SELECT id, checksum FROM applied_migrations"))
+    applied: dict[str, str] = dict(tx.fetch_all(_APPLIED))
     check_applied(applied, all_known)
     if migration.id in applied:
         return False
     tx.execute(migration.sql)
     tx.execute(
         "INSERT INTO applied_migrations (id, checksum, applied_at) VALUES (?, ?, ?)",
-        (migration.id, migration.checksum, now),
+        (migration.id, migration.checksum, format_timestamp(clock.now())),
     )
     return True
 

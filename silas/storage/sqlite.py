@@ -7,6 +7,7 @@ so that no query, however bad, blocks the loop.
 
 import asyncio
 import queue
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,16 +15,19 @@ from typing import Self, TypeVar
 
 import apsw
 
-from silas.storage.errors import DatabaseNotOpened, translated
+from silas.kernel import DatabaseError
+from silas.storage.connection import ConnectionReader
+from silas.storage.errors import DatabaseNotOpened, translate, translated
 from silas.storage.files import ensure_private_file, make_private_directory
 from silas.storage.ports import Durability, Reader, Row, SqlValue, Transaction
-from silas.storage.writer import ConnectionTransaction, GroupCommitWriter, Job
+from silas.storage.writer import GroupCommitWriter, Job
 
 T = TypeVar("T")
 
 _BUSY_TIMEOUT_MS = 5000
 _STEPS_ON_THE_LOOP = 20_000  # about a millisecond
 _READER_THREADS = 4
+_WORTH_A_THREAD = (apsw.InterruptError, apsw.BusyError, apsw.LockedError)
 
 
 class SqliteDatabase:
@@ -33,7 +37,7 @@ class SqliteDatabase:
         self._path = path
         self._writer = writer
         self._near = near
-        self._near_reader = ConnectionTransaction(near)
+        self._near_reader = ConnectionReader(near, str(path))
         self._far: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
         self._threads = ThreadPoolExecutor(_READER_THREADS, thread_name_prefix="reader")
         self._closed = False
@@ -45,7 +49,11 @@ class SqliteDatabase:
             make_private_directory(path.parent)
             ensure_private_file(path)
             writing = _connect(path)
-            writing.execute("PRAGMA journal_mode=WAL")
+            if writing.readonly("main"):
+                raise apsw.ReadOnlyError("opened for reading only")
+            _use_write_ahead_log(writing)
+            # Without this, macOS leaves a synced commit in the cache of the drive.
+            writing.execute("PRAGMA fullfsync=ON")
             near = _connect(path, read_only=True)
             near.set_busy_timeout(0)
             near.set_progress_handler(lambda: True, _STEPS_ON_THE_LOOP)
@@ -85,48 +93,69 @@ class SqliteDatabase:
             return
         self._closed = True
         await asyncio.to_thread(self._shut_down)
-        self._near.close()
 
     def _shut_down(self) -> None:
         self._threads.shutdown(wait=True)
-        self._writer.stop()
         while not self._far.empty():
             self._far.get_nowait().close()
+        self._near.close()
+        # Last: only a connection that may write can fold the log into the file.
+        self._writer.stop()
 
     async def _read(self, body: Callable[[Reader], T]) -> T:
         self._check_open()
         try:
             return body(self._near_reader)
-        except (apsw.InterruptError, apsw.BusyError, apsw.LockedError):
-            return await self.snapshot(body)
-        except apsw.Error:
-            with translated(str(self._path)):
+        except DatabaseError as error:
+            if not isinstance(error.__cause__, _WORTH_A_THREAD):
                 raise
+        return await self.snapshot(body)
 
     def _read_far(self, body: Callable[[Reader], T]) -> T:
-        with translated(str(self._path)):
-            try:
-                connection = self._far.get_nowait()
-            except queue.Empty:
+        try:
+            connection = self._far.get_nowait()
+        except queue.Empty:
+            with translated(str(self._path)):
                 connection = _connect(self._path, read_only=True)
-            try:
-                connection.execute("BEGIN")
-                try:
-                    return body(ConnectionTransaction(connection))
-                finally:
-                    connection.execute("ROLLBACK")
-            finally:
-                self._far.put(connection)
+        try:
+            return _read_once(connection, body, str(self._path))
+        except apsw.Error as error:
+            raise translate(error, path=str(self._path)) from error
+        finally:
+            self._far.put(connection)
 
     def _check_open(self) -> None:
         if self._closed:
             raise DatabaseNotOpened(f"{self._path} has been closed. Open it again first.")
 
 
+def _read_once(connection: apsw.Connection, body: Callable[[Reader], T], path: str) -> T:
+    reader = ConnectionReader(connection, path)
+    connection.execute("BEGIN")
+    try:
+        return body(reader)
+    finally:
+        reader.end()
+        connection.execute("ROLLBACK")
+
+
+def _use_write_ahead_log(connection: apsw.Connection) -> None:
+    """Switch the mode. Of two processes that do it at once, SQLite lets neither wait by itself."""
+    deadline = time.monotonic() + _BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
 def _connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+    connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
     connection.execute("PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF")
-    if read_only:
-        connection.execute("PRAGMA query_only=ON")
     return connection

@@ -6,18 +6,22 @@ is told only after that commit. If any of the group needs `TRUST`, the group's c
 """
 
 import asyncio
+import contextlib
 import queue
+import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import apsw
 
+from silas.storage.connection import ConnectionTransaction
 from silas.storage.errors import translate
-from silas.storage.ports import Durability, Row, SqlValue, Transaction
+from silas.storage.ports import Durability, Transaction
 
 _MAX_GROUP = 256
+_TRANSACTION_CONTROL = {apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT}
 
 
 @dataclass(slots=True)
@@ -32,42 +36,17 @@ class Job:
     error: BaseException | None = None
 
 
-class ConnectionTransaction:
-    """`Transaction` on an APSW connection."""
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
-        self._run = connection.execute
-
-    def execute(self, sql: str, params: Sequence[SqlValue] = ()) -> int:
-        before = self._connection.total_changes()
-        for _ in self._run(sql, params or None):
-            pass
-        return self._connection.total_changes() - before
-
-    def fetch_one(self, sql: str, params: Sequence[SqlValue] = ()) -> Row | None:
-        cursor = self._run(sql, params or None)
-        row = cursor.fetchone()
-        cursor.close(True)
-        return row
-
-    def fetch_all(self, sql: str, params: Sequence[SqlValue] = ()) -> list[Row]:
-        return self._run(sql, params or None).fetchall()
-
-    def rows(self, sql: str, params: Sequence[SqlValue] = ()) -> Iterator[Row]:
-        yield from self._run(sql, params or None)
-
-
 class GroupCommitWriter:
     """Runs transactions one after the other on its own thread and connection."""
 
     def __init__(self, connection: apsw.Connection, *, name: str) -> None:
         self._connection = connection
-        self._run = connection.execute
-        self._transaction = ConnectionTransaction(connection)
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._synchronous: Durability | None = None
+        self._in_body = False
         self._path = name
+        self._mark = secrets.token_hex(8)
+        connection.authorizer = self._authorize
         self._thread = threading.Thread(target=self._serve, name=f"writer {name}", daemon=True)
         self._thread.start()
 
@@ -101,61 +80,86 @@ class GroupCommitWriter:
 
     def _run_group(self, group: list[Job]) -> None:
         # A caller that gave up before its turn came gets nothing done.
-        wanted = [job for job in group if not job.done.cancelled()]
-        if self._commit_together(wanted) or len(wanted) <= 1:
-            return
-        # One bad transaction (a full disk, say) must not take its neighbours with it.
-        for job in wanted:
-            job.error = None
-            self._commit_together([job])
-
-    def _commit_together(self, jobs: list[Job]) -> bool:
+        waiting = [job for job in group if not job.done.cancelled()]
         try:
-            self._set_synchronous(jobs)
-            self._run("BEGIN IMMEDIATE")
+            if not waiting or self._commit(waiting) or len(waiting) == 1:
+                return
+            # One bad transaction (a full disk, say) must not take its neighbours with it.
+            while waiting:
+                self._commit(waiting[:1])
+                del waiting[0]
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
+            # No transaction could be begun. The others would wait just as long in vain.
+            for job in waiting:
+                job.error = self._ours(error)
+
+    def _commit(self, jobs: list[Job]) -> bool:
+        """Run these in one transaction; raises if it cannot be begun, False if it was lost."""
+        self._begin(jobs)
+        try:
             for job in jobs:
                 self._run_one(job)
             self._run("COMMIT")
-        except (apsw.Error, OSError) as error:
-            self._give_up(jobs, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, its callers must hear of it
+            self._take_back()
+            for job in jobs:
+                job.error = job.error or self._ours(error)
             return False
         return True
 
-    def _run_one(self, job: Job) -> None:
-        self._run("SAVEPOINT job")
-        try:
-            job.result = job.body(self._transaction)
-        except BaseException as error:
-            if not self._connection.in_transaction:
-                # SQLite has rolled everything back by itself: the whole group must start again.
-                raise apsw.AbortError("the transaction was rolled back") from error
-            job.error = error
-            self._run("ROLLBACK TO job")
-        self._run("RELEASE job")
-
-    def _set_synchronous(self, jobs: list[Job]) -> None:
+    def _begin(self, jobs: list[Job]) -> None:
+        self._take_back()
         trust = any(job.durability is Durability.TRUST for job in jobs)
         wanted = Durability.TRUST if trust else Durability.ORDINARY
         if wanted is not self._synchronous:
             self._run(f"PRAGMA synchronous={wanted.value}")
             self._synchronous = wanted
+        self._run("BEGIN IMMEDIATE")
 
-    def _give_up(self, jobs: list[Job], error: apsw.Error | OSError) -> None:
+    def _run_one(self, job: Job) -> None:
+        job.error = None
+        self._run("SAVEPOINT job")
+        transaction = ConnectionTransaction(self._connection, self._path)
+        self._in_body = True
+        try:
+            job.result = job.body(transaction)
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller, not to this thread
+            job.error = error
+        finally:
+            self._in_body = False
+            transaction.end()
+        # Both fail if SQLite has taken the whole group back, which must then be run again.
+        if job.error is not None:
+            self._run("ROLLBACK TO job")
+        self._run("RELEASE job")
+
+    def _take_back(self) -> None:
+        """Roll back what is open. If even that fails, the next `BEGIN` fails, and says so."""
         if self._connection.in_transaction:
-            self._run("ROLLBACK")
-        cause = error.__cause__ if isinstance(error.__cause__, apsw.Error) else error
-        for job in jobs:
-            job.error = translate(cause, path=self._path)
+            with contextlib.suppress(apsw.Error):
+                self._run("ROLLBACK")
+
+    def _run(self, sql: str) -> None:
+        # The mark keeps these apart from a body's in the cache of prepared statements: a statement
+        # from the cache does not meet the authorizer again.
+        self._connection.execute(f"{sql} -- {self._mark}")
+
+    def _authorize(self, operation: int, *_details: str | None) -> int:
+        """Beginning and ending is the writer's: a body that commits would split its group."""
+        refused = self._in_body and operation in _TRANSACTION_CONTROL
+        return apsw.SQLITE_DENY if refused else apsw.SQLITE_OK
+
+    def _ours(self, error: Exception) -> Exception:
+        return translate(error, path=self._path) if isinstance(error, apsw.Error) else error
 
 
 def _announce(group: list[Job]) -> None:
     """Tell the waiting callers, one wake-up for each event loop."""
     for loop in {job.loop for job in group}:
         mine = [job for job in group if job.loop is loop]
-        try:
+        # A loop that has closed has nobody waiting any more.
+        with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(_settle, mine)
-        except RuntimeError:
-            continue  # that loop has closed: nobody waits any more
 
 
 def _settle(jobs: list[Job]) -> None:
@@ -164,7 +168,8 @@ def _settle(jobs: list[Job]) -> None:
             continue
         if job.error is None:
             job.done.set_result(job.result)
-        elif isinstance(job.error, apsw.Error):
-            job.done.set_exception(translate(job.error))
+        elif isinstance(job.error, StopIteration):
+            # A future cannot carry it, and it would mean something else to the caller.
+            job.done.set_exception(RuntimeError("the transaction's body raised StopIteration"))
         else:
             job.done.set_exception(job.error)
