@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from silas.kernel import CanonicalError, SilasError, canonical_bytes, strict_loads
+from silas.kernel import CanonicalError, SecretsError, SilasError, canonical_bytes, strict_loads
 from silas.secrets.errors import InvalidSecret, VaultMissing, VaultTampered, VaultUnreachable
 from silas.storage.errors import DatabaseReadOnly, DiskFull
 from silas.storage.files import PRIVATE_FILE, write_private_file
@@ -45,6 +45,21 @@ def write_document(path: Path, content: Mapping[str, Any]) -> None:
     with writing(path):
         write_private_file(path, raw)
         _remove_leftovers(path)
+
+
+def create_document(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a vault file where there is none; of several who try at once, one succeeds."""
+    with locked(path):
+        refuse_existing(path)
+        write_document(path, content)
+
+
+def refuse_existing(path: Path) -> None:
+    """Stop before a vault is replaced by an empty one."""
+    with writing(path):
+        exists = path.exists() or path.is_symlink()
+    if exists:
+        raise SecretsError(f"There is already a vault at {path}. Nothing was changed.")
 
 
 def tampered(path: Path, why: str = "") -> VaultTampered:

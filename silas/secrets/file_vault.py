@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from silas.kernel import SecretsError
-from silas.secrets.documents import locked, read_document, tampered, write_document, writing
+from silas.secrets.documents import create_document, locked, read_document, tampered, write_document
 from silas.secrets.errors import VaultLocked, WrongKey
 from silas.secrets.key_material import KeyMaterial
 from silas.secrets.models import UnlockHint, VaultDescription, VaultHeader
@@ -49,10 +48,8 @@ class FileVault:
     ) -> "FileVault":
         """Make an empty vault; an existing one is never replaced."""
         key = derive_key(material.secret, new_kdf(n=unsafe_scrypt_n_for_tests))
-        with locked(path):
-            refuse_existing(path)
-            sealed = seal({}, key, vault_id=vault_id, unlock=material.hint)
-            write_document(path, sealed.to_document())
+        sealed = seal({}, key, vault_id=vault_id, unlock=material.hint)
+        create_document(path, sealed.to_document())
         return cls(path, key=key)
 
     def get(self, ref_id: str) -> bytes | None:
@@ -154,14 +151,6 @@ class FileVault:
             f"{origin[0].upper()}{origin[1:]} does not open {self._path}, which was locked with "
             f"{made_with}. Nothing was changed; try again with the right one."
         )
-
-
-def refuse_existing(path: Path) -> None:
-    """Stop before a vault is replaced by an empty one."""
-    with writing(path):
-        exists = path.exists() or path.is_symlink()
-    if exists:
-        raise SecretsError(f"There is already a vault at {path}. Nothing was changed.")
 
 
 def _warnings(path: Path, header: VaultHeader) -> Iterator[str]:

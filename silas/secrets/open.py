@@ -12,9 +12,15 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import ValidationError
 
-from silas.secrets.documents import locked, read_document, tampered, write_document, writing
+from silas.secrets.documents import (
+    create_document,
+    read_document,
+    refuse_existing,
+    tampered,
+    writing,
+)
 from silas.secrets.errors import KeyringUnavailable, VaultLocked
-from silas.secrets.file_vault import FileVault, refuse_existing
+from silas.secrets.file_vault import FileVault
 from silas.secrets.key_material import (
     KeyMaterial,
     default_key_file,
@@ -120,9 +126,7 @@ def _new_passphrase(ways: Unlocking, *, ask: bool) -> KeyMaterial | None:
 
 def _create_keyring_vault(path: Path, vault_id: str) -> Vault:
     pointer = KeyringPointer(id=vault_id)
-    with locked(path):
-        refuse_existing(path)
-        write_document(path, pointer.model_dump(mode="json"))
+    create_document(path, pointer.model_dump(mode="json"))
     return _keyring_vault(path, pointer)
 
 

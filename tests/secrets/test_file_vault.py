@@ -30,6 +30,7 @@ from silas.secrets.sealing import SCRYPT_N
 from silas.secrets.unlock import Unlocking
 from silas.storage.errors import DatabaseReadOnly, DiskFull
 from tests.secrets.files import FAST_N, PASSPHRASE, VAULT_ID, files_below, make_vault, reopen
+from tests.tiny_disk import fill, make_read_only, tiny_disk
 
 SECRET = b"sk-live-0123456789-the-secret-value"
 
@@ -104,26 +105,38 @@ def test_the_same_passphrase_in_another_unicode_form_opens_it(vault_path: Path) 
     assert reopen(vault_path, "scho\u0308ne Gru\u0308ße").get("a") == SECRET
 
 
-def test_the_key_is_sought_once_and_the_passphrase_not_kept(vault_path: Path) -> None:
+def test_the_key_is_sought_once(vault_path: Path) -> None:
     make_vault(vault_path).set("a", SECRET)
     questions: list[str] = []
+    everybody_wants_it = threading.Event()
 
     def prompt(question: str) -> str:
         questions.append(question)
-        return PASSPHRASE[:5] + PASSPHRASE[5:]
+        everybody_wants_it.wait()
+        return PASSPHRASE
 
     vault = FileVault(vault_path, unlocking=Unlocking(environ={}, prompt=prompt))
     assert questions == []
     threads = [threading.Thread(target=vault.get, args=("a",)) for _ in range(4)]
     for thread in threads:
         thread.start()
+    everybody_wants_it.set()
     for thread in threads:
         thread.join()
     vault.set("b", b"x")
     assert len(questions) == 1
-    kept = [item for item in _reachable(vault) if isinstance(item, str | bytes)]
-    assert PASSPHRASE not in kept
-    assert PASSPHRASE.encode() not in kept
+
+
+def test_the_passphrase_is_not_kept(vault_path: Path) -> None:
+    created, opened = make_vault(vault_path), reopen(vault_path)
+    assert PASSPHRASE in _texts(opened), "until it is needed"
+    opened.list()
+    for vault in (created, opened):
+        assert {PASSPHRASE, PASSPHRASE.encode()}.isdisjoint(_texts(vault))
+
+
+def _texts(root: object) -> set[str | bytes]:
+    return {item for item in _reachable(root) if isinstance(item, str | bytes)}
 
 
 def _reachable(root: object) -> Iterator[Any]:
@@ -178,6 +191,31 @@ def test_a_vault_is_never_made_over_another(vault_path: Path) -> None:
     with pytest.raises(SecretsError, match="already a vault"):
         make_vault(vault_path, "another passphrase")
     assert reopen(vault_path).get("a") == SECRET
+
+
+def test_of_many_who_make_a_vault_at_once_one_succeeds(tmp_path: Path) -> None:
+    for number in range(20):
+        path = tmp_path / f"{number}.json"
+        start = threading.Barrier(4)
+        made: list[str] = []
+
+        def make(
+            name: str, path: Path = path, start: threading.Barrier = start, made: list[str] = made
+        ) -> None:
+            start.wait()
+            try:
+                make_vault(path, name).set("maker", name.encode())
+                made.append(name)
+            except SecretsError:
+                pass
+
+        threads = [threading.Thread(target=make, args=(f"passphrase {each}",)) for each in "abcd"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(made) == 1
+        assert reopen(path, made[0]).get("maker") == made[0].encode()
 
 
 def test_the_real_parameters_are_slow_ones(vault_path: Path) -> None:
@@ -261,44 +299,34 @@ def test_what_is_not_a_file_is_refused(vault_path: Path, tmp_path: Path) -> None
         reopen(vault_path).list()
 
 
-def test_a_full_disk_loses_nothing(vault_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_vault(vault_path).set("a", SECRET)
-    code = f"""
-import resource, signal, sys
-from pathlib import Path
-from silas.kernel import SilasError
-from tests.secrets.files import reopen
-vault = reopen(Path({str(vault_path)!r}))
-vault.list()
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900))
-try:
-    vault.set("b", b"x" * 2000)
-except SilasError as error:
-    print(error.code, error.message)
-"""
-    result = _python(code)
-    assert result.startswith("E_SECRETS_FILE"), result
-    assert reopen(vault_path).list() == ["a"]
-    assert [path.name for path in files_below(vault_path.parent) if "partial" in path.name] == []
-    monkeypatch.setattr("silas.secrets.documents.write_private_file", _no_space)
-    with pytest.raises(DiskFull):
-        reopen(vault_path).set("b", b"x")
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    with tiny_disk(tmp_path / "disk", kilobytes=64) as disk:
+        vault = make_vault(disk / "vault.json")
+        vault.set("a", SECRET)
+        ballast = fill(disk)
+        with pytest.raises(DiskFull, match=r"vault\.json"):
+            vault.set("b", b"x" * 8000)
+        assert {path.name for path in files_below(disk)} == {
+            "ballast",
+            "vault.json",
+            "vault.json.lock",
+        }
+        assert reopen(disk / "vault.json").get("a") == SECRET
+        ballast.unlink()
+        vault.set("b", b"x" * 8000)
+        assert vault.list() == ["a", "b"]
 
 
-def _no_space(path: Path, content: bytes) -> None:
-    raise OSError(28, "No space left on device")
-
-
-def test_a_read_only_disk_is_named(vault_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    vault = make_vault(vault_path)
-
-    def read_only(path: Path, content: bytes) -> None:
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr("silas.secrets.documents.write_private_file", read_only)
-    with pytest.raises(DatabaseReadOnly):
-        vault.set("a", b"x")
+def test_a_read_only_disk_can_be_read(tmp_path: Path) -> None:
+    with tiny_disk(tmp_path / "disk", kilobytes=64) as disk:
+        make_vault(disk / "vault.json").set("a", SECRET)
+        make_read_only(disk)
+        vault = reopen(disk / "vault.json")
+        assert vault.get("a") == SECRET
+        with pytest.raises(DatabaseReadOnly, match=r"vault\.json"):
+            vault.set("a", b"x")
+        with pytest.raises(DatabaseReadOnly):
+            make_vault(disk / "other.json")
 
 
 def test_leftovers_of_a_killed_writer_are_removed(vault_path: Path) -> None:
@@ -347,9 +375,3 @@ for number in range(25):
     vault = reopen(vault_path)
     assert set(vault.list()) == expected
     assert vault.get("b/24") == b"b" * 10
-
-
-def _python(code: str) -> str:
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    return run.stdout

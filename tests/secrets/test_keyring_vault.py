@@ -129,6 +129,19 @@ def test_a_name_whose_value_is_gone_can_be_cleaned_up(
     assert vault.list() == []
 
 
+def test_a_keyring_that_loses_what_it_is_given_is_noticed(
+    vault: KeyringVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SecretService.Keyring.set_password
+
+    def store_half(keyring: KeyringBackend, service: str, name: str, password: str) -> None:
+        store(keyring, service, name, password if name == ":names" else password[:-4])
+
+    monkeypatch.setattr(SecretService.Keyring, "set_password", store_half)
+    with pytest.raises(KeyringUnavailable, match="did not keep"):
+        vault.set("a", b"something long enough")
+
+
 def test_it_describes_itself(vault: KeyringVault) -> None:
     description = vault.describe()
     assert description.kind == "keyring"
