@@ -1,0 +1,120 @@
+"""The defaults are those of the specification, apart from what the architecture decides."""
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from silas.app.settings import Settings
+from silas.app.settings.keys import walk
+from silas.app.settings.trust import Scope, Strength
+from silas.approval.models import ApprovalScope, ApprovalStrength
+from silas.kernel.yaml_positions import load_yaml
+from tests.app.settings.project import Project
+from tests.app.settings.spec_configuration import SPEC_CONFIGURATION
+
+DECIDED_OTHERWISE = {
+    # With nothing configured, the offline brain is in charge.
+    "models.proxy": None,
+    "models.planner": None,
+    "models.executor": None,
+    "models.scorer": None,
+    "gates.llm_defaults.model": None,
+    # Bubblewrap when it is installed, else subprocess.
+    "sandbox.backend": "auto",
+    # Null until the variable that the specification names is set.
+    "search.api_key": None,
+    "channels.telegram.token": None,
+    "channels.telegram.owner_chat_id": None,
+}
+ADDED = {
+    "database_url": None,
+    "models.base_url": None,
+    "audit.retention_days": None,
+    "audit.checkpoint_every": 256,
+}
+
+
+def flat(value: Any, name: str = "") -> dict[str, Any]:
+    if isinstance(value, dict) and value:
+        items = [flat(item, f"{name}.{key}" if name else key) for key, item in value.items()]
+        return {key: each for item in items for key, each in item.items()}
+    return {name: value}
+
+
+def given_by_spec() -> dict[str, Any]:
+    values = flat(load_yaml(SPEC_CONFIGURATION).value["silas"])
+    paths = ("data_dir", "skills_dir", "sandbox.verify_dir", "sandbox.customer_context_dir")
+    return {
+        key: str(Path(value)) if key in paths else value
+        for key, value in values.items()
+        if value != {}
+    }
+
+
+def defaults() -> dict[str, Any]:
+    values = Settings().model_dump(mode="json", by_alias=True)
+    spec_gates = load_yaml(SPEC_CONFIGURATION).value["silas"]["gates"]["system"]
+    gates = values["gates"]["system"]
+    values["gates"]["system"] = [
+        {key: gate[key] for key in spec} for gate, spec in zip(gates, spec_gates, strict=True)
+    ]
+    return {key: value for key, value in flat(values).items() if value != {}}
+
+
+def test_every_default_is_the_one_of_the_specification() -> None:
+    assert defaults() == {**given_by_spec(), **DECIDED_OTHERWISE, **ADDED}
+
+
+def test_the_configuration_of_the_specification_loads(project: Project) -> None:
+    loaded = project.write(SPEC_CONFIGURATION).load()
+    assert loaded.warnings == ()
+    assert loaded.settings.models.proxy == "openrouter:anthropic/claude-haiku-4-5"
+    assert loaded.settings.sandbox.backend == "subprocess"
+    same = {"models", "gates", "sandbox"}
+    nothing_written = Project(project.directory / "elsewhere").load()
+    assert loaded.settings.personality == nothing_written.settings.personality
+    for name in Settings.model_fields.keys() - same - {"data_dir", "skills_dir"}:
+        assert getattr(loaded.settings, name) == getattr(nothing_written.settings, name), name
+    assert loaded.settings.gates.system == nothing_written.settings.gates.system
+
+
+def test_without_a_file_the_defaults_are_in_force(project: Project) -> None:
+    loaded = project.load()
+    assert not loaded.file_exists
+    assert loaded.settings.channels.web.port == 8420
+    assert loaded.settings.data_dir == project.directory / "data"
+    assert not loaded.settings.search.web_search_enabled
+    assert {origin.source for origin in loaded.provenance.values()} <= {"default"}
+
+
+def sections(value: BaseModel) -> list[BaseModel]:
+    inner = [each for _, each in value if isinstance(each, BaseModel)]
+    return [value, *(found for each in inner for found in sections(each))]
+
+
+def test_settings_are_frozen_all_the_way_down() -> None:
+    found = sections(Settings())
+    assert len(found) > 30
+    for section in found:
+        name = next(iter(type(section).model_fields))
+        with pytest.raises(ValidationError, match="frozen"):
+            setattr(section, name, getattr(section, name))
+
+
+def test_there_are_no_lists_that_could_be_changed() -> None:
+    assert not [key for key, kind in walk() if "list[" in str(kind.type)]
+
+
+def test_no_limit_hides_another() -> None:
+    """Of two upper limits on one field, pydantic silently forgets one."""
+    for section in sections(Settings()):
+        for name, field in type(section).model_fields.items():
+            limits = [type(each) for each in field.metadata if type(each).__name__ in ("Ge", "Le")]
+            assert len(limits) == len(set(limits)), name
+
+
+def test_scopes_and_strengths_are_those_of_the_approval_room() -> None:
+    assert set(get_args(Scope)) == {scope.value for scope in ApprovalScope}
+    assert set(get_args(Strength)) == {strength.value for strength in ApprovalStrength}
