@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import apsw
 
-from silas.kernel import DatabaseError
+from silas.kernel import BackupError, DatabaseError
 
 
 class DiskFull(DatabaseError):
@@ -70,6 +70,62 @@ class DatabaseConstraint(DatabaseError):
 
     code = "E_DB_CONSTRAINT"
     exit_code = 220
+
+
+class BackupExists(BackupError):
+    """A file of that name exists already. Choose another name, or replace it with `--force`."""
+
+    code = "E_BACKUP_EXISTS"
+    exit_code = 201
+
+
+class BackupNotWritten(BackupError):
+    """The backup cannot be written there. Choose a directory that exists and that you may use."""
+
+    code = "E_BACKUP_TARGET"
+    exit_code = 202
+
+
+class BackupUnsettled(BackupError):
+    """Keys or settings were changed while they were copied. Run the backup again."""
+
+    code = "E_BACKUP_UNSETTLED"
+    exit_code = 203
+
+
+class BackupNotRead(BackupError):
+    """The backup cannot be read. Check that it is a file that you may read."""
+
+    code = "E_BACKUP_SOURCE"
+    exit_code = 204
+
+
+class BackupRefused(BackupError):
+    """This is not a backup as Silas writes it. Nothing was changed: use another one."""
+
+    code = "E_BACKUP_REFUSED"
+    exit_code = 205
+
+
+class BackupDamaged(BackupError):
+    """The backup is damaged. Nothing was changed: use another one."""
+
+    code = "E_BACKUP_DAMAGED"
+    exit_code = 206
+
+
+class RestoreWouldReplace(BackupError):
+    """There is data in that directory already. With `--force` it is set aside, not deleted."""
+
+    code = "E_BACKUP_DATA_EXISTS"
+    exit_code = 207
+
+
+class RestoreNotPossible(BackupError):
+    """The data cannot be put there. Nothing was changed: choose another `--data-dir`."""
+
+    code = "E_BACKUP_DATA_DIR"
+    exit_code = 208
 
 
 _BY_DRIVER: tuple[tuple[type[apsw.Error], type[DatabaseError]], ...] = (

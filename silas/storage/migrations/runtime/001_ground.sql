@@ -1,21 +1,32 @@
 -- The ground floor: what was approved, what was used up, what happened.
 
 -- The hash chain: hash = sha256(hash of the row before || body), in hex. `body` holds the canonical
--- JSON exactly as it was hashed; nothing is stored beside it that could disagree with it.
+-- JSON exactly as it was hashed; nothing is stored beside it that could disagree with it. INTEGER
+-- PRIMARY KEY makes `seq` the row's own place in SQLite: it cannot be empty, doubled or a text.
 CREATE TABLE IF NOT EXISTS audit_log (
-    seq BIGINT PRIMARY KEY,
+    seq INTEGER PRIMARY KEY,
     body TEXT NOT NULL,
     hash TEXT NOT NULL
 );
 
--- Where the chain starts (after old entries were archived) and where it ends. One row.
+-- Where the chain starts (after old entries were archived) and where it ends. One row, there from
+-- the beginning: if it is missing, somebody has removed it. `base_proof` is the owner's signed
+-- statement that allows a start above 0.
 CREATE TABLE IF NOT EXISTS audit_state (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     base_seq BIGINT NOT NULL,
     base_hash TEXT NOT NULL,
+    base_proof TEXT NOT NULL,
     head_seq BIGINT NOT NULL,
     head_hash TEXT NOT NULL
 );
+INSERT INTO audit_state (id, base_seq, base_hash, base_proof, head_seq, head_hash)
+VALUES (
+    1,
+    0, '7f838fbd08430c7074ae12abbc44534fd7a5c068971c328feb07ab8164c01cc8', '',
+    0, '7f838fbd08430c7074ae12abbc44534fd7a5c068971c328feb07ab8164c01cc8'
+)
+ON CONFLICT (id) DO NOTHING;
 
 -- Statements "the chain had this hash at this point", signed with the owner's key.
 CREATE TABLE IF NOT EXISTS audit_checkpoints (

@@ -1,0 +1,130 @@
+"""Writing a backup: everything that matters, consistent, checked, and only then in place.
+
+1. A file that exists is left alone, unless the caller says otherwise.
+2. Small files are copied first, then the databases, each as it is at one moment. If a small file
+   that must not change meanwhile has changed, the copies are taken again.
+3. Each database copy passes SQLite's own check, and whatever check the caller brings.
+4. The archive is written beside its target, synced, and read back in full.
+5. Only then does it get its name. Whatever fails before, nothing of it remains.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from silas.kernel import BackupError, format_timestamp
+from silas.storage.archive import Manifest, Progress, describe, read_archive, write_archive
+from silas.storage.copying import check_database, copy_database
+from silas.storage.errors import BackupExists, BackupNotWritten, BackupUnsettled
+from silas.storage.files import PRIVATE_FILE, sync_directory
+from silas.storage.workplace import workplace_beside
+
+FolderCheck = Callable[[Path], None]
+"""Raises if the databases and files in this folder do not fit together."""
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class BackupSource:
+    """What goes into a backup: the name in the archive, and where it is."""
+
+    databases: Mapping[str, Path]
+    steady_files: Mapping[str, Path]
+    """Files that must belong to the same moment as the databases: keys, settings."""
+    moving_files: Mapping[str, Path]
+    """Files that may be older than the databases, but not newer: the audit log's witness."""
+
+    def names(self) -> list[str]:
+        """All names in the archive, the small files first."""
+        return [*sorted({**self.steady_files, **self.moving_files}), *sorted(self.databases)]
+
+
+@dataclass(frozen=True)
+class BackupStamp:
+    """What the manifest says about the backup itself."""
+
+    moment: datetime
+    silas_version: str
+
+
+def write_backup(
+    target: Path,
+    source: BackupSource,
+    *,
+    stamp: BackupStamp,
+    replace: bool,
+    check: FolderCheck,
+    progress: Progress,
+) -> Manifest:
+    """Write everything to one verified file; returns what is in it."""
+    _refuse_existing(target, replace=replace)
+    with workplace_beside(target, failure=BackupNotWritten) as folder:
+        _copy_all(source, folder, progress)
+        for name in source.databases:
+            progress(f"checking {name}", 0, 1)
+            check_database(folder / name)
+        check(folder)
+        manifest = Manifest(
+            created_at=format_timestamp(stamp.moment),
+            silas_version=stamp.silas_version,
+            files=tuple(describe(folder / name, progress) for name in source.names()),
+        )
+        partial = folder / "archive"
+        _write_and_read_back(partial, manifest, folder, progress)
+        _put_in_place(partial, target, replace=replace)
+    return manifest
+
+
+def _refuse_existing(target: Path, *, replace: bool) -> None:
+    if target.is_dir() or (os.path.lexists(target) and not replace):
+        raise BackupExists(f"{target}: {BackupExists.sentence()}")
+
+
+def _copy_all(source: BackupSource, folder: Path, progress: Progress) -> None:
+    """Copy until keys and settings are the same after the databases were copied as before."""
+    for _ in range(_ATTEMPTS):
+        before = _contents(source.steady_files)
+        for name, content in _contents(source.moving_files).items():
+            (folder / name).write_bytes(content)
+        for name, path in source.databases.items():
+            (folder / name).unlink(missing_ok=True)
+            copy_database(path, folder / name, progress=progress)
+        if _contents(source.steady_files) == before:
+            for name, content in before.items():
+                (folder / name).write_bytes(content)
+            return
+    raise BackupUnsettled
+
+
+def _contents(files: Mapping[str, Path]) -> dict[str, bytes]:
+    try:
+        return {name: path.read_bytes() for name, path in files.items()}
+    except OSError as error:
+        raise BackupError(f"{error.filename} cannot be read ({error.strerror}).") from error
+
+
+def _write_and_read_back(
+    partial: Path, manifest: Manifest, folder: Path, progress: Progress
+) -> None:
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+    with os.fdopen(os.open(partial, flags, PRIVATE_FILE), "wb") as file:
+        write_archive(file, manifest, folder, progress)
+        file.flush()
+        os.fsync(file.fileno())
+    with partial.open("rb") as file:
+        if read_archive(file, None, progress) != manifest:
+            raise BackupNotWritten
+
+
+def _put_in_place(partial: Path, target: Path, *, replace: bool) -> None:
+    if not replace:
+        try:
+            # Claim the name: a file that came into being meanwhile is not ours to replace.
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
+        except FileExistsError:
+            raise BackupExists(f"{target}: {BackupExists.sentence()}") from None
+    partial.replace(target)
+    sync_directory(target.parent)
