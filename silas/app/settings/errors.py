@@ -6,13 +6,17 @@ from silas.app.settings.origin import Problem, in_order
 from silas.kernel.errors import ConfigError
 
 
-def invalid_settings(problems: Iterable[Problem]) -> ConfigError:
-    """All problems as one error: a line each in its message, and as data in its details."""
+def invalid_settings(problems: Iterable[Problem], warnings: Iterable[str]) -> ConfigError:
+    """All problems as one error: a line each in its message, and as data in its details.
+
+    Warnings are told too: a variable that sets nothing may be what the missing value was meant for.
+    """
     ordered = in_order(problems)
     count = "a problem" if len(ordered) == 1 else f"{len(ordered)} problems"
     lines = "".join(f"\n  {problem}" for problem in ordered)
+    notes = "".join(f"\n  Note: {warning}" for warning in warnings)
     return ConfigError(
-        f"The configuration has {count}:{lines}\n"
+        f"The configuration has {count}:{lines}{notes}\n"
         "Correct this, and run `silas config check` to see whether it is right.",
         problems=[problem.as_json() for problem in ordered],
     )

@@ -29,7 +29,7 @@ def _expanded(draft: Draft, value: Any, key: KeyPath, environ: Mapping[str, str]
         return {n: _expanded(draft, each, (*key, n), environ) for n, each in value.items()}
     if isinstance(value, list):
         return [_expanded(draft, each, (*key, i), environ) for i, each in enumerate(value)]
-    if isinstance(value, str) and "$" in value:
+    if isinstance(value, str) and "$" in value and draft.origin_of(key).source == "file":
         return _expanded_text(draft, value, key, environ)
     return value
 

@@ -139,6 +139,13 @@ Domain = Annotated[
         "must be a domain such as `example.org`, without `https://` or a path",
     ),
 ]
+Host = Annotated[
+    str,
+    text_like(
+        r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}|[0-9A-Fa-f:.]{2,45}",
+        "must be an address such as `127.0.0.1` or `::1`, or the name of a machine",
+    ),
+]
 HttpAddress = Annotated[str, AfterValidator(_check_http_address)]
 Secret = Annotated[
     SecretStr,

@@ -56,7 +56,7 @@ def kind_of(annotation: Any) -> Kind:
         return Kind("section", annotation)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return Kind("map", annotation)
-    return Kind("list" if origin is tuple else "value", annotation)
+    return Kind("list" if origin in (tuple, list) else "value", annotation)
 
 
 def children(kind: Kind) -> Mapping[str, Kind]:

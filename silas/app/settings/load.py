@@ -75,13 +75,17 @@ def load_settings(
 
 
 def _lay_over(draft: Draft, data_dir: Choice | None, environ: Mapping[str, str]) -> None:
-    """Over what the file says, first the environment, then the command line."""
-    expand_variables(draft, environ)
+    """Over what the file says, first the environment, then the command line.
+
+    Only then are variables in the file looked up: one that is not set does no harm in a value that
+    is not in force.
+    """
     open_sections(draft)
     apply_environment(draft, environ)
-    apply_well_known_variables(draft, environ)
     if data_dir:
         draft.put(("data_dir",), data_dir.value, origin=data_dir.origin)
+    expand_variables(draft, environ)
+    apply_well_known_variables(draft, environ)
 
 
 def _checked(draft: Draft) -> Settings:
@@ -92,5 +96,5 @@ def _checked(draft: Draft) -> Settings:
             origin = draft.origin_of(*violation.keys)
             draft.complain(violation.key, violation.message, origin=origin)
     if settings is None or draft.problems:
-        raise invalid_settings(draft.problems)
+        raise invalid_settings(draft.problems, draft.warnings)
     return settings

@@ -8,6 +8,7 @@ from silas.app.settings.fields import (
     Count,
     Cron,
     Domain,
+    Host,
     HttpAddress,
     ModelName,
     NullIfUnset,
@@ -65,7 +66,7 @@ class WebSettings(Section):
     """The web page and its API."""
 
     enabled: bool = Field(True, description="Whether Silas listens for browsers.")
-    host: Text = Field(
+    host: Host = Field(
         "127.0.0.1", description="Address to listen on; any but this machine's needs auth_token."
     )
     port: Whole = Field(8420, ge=1, le=65_535, description="Port to listen on.")

@@ -78,7 +78,8 @@ def draft_from(text: str, location: Location) -> Draft:
         document = error.document
         for problem in error.problems:
             origin = Origin("file", location.shown, problem.position.line)
-            draft.complain(problem.path[1:], _one_line(problem.message), origin=origin)
+            key = problem.path[1:] if problem.path[:1] == (_TOP,) else ()
+            draft.complain(key, _one_line(problem.message), origin=origin)
     _take_over(document, location, draft)
     return draft
 

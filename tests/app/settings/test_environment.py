@@ -87,7 +87,7 @@ def test_a_problem_names_the_variable(project: Project) -> None:
     assert "  SILAS_CHANNELS__WEB__PORT: channels.web.port: must be a whole number" in error.message
     assert "  SILAS_SEARCH__ALLOWED_DOMAINS: search.allowed_domains: must be JSON" in error.message
     assert "  SILAS_SUGGESTIONS: suggestions.bogus: is not a known key" in error.message
-    assert "BOGUS" not in error.message
+    assert "  Note: The variable SILAS_CHANNELS__WEB__BOGUS sets nothing" in error.message
 
 
 def test_two_spellings_of_one_variable_must_agree(project: Project) -> None:
@@ -161,6 +161,22 @@ def test_a_variable_that_is_not_set_makes_a_secret_null(project: Project) -> Non
         assert settings.channels.web.auth_token is None
         assert settings.channels.telegram.owner_chat_id is None
         assert settings.database_url is None
+
+
+def test_a_variable_that_is_not_set_does_no_harm_in_a_value_that_is_not_in_force(
+    project: Project,
+) -> None:
+    project.set('owner_id: "${NOPE}"\ndata_dir: "${NOPE}"\nchannels.web.port: "${NOPE}"')
+    settings = project.load(
+        data_dir="$here",
+        SILAS_CONFIG=str(project.file),
+        SILAS_OWNER_ID="ada",
+        SILAS_CHANNELS='{"web": {"port": 9000}}',
+        SILAS_PERSONALITY__VOICE__TONE="${HOME} $$",
+    ).settings
+    assert (settings.owner_id, settings.channels.web.port) == ("ada", 9000)
+    assert settings.data_dir == project.directory / "$here"
+    assert settings.personality.voice.tone == "${HOME} $$"
 
 
 def test_a_variable_that_is_not_set_is_an_error_elsewhere(project: Project) -> None:
