@@ -31,6 +31,8 @@ _WANTED = {
     "float_type": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "path_type": "a path",
     "list_type": "a list",
     "tuple_type": "a list",
     "dict_type": "a mapping",
