@@ -28,11 +28,13 @@ class IdFactory:
     def new(self, prefix: str) -> str:
         """A fresh id such as `tok_01jc…`; the prefix says what it names."""
         milliseconds = int(self._clock.now().timestamp() * 1000)
-        fresh = (milliseconds << _RANDOM_BITS) | int.from_bytes(self._entropy(_RANDOM_BITS // 8))
         with self._lock:
             # In the same millisecond, or after the clock was set back, count up from the last id.
-            same_or_earlier = fresh >> _RANDOM_BITS <= self._last >> _RANDOM_BITS
-            self._last = self._last + 1 if same_or_earlier else fresh
+            if milliseconds <= self._last >> _RANDOM_BITS:
+                self._last += 1
+            else:
+                chance = int.from_bytes(self._entropy(_RANDOM_BITS // 8))
+                self._last = (milliseconds << _RANDOM_BITS) | chance
             return f"{prefix}_{_encode(self._last)}"
 
 

@@ -1,0 +1,150 @@
+"""An entry before it has its place: redacted, made canonical, complete but for its number.
+
+1. Nothing is written down before it went through redaction, the event's name included.
+2. Data that is plain JSON already takes the short way. Anything odd is made plain first.
+3. A body is at most `MAX_BODY` bytes. Larger data is cut, visibly, with the size and the hash of
+   what it was (after redaction).
+4. If the known secrets cannot be had, the data is withheld and the event is recorded without it.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from silas.audit.plain import plain
+from silas.kernel import Clock, IdFactory, canonical_bytes, format_timestamp
+from silas.kernel.redaction import Redactor
+
+MAX_BODY = 64 * 1024
+_MAX_DATA = MAX_BODY - 4096
+_MAX_EVENT = 200
+_MANY = 10_000
+_CAN_BE_LARGE = frozenset((str, list, dict, tuple))
+_REMEMBERED_EVENTS = 512
+# Tried one after the other until the data fits: the longest text, the longest list.
+_CUTS = ((4000, 500), (400, 50), (100, 20))
+
+KnownSecretsPort = Callable[[], Iterable[str]]
+
+
+class Draft(NamedTuple):
+    """An entry that only lacks its number."""
+
+    entry_id: str
+    text: str
+
+    def body(self, seq: int) -> str:
+        """The entry's canonical JSON at this place in the chain."""
+        return f"{self.text}{seq}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What is known to be secret just now, and the event names that were cleared under it."""
+
+    known: tuple[str, ...]
+    redactor: Redactor
+    events: dict[str, str]
+
+
+class Drafter:
+    """Makes drafts; safe to use from any thread."""
+
+    def __init__(
+        self, *, clock: Clock, ids: IdFactory, known_secrets: KnownSecretsPort | None = None
+    ) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._known_secrets = known_secrets
+        self._rules = _Rules((), Redactor(), {})
+
+    def draft(self, event: str, data: Mapping[str, Any]) -> Draft:
+        """The entry for something that happens now."""
+        at = format_timestamp(self._clock.now())
+        entry_id = self._ids.new("aud")
+        name, written = self._written(event, data)
+        return Draft(
+            entry_id,
+            f'{{"at":"{at}","data":{written},"entry_id":"{entry_id}","event":{name},"seq":',
+        )
+
+    def _written(self, event: str, data: Mapping[str, Any]) -> tuple[str, str]:
+        try:
+            rules = self._current_rules()
+        except Exception as error:  # noqa: BLE001 - a vault that fails must not stop the log
+            reason = f"the known secrets could not be read ({type(error).__name__})"
+            return _json("[withheld]"), _json({"withheld": reason})
+        return _event_name(event, rules), _data(data, rules.redactor)
+
+    def _current_rules(self) -> _Rules:
+        if self._known_secrets is not None:
+            known = tuple(self._known_secrets())
+            if known != self._rules.known:
+                self._rules = _Rules(known, Redactor(known), {})
+        return self._rules
+
+
+def _event_name(event: str, rules: _Rules) -> str:
+    if type(event) is not str:
+        return _json(_clean_name(str(plain(event)), rules.redactor))
+    written = rules.events.get(event)
+    if written is None:
+        written = _json(_clean_name(plain(event), rules.redactor))
+        if len(rules.events) < _REMEMBERED_EVENTS:
+            rules.events[event] = written
+    return written
+
+
+def _clean_name(name: str, redactor: Redactor) -> str:
+    return redactor.text(name)[:_MAX_EVENT]
+
+
+def _data(data: Mapping[str, Any], redactor: Redactor) -> str:
+    try:
+        if _is_small(data):
+            written = canonical_bytes(redactor.value(data))
+            if len(written) <= _MAX_DATA:
+                return written.decode()
+    except Exception:  # noqa: BLE001, S110 - whatever it was, the long way deals with it
+        pass
+    value = redactor.value(plain(data))
+    return _cut_to_fit(value if isinstance(value, dict) else {"value": value})
+
+
+def _is_small(data: Mapping[str, Any]) -> bool:
+    for each in data.values():  # noqa: SIM110 - a generator costs more than the rest together
+        if type(each) in _CAN_BE_LARGE and len(each) > _MANY:
+            return False
+    return True
+
+
+def _cut_to_fit(value: Any) -> str:
+    whole = canonical_bytes(value)
+    if len(whole) <= _MAX_DATA:
+        return whole.decode()
+    size = {"cut_from_bytes": len(whole), "cut_from_sha256": hashlib.sha256(whole).hexdigest()}
+    for longest_text, longest_list in _CUTS:
+        smaller = _json({"cut": _cut(value, longest_text, longest_list), **size})
+        if len(smaller.encode()) <= _MAX_DATA:
+            return smaller
+    return _json(size)
+
+
+def _cut(value: Any, longest_text: int, longest_list: int) -> Any:
+    if isinstance(value, str) and len(value) > longest_text:
+        return f"{value[:longest_text]}[cut: {len(value) - longest_text} more characters]"
+    if isinstance(value, list):
+        kept = [_cut(item, longest_text, longest_list) for item in value[:longest_list]]
+        rest = len(value) - len(kept)
+        return [*kept, f"[cut: {rest} more]"] if rest else kept
+    if isinstance(value, dict):
+        names = list(value)[:longest_list]
+        cut = {_cut(n, longest_text, 0): _cut(value[n], longest_text, longest_list) for n in names}
+        rest = len(value) - len(names)
+        return {**cut, "[cut]": f"{rest} more"} if rest else cut
+    return value
+
+
+def _json(value: Any) -> str:
+    return canonical_bytes(value).decode()

@@ -1,0 +1,171 @@
+"""The audit log: what happened, in a chain that cannot be changed without being found out.
+
+1. `log` and `append` never fail because of what they are given; they fail if the disk does.
+2. An entry is on the disk when `log` returns. Concurrent callers share one commit.
+3. `append` writes inside somebody else's transaction, so that an act and its entry happen together
+   or not at all. Run that transaction with `Durability.TRUST`.
+4. Several processes may write. The end of the chain is read inside the transaction.
+5. With a signer, a checkpoint is made every `checkpoint_every` entries. A chain that does not hold
+   since the last checkpoint is not signed.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from silas.audit.batching import DraftBatcher
+from silas.audit.chain import Position
+from silas.audit.checkpoints import CheckpointWriter
+from silas.audit.drafts import Draft, Drafter, KnownSecretsPort
+from silas.audit.errors import AuditNotSigned, AuditStateDamaged
+from silas.audit.examination import LATEST, Progress, examine_chain
+from silas.audit.models import AuditEntry, AuditReport
+from silas.audit.ports import CheckpointSigner, CheckpointVerifier
+from silas.audit.reading import newest_entries
+from silas.audit.source import DatabaseSource
+from silas.audit.store import append_drafts, read_state
+from silas.audit.witness import read_witness
+from silas.kernel import Clock, IdFactory
+from silas.storage import Database, DatabaseConstraint, Durability, Transaction
+
+CHECKPOINT_EVERY = 256
+
+
+class AuditLog:
+    """Append-only, hash-chained, redacted.
+
+    `known_secrets` gives the values that must never be written down; it is called for every entry,
+    from any thread. Without a `signer` there are no checkpoints; without a `verifier` their
+    signatures are not checked. `witness` is the file that holds a copy of the newest checkpoint.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Clock,
+        ids: IdFactory,
+        signer: CheckpointSigner | None = None,
+        verifier: CheckpointVerifier | None = None,
+        witness: Path | None = None,
+        known_secrets: KnownSecretsPort | None = None,
+        checkpoint_every: int = CHECKPOINT_EVERY,
+    ) -> None:
+        self._database = database
+        self._verifier = verifier
+        self._witness = witness
+        self._drafter = Drafter(clock=clock, ids=ids, known_secrets=known_secrets)
+        self._batcher = DraftBatcher(self._write)
+        self._checkpoint_every = checkpoint_every
+        self._vouched: int | None = None
+        self._checkpoints = (
+            CheckpointWriter(
+                database, signer, verifier=verifier, clock=clock, ids=ids, witness=witness
+            )
+            if signer is not None
+            else None
+        )
+
+    async def log(self, event: str, /, **data: Any) -> str:
+        """Record that something happened; returns the entry's id once it is on the disk."""
+        draft = self._drafter.draft(event, data)
+        await self._batcher.add(draft)
+        return draft.entry_id
+
+    def append(self, tx: Transaction, event: str, data: Mapping[str, Any]) -> str:
+        """Record it as part of this transaction; returns the entry's id.
+
+        Whoever only ever writes in this way calls `checkpoint_if_due` now and then.
+        """
+        draft = self._drafter.draft(event, data)
+        append_drafts(tx, [draft])
+        return draft.entry_id
+
+    async def write_checkpoint(self) -> str:
+        """Have the owner's key vouch for the chain as it is; returns the checkpoint's id."""
+        if self._checkpoints is None:
+            raise AuditNotSigned
+        problem = await self._checkpoints.witness_problem()
+        if problem is not None:
+            # The file is about to be replaced. What it showed must not be forgotten with it.
+            await self._append("audit_witness_problem", {"problem": problem})
+        return await self._checkpoints.write()
+
+    async def checkpoint_if_due(self) -> str | None:
+        """Write a checkpoint if enough entries have come since the last one."""
+        state = await self._database.snapshot(read_state)
+        return await self._write_if_due(state.head) if state else None
+
+    async def verify_chain(self) -> tuple[bool, int]:
+        """Whether all of the log is as it was written, and how many entries were hashed."""
+        report = await self.examine()
+        return report.ok, report.entries
+
+    async def verify_from_checkpoint(self, checkpoint_id: str | None = None) -> tuple[bool, int]:
+        """The same for what came after a checkpoint: the latest, or the one with this id."""
+        report = await self.examine(from_checkpoint=checkpoint_id or LATEST)
+        return report.ok, report.entries
+
+    async def examine(
+        self,
+        *,
+        from_checkpoint: str | None = None,
+        verifier: CheckpointVerifier | None = None,
+        progress: Progress | None = None,
+    ) -> AuditReport:
+        """Examine all of the log, or what came after a checkpoint (an id, or `LATEST`).
+
+        `verifier` takes the place of the one that the log was made with. `progress` is called on
+        another thread.
+        """
+        return await self._database.snapshot(
+            lambda reader: examine_chain(
+                DatabaseSource(reader),
+                from_checkpoint=from_checkpoint,
+                verifier=verifier or self._verifier,
+                witness=read_witness(self._witness) if self._witness else None,
+                progress=progress,
+            )
+        )
+
+    async def tail(
+        self, count: int, *, event: str = "*", since: datetime | None = None, after: int = 0
+    ) -> list[AuditEntry]:
+        """The last entries, oldest first, whose event matches the pattern (`approval_*`)."""
+        return await self._database.snapshot(
+            lambda reader: newest_entries(reader, count, event=event, since=since, after=after)
+        )
+
+    async def _write(self, drafts: list[Draft]) -> None:
+        try:
+            head = await self._database.transaction(
+                lambda tx: append_drafts(tx, drafts), durability=Durability.TRUST
+            )
+        except DatabaseConstraint as error:
+            raise AuditStateDamaged from error
+        try:
+            await self._write_if_due(head)
+        except Exception as error:  # noqa: BLE001 - the entries are written; that must be said
+            self._vouched = head.seq  # try again after as many entries, not after every one
+            await self._append("audit_checkpoint_failed", {"error": error})
+
+    async def _append(self, event: str, data: Mapping[str, Any]) -> None:
+        await self._database.transaction(
+            lambda tx: self.append(tx, event, data), durability=Durability.TRUST
+        )
+
+    async def _write_if_due(self, head: Position) -> str | None:
+        if self._checkpoints is None or not await self._is_due(head, self._checkpoints):
+            return None
+        checkpoint_id = await self.write_checkpoint()
+        self._vouched = head.seq
+        return checkpoint_id
+
+    async def _is_due(self, head: Position, checkpoints: CheckpointWriter) -> bool:
+        if head.seq - (self._vouched or 0) < self._checkpoint_every:
+            return False
+        # What is remembered may be out of date: other processes write checkpoints as well.
+        newest = await checkpoints.newest()
+        self._vouched = newest.seq if newest else 0
+        return head.seq - self._vouched >= self._checkpoint_every

@@ -1,0 +1,63 @@
+"""Entries read back, for people: the newest ones, or those that match."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from fnmatch import fnmatchcase
+from itertools import islice, takewhile
+
+from silas.audit.models import AuditEntry
+from silas.kernel import CanonicalError, format_timestamp, parse_timestamp, strict_loads
+from silas.storage import Reader, Row
+
+UNREADABLE = "[unreadable]"
+
+_NEWEST_FIRST = """
+SELECT seq, CAST(body AS TEXT) FROM audit_log WHERE seq <= ? ORDER BY seq DESC
+"""
+_LAST_NUMBER = 2**63 - 1
+_FIELDS = ("entry_id", "at", "event", "data")
+_UNKNOWN_TIME = "0001-01-01T00:00:00.000000Z"
+
+
+def newest_entries(
+    reader: Reader, count: int, *, event: str = "*", since: datetime | None = None, after: int = 0
+) -> list[AuditEntry]:
+    """The last entries, oldest first, whose event matches the pattern (`approval_*`).
+
+    Those that cannot be read always match: nobody should overlook them.
+    """
+    earliest = format_timestamp(since) if since else ""
+    wanted = (
+        entry
+        for seq, body in takewhile(lambda row: row[0] > after, _rows_backwards(reader))
+        if (entry := entry_from(seq, body)).event == UNREADABLE
+        or (entry.at >= earliest and fnmatchcase(entry.event, event))
+    )
+    return list(islice(wanted, count))[::-1]
+
+
+def entry_from(seq: int, body: str) -> AuditEntry:
+    """The entry in a stored body; one that cannot be read says so."""
+    try:
+        said = strict_loads(body)
+        parse_timestamp(said["at"])
+        return AuditEntry(seq=seq, **{name: said[name] for name in _FIELDS})
+    except (CanonicalError, ValueError, KeyError, TypeError):
+        return AuditEntry(seq=seq, entry_id="", at=_UNKNOWN_TIME, event=UNREADABLE, data={})
+
+
+def _rows_backwards(reader: Reader) -> Iterator[Row]:
+    last = _LAST_NUMBER
+    while True:
+        try:
+            for row in reader.rows(_NEWEST_FIRST, (last,)):
+                last = row[0] - 1
+                yield row
+        except UnicodeDecodeError:
+            (seq,) = reader.fetch_all(
+                "SELECT seq FROM audit_log WHERE seq <= ? ORDER BY seq DESC LIMIT 1", (last,)
+            )[0]
+            last = seq - 1
+            yield seq, ""
+        else:
+            return

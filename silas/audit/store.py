@@ -1,0 +1,184 @@
+"""The audit log's three tables, through the `Database` port alone."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from silas.audit.chain import Position, link
+from silas.audit.drafts import Draft
+from silas.audit.errors import AuditStateDamaged
+from silas.audit.statements import Checkpoint, SignedStatement
+from silas.storage import Reader, Row, SqlValue, Transaction
+
+# The casts make text of whatever somebody may have put there.
+_ENTRIES = """
+SELECT seq, CAST(body AS TEXT), CAST(hash AS TEXT) FROM audit_log WHERE seq > ? ORDER BY seq
+"""
+_CHECKPOINT = """
+SELECT checkpoint_id, seq, CAST(body AS TEXT), CAST(key_id AS TEXT), CAST(signature AS TEXT)
+FROM audit_checkpoints
+"""
+_INSERT = "INSERT INTO audit_log (seq, body, hash) VALUES (?, ?, ?)"
+_INSERT_MANY = _INSERT + ", (?, ?, ?)" * 15
+_CELLS_AT_ONCE = 16 * 3
+_UNREADABLE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainState:
+    """Where the chain starts, by whose leave, and where it ends."""
+
+    base: Position
+    base_proof: str
+    head: Position
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCheckpoint:
+    """A row of the table of checkpoints: a signed statement, and what the row says beside it."""
+
+    checkpoint_id: str | None
+    seq: int
+    signed: SignedStatement
+
+
+_UNREADABLE_CHECKPOINT = StoredCheckpoint(None, 0, SignedStatement("", "", ""))
+
+
+def read_state(reader: Reader) -> ChainState | None:
+    """The state, or None if somebody has tampered with its only row."""
+    try:
+        rows = reader.fetch_all(
+            "SELECT id, base_seq, base_hash, base_proof, head_seq, head_hash FROM audit_state"
+        )
+    except UnicodeDecodeError:
+        return None
+    if len(rows) != 1 or [type(cell) for cell in rows[0]] != [int, int, str, str, int, str]:
+        return None
+    _, base_seq, base_hash, base_proof, head_seq, head_hash = rows[0]
+    return ChainState(Position(base_seq, base_hash), base_proof, Position(head_seq, head_hash))
+
+
+def append_drafts(tx: Transaction, drafts: Sequence[Draft]) -> Position:
+    """Put the entries at the end of the chain, in this order; returns the new end."""
+    # The end is read inside the transaction, which no other process can overlap.
+    row = tx.fetch_one("SELECT head_seq, head_hash FROM audit_state WHERE id = 1")
+    if row is None or not _is_position(*row):
+        raise AuditStateDamaged
+    seq, digest = row
+    cells: list[SqlValue] = []
+    for draft in drafts:
+        seq += 1
+        body = draft.body(seq)
+        digest = link(digest, body)
+        cells += (seq, body, digest)
+    _insert_entries(tx, cells)
+    tx.execute("UPDATE audit_state SET head_seq = ?, head_hash = ? WHERE id = 1", (seq, digest))
+    return Position(seq, digest)
+
+
+def _insert_entries(tx: Transaction, cells: list[SqlValue]) -> None:
+    """Many rows in one statement cost a third of as many statements."""
+    many = len(cells) - len(cells) % _CELLS_AT_ONCE
+    for start in range(0, many, _CELLS_AT_ONCE):
+        tx.execute(_INSERT_MANY, cells[start : start + _CELLS_AT_ONCE])
+    for start in range(many, len(cells), 3):
+        tx.execute(_INSERT, cells[start : start + 3])
+
+
+def _is_position(seq: object, digest: object) -> bool:
+    return type(seq) is int and type(digest) is str and len(digest) == 64 and digest.isalnum()
+
+
+def entries_after(reader: Reader, seq: int) -> Iterator[Row]:
+    """Number, body and hash of all later entries, also of those that are no text any more."""
+    while True:
+        try:
+            for row in reader.rows(_ENTRIES, (seq,)):
+                yield row
+                seq = row[0]
+        except UnicodeDecodeError:
+            # The driver stops at bytes that are not UTF-8. Say so in their place, and go on.
+            (seq,) = reader.fetch_all(
+                "SELECT seq FROM audit_log WHERE seq > ? ORDER BY seq LIMIT 1", (seq,)
+            )[0]
+            yield seq, _UNREADABLE, _readable_hash(reader, seq)
+        else:
+            return
+
+
+def _readable_hash(reader: Reader, seq: int) -> str:
+    try:
+        row = reader.fetch_one("SELECT CAST(hash AS TEXT) FROM audit_log WHERE seq = ?", (seq,))
+    except UnicodeDecodeError:
+        return _UNREADABLE
+    return row[0] if row else _UNREADABLE
+
+
+def numbers_up_to(reader: Reader, seq: int) -> list[int]:
+    """The numbers of entries up to this one: a chain that starts there has none."""
+    rows = reader.fetch_all(
+        "SELECT seq FROM audit_log WHERE seq <= ? ORDER BY seq LIMIT 100", (seq,)
+    )
+    return [number for (number,) in rows]
+
+
+def insert_checkpoint(tx: Transaction, checkpoint: Checkpoint) -> bool:
+    """Add the checkpoint, unless another process has added one since this one was signed."""
+    newest = newest_checkpoint(tx)
+    if (newest.checkpoint_id if newest else None) != checkpoint.previous:
+        return False
+    signed = checkpoint.signed
+    tx.execute(
+        "INSERT INTO audit_checkpoints (checkpoint_id, seq, body, key_id, signature)"
+        " VALUES (?, ?, ?, ?, ?)",
+        (
+            checkpoint.checkpoint_id,
+            checkpoint.position.seq,
+            signed.body,
+            signed.key_id,
+            signed.signature,
+        ),
+    )
+    return True
+
+
+def newest_checkpoint(reader: Reader) -> StoredCheckpoint | None:
+    """The checkpoint that vouches for most; None if there is none."""
+    return _one_checkpoint(reader, f"{_CHECKPOINT} ORDER BY seq DESC, checkpoint_id DESC LIMIT 1")
+
+
+def find_checkpoint(reader: Reader, checkpoint_id: str) -> StoredCheckpoint | None:
+    """The checkpoint with this id, or None."""
+    return _one_checkpoint(reader, f"{_CHECKPOINT} WHERE checkpoint_id = ?", checkpoint_id)
+
+
+def checkpoints_from(reader: Reader, seq: int) -> Iterator[StoredCheckpoint]:
+    """The checkpoints at this entry and later, by the entries that they vouch for."""
+    try:
+        sql = f"{_CHECKPOINT} WHERE seq >= ? ORDER BY seq, checkpoint_id"
+        yield from map(_stored_checkpoint, reader.rows(sql, (seq,)))
+    except UnicodeDecodeError:
+        yield _UNREADABLE_CHECKPOINT
+
+
+def _one_checkpoint(reader: Reader, sql: str, *params: str) -> StoredCheckpoint | None:
+    try:
+        row = reader.fetch_one(sql, params)
+    except UnicodeDecodeError:
+        return _UNREADABLE_CHECKPOINT
+    return _stored_checkpoint(row) if row else None
+
+
+def _stored_checkpoint(row: Row) -> StoredCheckpoint:
+    checkpoint_id, seq, body, key_id, signature = row
+    return StoredCheckpoint(checkpoint_id, seq, SignedStatement(body, key_id, signature))
+
+
+def remove_archived(tx: Transaction, base: Position, proof: SignedStatement) -> None:
+    """Let the chain start at `base`: what lies before has been archived."""
+    tx.execute("DELETE FROM audit_log WHERE seq <= ?", (base.seq,))
+    tx.execute("DELETE FROM audit_checkpoints WHERE seq < ?", (base.seq,))
+    tx.execute(
+        "UPDATE audit_state SET base_seq = ?, base_hash = ?, base_proof = ? WHERE id = 1",
+        (base.seq, base.hash, proof.to_bytes().decode()),
+    )
