@@ -119,6 +119,8 @@ class ApprovalEngine:
             self._audit.append(tx, "approval_issued", event)
 
         await self._database.transaction(remember, durability=Durability.TRUST)
+        # An approval that could be cut off the end of the log unnoticed would not be worth much.
+        await self._audit.write_checkpoint()
         return token
 
     async def verify(

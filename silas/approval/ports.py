@@ -35,6 +35,10 @@ class AuditTrail(Protocol):
         """Add an entry to the chain as part of this transaction; returns its id."""
         ...
 
+    async def write_checkpoint(self) -> str:
+        """Have the owner's key vouch for the log as it is; returns the checkpoint's id."""
+        ...
+
 
 class KeyVault(Protocol):
     """Where the owner's private key lives."""

@@ -14,9 +14,17 @@ from silas.kernel.errors import SilasError
 COMMANDS = {
     "init": LazyCommand("silas.cli.init:init", "Set up Silas on this machine."),
     "doctor": LazyCommand("silas.cli.doctor:doctor", "Say what state this machine is in."),
+    "start": LazyCommand("silas.cli.start:start", "Start Silas."),
+    "stop": LazyCommand("silas.cli.status:stop", "Stop the running Silas."),
+    "status": LazyCommand(
+        "silas.cli.status:status", "Say whether Silas is running, and how it is."
+    ),
     "config": LazyCommand("silas.cli.config:config", "Check and show the configuration."),
     "secrets": LazyCommand("silas.cli.secrets:secrets", "Keep passwords and keys in the vault."),
     "keys": LazyCommand("silas.cli.keys:keys", "Show and rotate the owner's signing key."),
+    "approvals": LazyCommand(
+        "silas.cli.approvals:approvals", "Show what was approved, and export proofs."
+    ),
     "verify": LazyCommand("silas.cli.verify:verify", "Check a proof of approval, offline."),
     "audit": LazyCommand("silas.cli.audit:audit", "Read and verify the audit log."),
     "backup": LazyCommand("silas.cli.backup:backup", "Write everything to one verified file."),

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from silas.app.paths import Paths
-from silas.app.settings import load_settings
 from silas.cli.commands import JsonGroup
 from silas.cli.context import CliContext, pass_cli
+from silas.cli.opening import settings_of, with_ground
 from silas.cli.terminal import (
     ask_hidden_twice,
     confirm,
@@ -52,11 +51,10 @@ def set_secret(cli: CliContext, name: str, from_stdin: bool) -> None:
     and one newline at its end is left out.
     """
     _refuse_internal(name)
-    paths = _paths(cli)
-    vault = _open(paths)
+    vault = _open(cli)
     replaced = name in vault.list()
     vault.set(name, _read_value(f"Value of {name}", from_stdin=from_stdin))
-    _record_change(paths, "secret_stored", ref_id=name)
+    _record_change(cli, "secret_stored", ref_id=name)
     cli.show(
         {"name": name, "stored": True, "replaced": replaced},
         f"{'Replaced' if replaced else 'Stored'} {name}.",
@@ -67,7 +65,7 @@ def set_secret(cli: CliContext, name: str, from_stdin: bool) -> None:
 @pass_cli
 def list_secrets(cli: CliContext) -> None:
     """Show the names of all secrets, never their values."""
-    names = _open(_paths(cli)).list()
+    names = _open(cli).list()
     lines = [f"{name}  (internal)" if is_internal(name) else name for name in names]
     cli.show(
         {"secrets": [{"name": name, "internal": is_internal(name)} for name in names]},
@@ -82,13 +80,12 @@ def list_secrets(cli: CliContext) -> None:
 def remove_secret(cli: CliContext, name: str, yes: bool) -> None:
     """Remove the secret NAME. It cannot be brought back."""
     _refuse_internal(name)
-    paths = _paths(cli)
-    vault = _open(paths)
+    vault = _open(cli)
     if name not in vault.list():
         raise UnknownSecret(f"{name}: {UnknownSecret.sentence()}")
     confirm(f"Remove {name} for good?", yes=yes)
     vault.delete(name)
-    _record_change(paths, "secret_removed", ref_id=name)
+    _record_change(cli, "secret_removed", ref_id=name)
     cli.show({"name": name, "removed": True}, f"Removed {name}.")
 
 
@@ -106,8 +103,7 @@ def change_passphrase(cli: CliContext, key_file: Path | None, from_stdin: bool) 
 
     Silas processes that are running must be started again afterwards.
     """
-    paths = _paths(cli)
-    vault = _open(paths)
+    vault = _open(cli)
     if not isinstance(vault, FileVault):
         raise SecretsError(
             "This vault is in the system keyring, which has a password of its own. Change it in "
@@ -119,7 +115,7 @@ def change_passphrase(cli: CliContext, key_file: Path | None, from_stdin: bool) 
         if key_file
         else new_passphrase(_read_text("New passphrase", from_stdin=from_stdin))
     )
-    _record_change(paths, "vault_key_changed", method="key_file" if key_file else "passphrase")
+    _record_change(cli, "vault_key_changed", method="key_file" if key_file else "passphrase")
     description = vault.describe()
     cli.show(
         {"changed": True, "vault": description.model_dump()},
@@ -127,14 +123,9 @@ def change_passphrase(cli: CliContext, key_file: Path | None, from_stdin: bool) 
     )
 
 
-def _paths(cli: CliContext) -> Paths:
-    return load_settings(
-        data_dir=cli.data_dir, config_file=cli.config_file, environ=os.environ, cwd=Path.cwd()
-    ).paths
-
-
-def _open(paths: Paths) -> Vault:
-    return open_vault(paths.vault, environ=os.environ, prompt=passphrase_prompt())
+def _open(cli: CliContext) -> Vault:
+    vault = settings_of(cli).paths.vault
+    return open_vault(vault, environ=os.environ, prompt=passphrase_prompt())
 
 
 def _refuse_internal(name: str) -> None:
@@ -159,5 +150,6 @@ def _read_text(question: str, *, from_stdin: bool) -> str:
         raise InvalidSecret("A passphrase is text in UTF-8. Nothing was changed.") from error
 
 
-def _record_change(paths: Paths, event: str, **facts: str) -> None:
-    """Where a change of the vault enters the audit log: names, never values."""
+def _record_change(cli: CliContext, event: str, **facts: str) -> None:
+    """A change of the vault enters the audit log: names, never values."""
+    with_ground(cli, lambda ground: ground.audit.log(event, **facts))

@@ -34,6 +34,9 @@ class RecordingAudit:
         self.entries.append((event, dict(data)))
         return f"aud_{len(self.entries)}"
 
+    async def write_checkpoint(self) -> str:
+        return "ckp_1"
+
     def events(self) -> list[str]:
         """The names of what was recorded, in order."""
         return [event for event, _ in self.entries]

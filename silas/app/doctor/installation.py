@@ -1,0 +1,116 @@
+"""What is set up: vault, owner key, database, audit log, model."""
+
+import asyncio
+from collections.abc import Mapping
+
+from silas.app.doctor.findings import Finding, ok, problem, warning
+from silas.app.ground import Ground
+from silas.app.settings import LoadedSettings, Settings
+from silas.approval import PublicKeys
+from silas.kernel import SilasError
+from silas.secrets import detect_keyring, open_vault
+from silas.storage import load_migrations
+
+
+def configuration(loaded: LoadedSettings) -> Finding:
+    """Whether there is a configuration file, and what its owner should know about it."""
+    where = loaded.paths.config_file
+    if loaded.warnings:
+        return warning("configuration", " ".join(loaded.warnings), fix="silas config check")
+    if not loaded.file_exists:
+        return ok("configuration", f"No file at {where}; the defaults are in force.")
+    return ok("configuration", f"{where} is valid.")
+
+
+def keyring() -> Finding:
+    """Whether the operating system offers an encrypted keyring."""
+    state = detect_keyring()
+    if state.usable:
+        return ok("keyring", f"{state.backend} works.")
+    # Not a fault: the encrypted file is there for machines without one.
+    return ok("keyring", f"No system keyring ({state.reason}); an encrypted file serves instead.")
+
+
+def vault(ground: Ground, environ: Mapping[str, str]) -> Finding:
+    """Which vault is in use, and what opens it."""
+    description = open_vault(ground.paths.vault, environ=environ).describe()
+    words = f"{description.kind} vault at {description.where}, opened by {description.unlocked_by}."
+    if description.warnings:
+        return warning(
+            "vault", f"{words} {' '.join(description.warnings)}", fix="silas secrets passphrase"
+        )
+    return ok("vault", words)
+
+
+async def owner_key(ground: Ground) -> Finding:
+    """Whether the owner's key can be used, and whether `owner.pub` still is a copy of it."""
+    keys = await asyncio.to_thread(lambda: ground.keys.public)
+    active = keys.keys[0]
+    path = ground.paths.public_key
+    if not path.exists() or PublicKeys.from_text(path.read_text("utf-8")) != keys:
+        return warning(
+            "owner key",
+            f"{path} is not a copy of the owner's public keys any more.",
+            fix="silas init",
+        )
+    return ok("owner key", f"{active.key_id}, in use since {active.created_at:%Y-%m-%d}.")
+
+
+async def database(ground: Ground) -> Finding:
+    """Whether the database is whole and its schema up to date."""
+    rows = await ground.database.snapshot(lambda reader: reader.fetch_all("PRAGMA quick_check(1)"))
+    if rows != [("ok",)]:
+        return problem("database", f"{ground.paths.database} is damaged.", fix="silas restore FILE")
+    newest = load_migrations("runtime")[-1].id
+    return ok("database", f"{ground.paths.database} is whole, schema {newest}.")
+
+
+async def audit(ground: Ground) -> Finding:
+    """Whether the newest part of the audit log holds together."""
+    report = await ground.audit.examine(from_checkpoint="latest")
+    if report.first_problem:
+        return problem("audit", report.first_problem.sentence, fix="silas audit verify --full")
+    return ok("audit", f"{report.head_seq} entries; signatures: {report.signatures.value}.")
+
+
+def model(settings: Settings, environ: Mapping[str, str]) -> Finding:
+    """Who thinks: a configured model, or the offline brain."""
+    roles = settings.models.model_dump(exclude={"base_url"}, exclude_none=True)
+    if not roles:
+        return ok("model", "None is configured: the offline brain serves, with no network.")
+    names = sorted(set(roles.values()))
+    keyless = [name for name in names if (key := _key_variable(name)) and not environ.get(key)]
+    if keyless:
+        variable = _key_variable(keyless[0])
+        return warning(
+            "model",
+            f"{keyless[0]} needs a key, and {variable} is not set.",
+            fix=f"export {variable}=…",
+        )
+    return ok("model", f"{', '.join(names)}.")
+
+
+def _key_variable(name: str) -> str | None:
+    provider = name.partition(":")[0]
+    keyed = {"openrouter", "anthropic", "openai", "groq", "mistral", "google"}
+    return f"{provider.upper()}_API_KEY" if provider in keyed else None
+
+
+def failed(topic: str, error: SilasError) -> Finding:
+    """A check that could not be made is itself a finding."""
+    return problem(topic, error.message, fix=_FIXES.get(error.code, "silas doctor --json"))
+
+
+_FIXES = {
+    "E_CFG_NOT_INITIALISED": "silas init",
+    "E_CFG_INVALID": "silas config check",
+    "E_CFG_SYNTAX": "silas config check",
+    "E_SECRETS_MISSING": "silas init",
+    "E_APPROVAL_NO_KEY": "silas init",
+    "E_SECRETS_LOCKED": "export SILAS_VAULT_PASSPHRASE=…",
+    "E_SECRETS_WRONG_KEY": "export SILAS_VAULT_PASSPHRASE=…",
+    "E_SECRETS_TAMPERED": "silas restore FILE",
+    "E_APPROVAL_KEY_DAMAGED": "silas restore FILE",
+    "E_DB_CORRUPT": "silas restore FILE",
+    "E_DB_FUTURE": "pip install --upgrade silas",
+}

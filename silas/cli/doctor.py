@@ -1,0 +1,64 @@
+"""`silas doctor`: what state this machine is in, and the command that mends what is not right."""
+
+import asyncio
+import os
+
+import click
+
+from silas.app.doctor import Finding, Status, examine, failed, worst
+from silas.cli.commands import JsonCommand
+from silas.cli.context import CliContext, pass_cli
+from silas.cli.opening import settings_of
+from silas.cli.terminal import passphrase_prompt
+from silas.kernel import ConfigError, visible
+
+_MARKS = {Status.OK: "ok     ", Status.WARNING: "warning", Status.PROBLEM: "problem"}
+_COLOURS = {Status.OK: "green", Status.WARNING: "yellow", Status.PROBLEM: "red"}
+
+
+@click.command(cls=JsonCommand)
+@pass_cli
+def doctor(cli: CliContext) -> None:
+    """Say what state this machine is in.
+
+    Each line is ok, a warning or a problem, with the command that mends it. The exit code is 1 if
+    there is a problem.
+    """
+    findings = asyncio.run(_examine(cli))
+    verdict = worst(findings)
+    cli.show(
+        {"status": verdict.value, "findings": [finding.model_dump() for finding in findings]},
+        _closing_sentence(findings),
+    )
+    if verdict is Status.PROBLEM:
+        raise click.exceptions.Exit(1)
+
+
+async def _examine(cli: CliContext) -> list[Finding]:
+    try:
+        loaded = settings_of(cli)
+    except ConfigError as error:
+        # Without settings nothing else can be looked at.
+        finding = failed("configuration", error)
+        cli.say(_line(finding))
+        return [finding]
+    findings = []
+    async for finding in examine(loaded, environ=os.environ, prompt=passphrase_prompt()):
+        findings.append(finding)
+        cli.say(_line(finding))
+    return findings
+
+
+def _line(finding: Finding) -> str:
+    mark = click.style(_MARKS[finding.status], fg=_COLOURS[finding.status])
+    fix = f"\n{' ' * 24}to mend it: {finding.fix}" if finding.fix else ""
+    return f"{mark}  {finding.topic.ljust(13)}  {visible(finding.sentence)}{fix}"
+
+
+def _closing_sentence(findings: list[Finding]) -> str:
+    counts = {status: sum(f.status is status for f in findings) for status in Status}
+    if counts[Status.PROBLEM]:
+        return f"{counts[Status.PROBLEM]} to mend before Silas can work."
+    if counts[Status.WARNING]:
+        return f"Silas works. {counts[Status.WARNING]} could be better."
+    return "Everything is as it should be."

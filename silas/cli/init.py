@@ -1,0 +1,74 @@
+"""`silas init`: set up Silas on this machine."""
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from silas.app.setup import SetupReport, set_up
+from silas.cli.commands import JsonCommand
+from silas.cli.context import CliContext, pass_cli
+from silas.cli.opening import settings_of
+from silas.cli.terminal import new_passphrase_prompt, on_terminal, passphrase_prompt
+from silas.kernel import SystemClock
+
+if TYPE_CHECKING:
+    from silas.secrets import VaultChoice
+
+_EXPLAIN_VAULT = """\
+Silas signs what you approve with a key that only you have. It is kept in a vault: the keyring of
+your desktop if there is one, else an encrypted file that a passphrase opens."""
+
+
+@click.command(cls=JsonCommand)
+@click.option("--yes", is_flag=True, help="Ask nothing: take the safe default everywhere.")
+@click.option(
+    "--vault",
+    "vault_choice",
+    type=click.Choice(["auto", "keyring", "passphrase", "key_file"]),
+    default="auto",
+    show_default=True,
+    help="Where to keep the owner's key and other secrets.",
+)
+@pass_cli
+def init(cli: CliContext, yes: bool, vault_choice: str) -> None:
+    """Set up Silas on this machine.
+
+    Makes the data directory, a commented configuration file, the vault, the database and the
+    owner's key. What is there already is left as it is.
+    """
+    loaded = settings_of(cli)
+    ask = on_terminal() and not yes and not cli.as_json
+    if ask and not loaded.paths.vault.exists():
+        cli.say(_EXPLAIN_VAULT)
+    report = asyncio.run(
+        set_up(
+            loaded,
+            environ=os.environ,
+            clock=SystemClock(),
+            vault_choice=cast("VaultChoice", vault_choice),
+            new_passphrase=new_passphrase_prompt() if ask else None,
+            passphrase=passphrase_prompt() if ask else None,
+        )
+    )
+    cli.show(report.model_dump(mode="json"), _in_words(report))
+
+
+def _in_words(report: SetupReport) -> str:
+    width = max(len(step.what) for step in report.steps)
+    lines = [
+        f"  {'made ' if step.made else 'there'}  {step.what.ljust(width)}  {step.where}"
+        for step in report.steps
+    ]
+    made = any(step.made for step in report.steps)
+    return "\n".join(
+        [
+            "Silas is set up." if made else "Silas was set up already; nothing was changed.",
+            *lines,
+            f"The vault opens with {report.vault.unlocked_by}.",
+            *[f"Note: {warning}" for warning in report.vault.warnings],
+            f"Your public key is {report.public_key} ({report.key_id}).",
+            "Next: `silas doctor` says what state this machine is in.",
+        ]
+    )

@@ -1,0 +1,48 @@
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from silas.app.settings import load_settings
+from silas.app.setup import set_up
+from silas.kernel import SystemClock
+from silas.secrets import create_vault
+from silas.storage import SqliteDatabase, load_migrations, migrate
+from tests.cli.machine import Machine
+from tests.secrets.files import FAST_N, PASSPHRASE
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    data_dir = tmp_path / "data"
+    data_dir.mkdir(mode=0o700)
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path / "home"),
+        "SILAS_DATA_DIR": str(data_dir),
+        "SILAS_VAULT_PASSPHRASE": PASSPHRASE,
+        "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
+    }
+    machine = Machine(data_dir, environ)
+    create_vault(
+        machine.vault, environ=environ, choice="passphrase", unsafe_scrypt_n_for_tests=FAST_N
+    )
+    asyncio.run(_make_database(data_dir / "silas.db"))
+    return machine
+
+
+async def _make_database(path: Path) -> None:
+    database = SqliteDatabase.open(path)
+    await migrate(database, load_migrations("runtime"), clock=SystemClock())
+    await database.close()
+
+
+@pytest.fixture
+def owner(machine: Machine) -> Machine:
+    """The machine after `silas init`."""
+    loaded = load_settings(
+        data_dir=str(machine.data_dir), config_file=None, environ={}, cwd=machine.data_dir
+    )
+    asyncio.run(set_up(loaded, environ=machine.environ, clock=SystemClock()))
+    return machine
