@@ -1,0 +1,339 @@
+"""What every backend promises, tested the same way on each."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from silas.sandbox import (
+    Boundary,
+    CannotContain,
+    CommandRefused,
+    Limit,
+    PathRefused,
+    SandboxLimits,
+    SandboxRequest,
+    python_executable,
+)
+
+MEBIBYTE = 1024 * 1024
+
+
+def shell(script: str, *arguments: str, **fields) -> SandboxRequest:
+    fields.setdefault("limits", SandboxLimits(wall_seconds=30))
+    return SandboxRequest(argv=("sh", "-c", script, "sh", *arguments), **fields)
+
+
+def python(program: str, *arguments: str, **fields) -> SandboxRequest:
+    fields.setdefault("limits", SandboxLimits(wall_seconds=30))
+    argv = (python_executable(), "-I", "-S", "-c", program, *arguments)
+    return SandboxRequest(argv=argv, **fields)
+
+
+def processes_with(marker: str) -> list[int]:
+    """Host processes that carry a marker in their arguments or environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            zombie = ") Z " in (entry / "stat").read_text()
+        except OSError:
+            continue
+        if marker.encode() in text and not zombie and int(entry.name) != os.getpid():
+            found.append(int(entry.name))
+    return found
+
+
+async def until(condition, *, seconds: float = 10.0) -> None:
+    """Wait for something that happens in another process."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        await asyncio.sleep(0.01)
+
+
+async def test_output_and_exit_code_come_back(backend):
+    result = await backend.run(shell("echo out; echo err >&2; exit 7"))
+    assert (result.exit_code, result.stdout, result.stderr) == (7, b"out\n", b"err\n")
+    assert result.limit is None
+    assert result.backend == backend.name
+
+
+async def test_binary_output_is_untouched(backend):
+    every_byte = bytes(range(256)) * 8
+    program = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 8)"
+    assert (await backend.run(python(program))).stdout == every_byte
+
+
+async def test_arguments_arrive_byte_for_byte(backend):
+    odd = (
+        "",
+        " ",
+        "a b",
+        "$HOME `id` $(id); && |",
+        "--",
+        "-e",
+        "'\"\\",
+        "é\u202e\u200b",
+        "\n\t\x1b",
+    )
+    result = await backend.run(shell('for a in "$@"; do printf "%s\\0" "$a"; done', *odd))
+    assert result.stdout.decode().split("\0")[:-1] == list(odd)
+
+
+async def test_a_program_named_like_a_shell_builtin_is_a_program(backend):
+    result = await backend.run(SandboxRequest(argv=("eval", "echo parsed")))
+    assert (result.exit_code, result.stdout) == (127, b"")
+
+
+async def test_standard_input_is_given_and_ends(backend):
+    data = b"\x00\xff" + b"line\n" * 20_000
+    result = await backend.run(shell("wc -c", stdin=data))
+    assert result.stdout.split() == [str(len(data)).encode()]
+
+
+async def test_without_input_a_reader_sees_the_end(backend):
+    assert (await backend.run(shell("cat; echo done"))).stdout == b"done\n"
+
+
+async def test_the_environment_is_what_was_asked_for(backend, monkeypatch):
+    monkeypatch.setenv("SILAS_TEST_SECRET", "hunter2")
+    result = await backend.run(shell("env", env={"GREETING": "good day", "EMPTY": ""}))
+    lines = result.stdout.decode().splitlines()
+    assert "GREETING=good day" in lines
+    assert "EMPTY=" in lines
+    assert "hunter2" not in result.stdout.decode()
+    ours = {"GREETING", "EMPTY", "PATH", "HOME", "TMPDIR", "LANG", "PYTHONNOUSERSITE"}
+    theirs = {"PWD", "container", "HOSTNAME", "TERM", "SHLVL", "_", "OLDPWD"}
+    assert {line.partition("=")[0] for line in lines} <= ours | theirs
+
+
+async def test_a_loader_variable_reaches_the_command_and_not_the_launcher(backend, workspace):
+    """A preloaded library would otherwise run outside the sandbox."""
+    result = await backend.run(shell("echo $LD_PRELOAD", env={"LD_PRELOAD": "/nonexistent.so"}))
+    assert b"/nonexistent.so" in result.stdout
+
+
+async def test_it_starts_in_the_working_directory(backend, workspace):
+    inner = workspace / "a b"
+    inner.mkdir()
+    request = shell("pwd -P", cwd=str(inner), write=(str(workspace),))
+    assert (await backend.run(request)).stdout.decode() == f"{inner}\n"
+
+
+async def test_what_it_writes_is_there_afterwards(backend, workspace):
+    request = shell("echo hello > made", cwd=str(workspace), write=(str(workspace),))
+    assert (await backend.run(request)).exit_code == 0
+    assert (workspace / "made").read_text() == "hello\n"
+
+
+async def test_a_missing_program_is_127(backend):
+    result = await backend.run(SandboxRequest(argv=("silas-no-such-program",)))
+    assert result.exit_code == 127
+
+
+async def test_a_program_that_cannot_be_executed_is_126(backend, workspace):
+    (workspace / "data").write_text("not a program")
+    request = SandboxRequest(argv=(str(workspace / "data"),), read=(str(workspace),))
+    assert (await backend.run(request)).exit_code == 126
+
+
+async def test_a_signal_is_128_and_its_number(backend):
+    result = await backend.run(shell("sh -c 'kill -9 $$'; exit $?"))
+    assert result.exit_code == 128 + signal.SIGKILL
+
+
+async def test_a_timeout_keeps_what_was_written(backend):
+    limits = SandboxLimits(wall_seconds=0.7)
+    result = await backend.run(shell("echo before; exec sleep 1000", limits=limits))
+    assert result.timed_out
+    assert result.limit is Limit.WALL_CLOCK
+    assert result.stdout == b"before\n"
+    assert result.exit_code == 137
+
+
+async def test_output_beyond_the_cap_is_dropped(backend):
+    limits = SandboxLimits(wall_seconds=30, output_bytes=1000)
+    program = "import sys; sys.stdout.write('x' * 100_000); sys.stderr.write('y' * 10)"
+    result = await backend.run(python(program, limits=limits))
+    assert result.stdout == b"x" * 1000
+    assert (result.stdout_truncated, result.stderr_truncated) == (True, False)
+    assert result.exit_code == 0
+
+
+async def test_a_flood_of_output_is_stopped(backend):
+    limits = SandboxLimits(wall_seconds=60, output_bytes=1000, flood_bytes=MEBIBYTE)
+    result = await backend.run(shell("exec yes", limits=limits))
+    assert result.limit is Limit.OUTPUT
+    assert len(result.stdout) == 1000
+
+
+async def test_output_is_heard_as_it_comes(backend):
+    heard = []
+    await backend.run(
+        shell("echo one; echo two >&2"), on_output=lambda name, data: heard.append((name, data))
+    )
+    assert sorted(heard) == [("stderr", b"two\n"), ("stdout", b"one\n")]
+
+
+async def test_processor_time_is_limited(backend):
+    limits = SandboxLimits(wall_seconds=60, cpu_seconds=1)
+    result = await backend.run(python("while True: pass", limits=limits))
+    assert result.exit_code != 0
+    assert result.duration_seconds < 30
+
+
+async def test_the_size_of_a_file_is_limited(backend, workspace):
+    limits = SandboxLimits(wall_seconds=30, file_bytes=MEBIBYTE)
+    request = shell(
+        "dd if=/dev/zero of=big bs=65536 count=64 2>/dev/null",
+        cwd=str(workspace),
+        write=(str(workspace),),
+        limits=limits,
+    )
+    assert (await backend.run(request)).exit_code != 0
+    assert (workspace / "big").stat().st_size == MEBIBYTE
+
+
+async def test_open_files_are_limited(backend):
+    limits = SandboxLimits(wall_seconds=30, open_files=64)
+    program = "import os\nfor _ in range(200): os.open('/dev/null', 0)"
+    result = await backend.run(python(program, limits=limits))
+    assert b"Too many open files" in result.stderr
+
+
+async def test_nothing_survives_the_command(backend):
+    marker = f"marker-{uuid.uuid4().hex}"
+    script = "(setsid sh -c 'sleep 1000; :' $1 >/dev/null 2>&1 &); echo started"
+    result = await backend.run(shell(script, marker))
+    assert result.stdout == b"started\n"
+    await until(lambda: not processes_with(marker))
+
+
+async def test_cancelling_ends_the_tree(backend, workspace):
+    marker = f"marker-{uuid.uuid4().hex}"
+    script = "touch started; (setsid sleep 1000 &); exec sleep 1000"
+    request = shell(script, marker, cwd=str(workspace), write=(str(workspace),))
+    task = asyncio.create_task(backend.run(request))
+    await until((workspace / "started").exists, seconds=30)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: not processes_with(marker))
+
+
+async def test_cancelling_at_any_moment_leaves_nothing(backend):
+    marker = f"marker-{uuid.uuid4().hex}"
+    for step in range(12):
+        task = asyncio.create_task(backend.run(shell("exec sleep 1000", marker)))
+        await asyncio.sleep(step * 0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await until(lambda: not processes_with(marker))
+
+
+async def test_twenty_at_once_do_not_disturb_each_other(backend):
+    requests = [shell("echo $1; sleep 0.1; echo $1 >&2", str(number)) for number in range(20)]
+    results = await asyncio.gather(*(backend.run(request) for request in requests))
+    expected = [(0, f"{number}\n".encode(), f"{number}\n".encode()) for number in range(20)]
+    assert [(r.exit_code, r.stdout, r.stderr) for r in results] == expected
+
+
+async def test_the_loop_stays_responsive_while_a_command_runs(backend):
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.01)
+            ticks += 1
+
+    ticker = asyncio.create_task(tick())
+    await backend.run(shell("sleep 0.5"))
+    ticker.cancel()
+    assert ticks > 5
+
+
+async def test_a_command_line_that_is_too_long_is_refused(backend):
+    with pytest.raises(CommandRefused):
+        await backend.run(shell("true", *("x" * 100_000 for _ in range(100))))
+
+
+async def test_a_link_swapped_in_after_the_request_is_refused(backend, workspace, tmp_path):
+    target = tmp_path.resolve() / "target"
+    target.mkdir()
+    request = shell("echo x > made", cwd=str(workspace), write=(str(workspace),))
+    workspace.rmdir()
+    workspace.symlink_to(target)
+    with pytest.raises(PathRefused, match="symbolic link"):
+        await backend.run(request)
+    assert not list(target.iterdir())
+
+
+async def test_a_link_on_the_way_is_refused(backend, workspace, tmp_path):
+    (workspace / "inner").mkdir()
+    link = tmp_path.resolve() / "link"
+    link.symlink_to(workspace)
+    path = str(link / "inner")
+    with pytest.raises(PathRefused, match="symbolic link"):
+        await backend.run(shell("true", read=(path,)))
+
+
+async def test_a_path_that_is_not_there_is_refused(backend, workspace):
+    with pytest.raises(PathRefused):
+        await backend.run(shell("true", read=(str(workspace / "absent"),)))
+
+
+async def test_it_has_no_network_unless_asked(backend):
+    program = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=5)"
+    result = await backend.run(python(program))
+    assert b"unreachable" in result.stderr
+
+
+async def test_a_killed_silas_leaves_no_process(backend, workspace, request):
+    """Docker's containers are the exception: they are removed when Silas starts again."""
+    if backend.name == "docker":
+        pytest.skip("a container outlives its client; see test_docker")
+    marker = f"marker-{uuid.uuid4().hex}"
+    silas = subprocess.Popen(
+        [
+            *(sys.executable, "-c", _SILAS_TO_KILL),
+            *(type(backend).__module__, type(backend).__name__, str(workspace), marker),
+        ]
+    )
+    try:
+        await until((workspace / "started").exists, seconds=30)
+        assert len(processes_with(marker)) > 1
+    finally:
+        silas.kill()
+        silas.wait()
+    await until(lambda: not processes_with(marker))
+
+
+_SILAS_TO_KILL = """
+import asyncio, importlib, sys
+from silas.sandbox import SandboxRequest
+module, name, workspace, marker = sys.argv[1:]
+backend = getattr(importlib.import_module(module), name)()
+script = "(setsid sh -c 'sleep 1000; :' $1 &); touch started; sleep 1000"
+request = SandboxRequest(
+    argv=("sh", "-c", script, "sh", marker), cwd=workspace, write=(workspace,)
+)
+asyncio.run(backend.run(request))
+"""
+
+
+async def test_a_boundary_that_is_missing_refuses_the_request(backend):
+    request = shell("true", require=frozenset(Boundary))
+    if backend.name == "subprocess":
+        with pytest.raises(CannotContain, match="filesystem"):
+            await backend.run(request)
+    else:
+        assert (await backend.run(request)).exit_code == 0
