@@ -17,6 +17,7 @@ from silas.gates.models import (
     GateResult,
     GateTrigger,
     GateType,
+    Name,
     NumericRange,
 )
 
@@ -34,5 +35,6 @@ __all__ = [
     "GateResult",
     "GateTrigger",
     "GateType",
+    "Name",
     "NumericRange",
 ]

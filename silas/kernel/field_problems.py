@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 from pydantic import AfterValidator, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from silas.kernel.visible import visible
+
 FieldPath = tuple[str | int, ...]
 
+_MAX_QUOTED = 80
 _RULES = "silas_rules"
 _KINDS: Mapping[type, str] = {
     str: "text",
@@ -83,15 +86,30 @@ def refuse(problems: Sequence[FieldProblem]) -> None:
 
 def problems_in(error: ValidationError) -> list[FieldProblem]:
     """Every problem of a failed validation, in sentences."""
-    return [problem for details in error.errors(include_url=False) for problem in _told(details)]
+    return [
+        problem
+        for details in error.errors(include_url=False)
+        # A default that waits for another field is no problem of its own.
+        if details["type"] != "default_factory_not_called"
+        for problem in _told(details)
+    ]
 
 
 def dotted(path: FieldPath) -> str:
     """The path as people write it: `verify[0].expect`."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += ("." if text else "") + quoted(part).strip("`")
     return text
+
+
+def quoted(name: str) -> str:
+    """A name from outside, fit for a sentence: short, and with nothing invisible in it."""
+    shown = visible(name, keep_newlines=False)
+    return f"`{shown[:_MAX_QUOTED]}…`" if len(shown) > _MAX_QUOTED else f"`{shown}`"
 
 
 def _told(details: ErrorDetails) -> list[FieldProblem]:

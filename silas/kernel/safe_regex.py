@@ -16,6 +16,7 @@ What remains can still take time that grows with the square of a long text: limi
 """
 
 import re
+import warnings
 from collections.abc import Iterable
 from functools import cache
 from re import _constants as ops  # type: ignore[attr-defined]
@@ -59,10 +60,13 @@ def regex_problem(pattern: str) -> str | None:
     if len(pattern) > _MAX_LENGTH:
         return f"this expression is longer than {_MAX_LENGTH} characters"
     try:
+        with warnings.catch_warnings():
+            # A warning means that Python will read the expression differently one day.
+            warnings.simplefilter("error")
+            tree = _parser.parse(pattern)
         re.compile(pattern)
-        tree = _parser.parse(pattern)
         return _problem_in(list(tree), in_loop=False)
-    except (re.error, OverflowError, RecursionError) as error:
+    except (re.error, OverflowError, RecursionError, Warning) as error:
         return f"this is not a regular expression: {error}"
 
 

@@ -1,0 +1,199 @@
+"""Attempts: who is working on an item right now, and how each try ended.
+
+1. Starting an attempt makes the item `running`, counts it and claims it, in one step. Of any number
+   of runners exactly one succeeds; the database itself refuses a second open attempt.
+2. Finishing closes the attempt and sets the item's status, in one step. If the owner has paused or
+   cancelled the item in the meantime, only the attempt is closed and the owner's word stands.
+3. After a crash, open attempts are closed as `interrupted` and their items wait for a fresh
+   attempt. Half an attempt is never continued.
+"""
+
+from enum import StrEnum
+
+from silas.kernel import Clock, format_timestamp, parse_timestamp
+from silas.kernel.models import Data, UtcDatetime
+from silas.storage import Database, DatabaseConstraint, Durability, Reader, Row, Transaction
+from silas.work.budget import BudgetUsed
+from silas.work.checks import VerificationResult
+from silas.work.errors import WorkItemConflict
+from silas.work.models import WorkItem, WorkItemStatus
+from silas.work.store import load_item, move_item, save_item
+
+_SELECT = """
+SELECT work_item_id, attempt, runner, started_at, ended_at, outcome, detail FROM work_attempts
+"""
+_OPEN = f"{_SELECT} WHERE ended_at IS NULL"
+_CLOSE = """
+UPDATE work_attempts SET ended_at = ?, outcome = ?, detail = ?
+WHERE work_item_id = ? AND attempt = ? AND ended_at IS NULL
+"""
+
+
+class AttemptOutcome(StrEnum):
+    """How an attempt ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    STOPPED = "stopped"
+    INTERRUPTED = "interrupted"
+
+
+class Attempt(Data):
+    """One try at a work item."""
+
+    work_item_id: str
+    attempt: int
+    runner: str
+    started_at: UtcDatetime
+    ended_at: UtcDatetime | None = None
+    outcome: AttemptOutcome | None = None
+    detail: str = ""
+
+
+class AttemptStore:
+    """The attempts of all work items."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def start(self, work_item_id: str, *, runner: str) -> WorkItem:
+        """Claim the item; its `attempts` is the number of this attempt.
+
+        Raises `WorkItemConflict` if somebody is at it, `IllegalTransition` if it cannot run.
+        """
+        now = format_timestamp(self._clock.now())
+        try:
+            return await self._database.transaction(
+                lambda tx: _start(tx, work_item_id, runner=runner, now=now),
+                durability=Durability.TRUST,
+            )
+        except DatabaseConstraint as error:
+            # Another process was faster, between our look and our insert.
+            raise WorkItemConflict(
+                f"Somebody else has just started the work item {work_item_id}.",
+                work_item=work_item_id,
+            ) from error
+
+    async def finish(
+        self,
+        work_item_id: str,
+        attempt: int,
+        *,
+        outcome: AttemptOutcome,
+        status: WorkItemStatus,
+        budget_used: BudgetUsed,
+        detail: str = "",
+        results: list[VerificationResult] | None = None,
+    ) -> WorkItem:
+        """Close the attempt and give the item its status; returns the item as it is now.
+
+        The returned status is not the wanted one if the owner stopped the item (rule 2).
+        """
+        now = format_timestamp(self._clock.now())
+
+        def close(tx: Transaction) -> WorkItem:
+            _close(tx, work_item_id, attempt, outcome=outcome, detail=detail, now=now)
+            item = load_item(tx, work_item_id)
+            history = [*item.verification_results, *(results or [])]
+            changes = {"budget_used": budget_used, "verification_results": history}
+            if item.status is WorkItemStatus.RUNNING:
+                return move_item(tx, item, status=status, now=now, **changes)
+            return save_item(tx, item.model_copy(update=changes), now=now)
+
+        return await self._database.transaction(close, durability=Durability.TRUST)
+
+    async def interrupt(self, *, runner: str | None = None) -> list[WorkItem]:
+        """Close what was left open by a crash (of this runner); returns the items concerned."""
+        now = format_timestamp(self._clock.now())
+        return await self._database.transaction(
+            lambda tx: _interrupt(tx, runner, now=now), durability=Durability.TRUST
+        )
+
+    async def list_open(self) -> list[Attempt]:
+        """The attempts that are going on, oldest first."""
+        rows = await self._database.fetch_all(f"{_OPEN} ORDER BY started_at, work_item_id")
+        return [_attempt(row) for row in rows]
+
+    async def list_of(self, work_item_id: str) -> list[Attempt]:
+        """All attempts of one item, in order."""
+        rows = await self._database.fetch_all(
+            f"{_SELECT} WHERE work_item_id = ? ORDER BY attempt", (work_item_id,)
+        )
+        return [_attempt(row) for row in rows]
+
+
+def open_attempt(reader: Reader, work_item_id: str) -> Attempt | None:
+    """The attempt that is going on for this item, if any."""
+    row = reader.fetch_one(f"{_OPEN} AND work_item_id = ?", (work_item_id,))
+    return _attempt(row) if row else None
+
+
+def _start(tx: Transaction, work_item_id: str, *, runner: str, now: str) -> WorkItem:
+    item = load_item(tx, work_item_id)
+    other = open_attempt(tx, work_item_id)
+    if other:
+        raise WorkItemConflict(
+            f"The work item {work_item_id} is being worked on by {other.runner} "
+            f"(attempt {other.attempt}). Wait until it has ended.",
+            work_item=work_item_id,
+        )
+    number = item.attempts + 1
+    used = item.budget_used.model_copy(update={"attempts": item.budget_used.attempts + 1})
+    tx.execute(
+        "INSERT INTO work_attempts (work_item_id, attempt, runner, started_at) VALUES (?, ?, ?, ?)",
+        (work_item_id, number, runner, now),
+    )
+    return move_item(
+        tx, item, status=WorkItemStatus.RUNNING, now=now, attempts=number, budget_used=used
+    )
+
+
+def _close(
+    tx: Transaction,
+    work_item_id: str,
+    attempt: int,
+    *,
+    outcome: AttemptOutcome,
+    detail: str,
+    now: str,
+) -> None:
+    if not tx.execute(_CLOSE, (now, outcome.value, detail, work_item_id, attempt)):
+        raise WorkItemConflict(
+            f"Attempt {attempt} of the work item {work_item_id} is not open any more.",
+            work_item=work_item_id,
+        )
+
+
+def _interrupt(tx: Transaction, runner: str | None, *, now: str) -> list[WorkItem]:
+    touched = []
+    for attempt in [_attempt(row) for row in tx.fetch_all(_OPEN)]:
+        if runner is not None and attempt.runner != runner:
+            continue
+        _close(
+            tx,
+            attempt.work_item_id,
+            attempt.attempt,
+            outcome=AttemptOutcome.INTERRUPTED,
+            detail="",
+            now=now,
+        )
+        item = load_item(tx, attempt.work_item_id)
+        if item.status is WorkItemStatus.RUNNING:
+            item = move_item(tx, item, status=WorkItemStatus.PENDING, now=now)
+        touched.append(item)
+    return touched
+
+
+def _attempt(row: Row) -> Attempt:
+    work_item_id, attempt, runner, started_at, ended_at, outcome, detail = row
+    return Attempt(
+        work_item_id=work_item_id,
+        attempt=attempt,
+        runner=runner,
+        started_at=parse_timestamp(started_at),
+        ended_at=parse_timestamp(ended_at) if ended_at else None,
+        outcome=AttemptOutcome(outcome) if outcome else None,
+        detail=detail,
+    )

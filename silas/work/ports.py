@@ -1,0 +1,206 @@
+"""What the work room needs from others. A port that is absent means no: see each one."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from pydantic import Field
+
+from silas.approval import Approvable, ApprovalDecision, ApprovalScope, ApprovalToken
+from silas.gates import Gate, GateResult, GateTrigger
+from silas.kernel import TaintLevel
+from silas.kernel.models import Data
+from silas.sandbox.models import SandboxRequest, SandboxResult
+from silas.sandbox.ports import OutputListener
+from silas.storage import Transaction
+from silas.work.checks import VerificationResult
+from silas.work.execution_models import (
+    ExecutionEnvelope,
+    ExecutionResult,
+    ExecutorAgentOutput,
+    ModelView,
+)
+from silas.work.models import WorkItem
+
+
+class AgentLimits(Data):
+    """How much of the budget is left for one attempt."""
+
+    tokens: int
+    cost_usd: float
+    seconds: float
+
+
+class Briefing(Data):
+    """Everything that a worker is told about its attempt."""
+
+    work_item_id: str
+    attempt: int
+    instructions: str
+    limits: AgentLimits
+    skills: dict[str, str] = Field(default_factory=dict)
+    """The instructions of each skill, by its name."""
+
+
+class AgentRun(Data):
+    """What a worker says and what it used. Nothing of it decides whether the work is done."""
+
+    output: ExecutorAgentOutput
+    tokens: int = Field(default=0, ge=0)
+    cost_usd: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+
+class ToolCaller(Protocol):
+    """The only way in which a worker can do anything."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tools that there are."""
+        ...
+
+    async def call(self, tool: str, args: Mapping[str, Any]) -> ModelView:
+        """Make one call; a refusal is an answer too, with `success` false and the reason."""
+        ...
+
+
+class ExecutorAgent(Protocol):
+    """The worker of one attempt. It keeps nothing, and may be cancelled at any moment.
+
+    Absent: nothing is executed, and the item is blocked.
+    """
+
+    async def run(self, briefing: Briefing, tools: ToolCaller) -> AgentRun:
+        """Work through the briefing."""
+        ...
+
+
+class EphemeralExecutor(Protocol):
+    """One action, executed once; it keeps nothing."""
+
+    async def execute(self, envelope: ExecutionEnvelope) -> ExecutionResult:
+        """Do what the envelope says, and say what came of it."""
+        ...
+
+
+class SandboxRunner(Protocol):
+    """Runs commands contained, as `SandboxBackend` promises it."""
+
+    async def run(
+        self, request: SandboxRequest, *, on_output: OutputListener | None = None
+    ) -> SandboxResult:
+        """Run one command to its end, or refuse to."""
+        ...
+
+
+class GateRunner(Protocol):
+    """Evaluates gates. Absent: a plan that has gates is blocked."""
+
+    async def check_gates(
+        self, gates: list[Gate], trigger: GateTrigger, context: dict[str, Any]
+    ) -> tuple[list[GateResult], list[GateResult], dict[str, Any]]:
+        """The results of the policy lane, of the quality lane, and the merged context."""
+        ...
+
+
+class Planner(Protocol):
+    """Helps a worker that does not get on. Absent: it has to get on alone."""
+
+    async def consult(
+        self, item: WorkItem, failures: Sequence[VerificationResult], *, reason: str
+    ) -> "Guidance":
+        """Advice for the next attempt."""
+        ...
+
+
+class Guidance(Data):
+    """The planner's advice, and what it cost."""
+
+    text: str
+    tokens: int = Field(default=0, ge=0)
+    cost_usd: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+
+class ApprovalDoor(Protocol):
+    """The approval engine, as far as work is concerned."""
+
+    async def issue_token(
+        self,
+        work_item: Approvable,
+        decision: ApprovalDecision,
+        scope: ApprovalScope = ApprovalScope.FULL_PLAN,
+    ) -> ApprovalToken:
+        """Sign the owner's yes."""
+        ...
+
+    async def verify(
+        self,
+        token: ApprovalToken,
+        work_item: Approvable,
+        spawned_task: Approvable | None = None,
+        *,
+        accept: frozenset[ApprovalScope] = ...,
+    ) -> tuple[bool, str]:
+        """Consume one use of the token."""
+        ...
+
+    async def check(self, token: ApprovalToken, work_item: Approvable) -> tuple[bool, str]:
+        """Whether this work was authorised; consumes nothing."""
+        ...
+
+    async def check_goal(self, token: ApprovalToken, goal: Approvable) -> tuple[bool, str]:
+        """Whether a standing approval of this goal is in force; consumes nothing."""
+        ...
+
+
+class PausedCall(Data):
+    """A call that waits for the owner, with its exact arguments and why it waits."""
+
+    work_item_id: str
+    attempt: int
+    tool: str
+    args: dict[str, Any]
+    reasons: list[str]
+    taint: TaintLevel
+
+
+class Approver(Protocol):
+    """Asks the owner in the middle of a run. Absent: everything that would be asked is declined."""
+
+    async def decide_call(self, call: PausedCall) -> ApprovalDecision:
+        """The owner's decision about one call."""
+        ...
+
+    async def decide_item(self, item: WorkItem) -> ApprovalDecision:
+        """The owner's decision about a whole work item."""
+        ...
+
+
+class AuditTrail(Protocol):
+    """Where work leaves its trace."""
+
+    def append(self, tx: Transaction, event: str, data: Mapping[str, Any]) -> str:
+        """Add an entry as part of a transaction."""
+        ...
+
+    async def log(self, event: str, **data: Any) -> str:
+        """Add an entry by itself."""
+        ...
+
+
+class SkillFiles(Protocol):
+    """The skills that are installed. Absent: there are none."""
+
+    async def digest(self, name: str) -> str | None:
+        """SHA-256 over all files of a skill; None if there is no such skill."""
+        ...
+
+    async def instructions(self, name: str) -> str:
+        """The text of the skill for the worker."""
+        ...
+
+
+class Progress(Protocol):
+    """Hears how work goes; what it does with that cannot change the outcome."""
+
+    def __call__(self, work_item_id: str, what: str, detail: str = "") -> None:
+        """Something happened."""
+        ...
