@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 
+from silas.app.errors import NotInitialised
 from silas.app.paths import Paths
 from silas.app.settings import LoadedSettings, Settings
 from silas.approval import (
@@ -19,18 +20,11 @@ from silas.approval import (
     PublicKeys,
 )
 from silas.audit import AuditLog
-from silas.kernel import Clock, ConfigError, IdFactory, SystemClock
+from silas.kernel import Clock, IdFactory, SystemClock
 from silas.secrets import Prompt, Vault, VaultLocked, is_internal, open_vault
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.storage.errors import translated
 from silas.storage.files import write_private_file
-
-
-class NotInitialised(ConfigError):
-    """There is no Silas in this directory yet. Run `silas init`, or name another `--data-dir`."""
-
-    code = "E_CFG_NOT_INITIALISED"
-    exit_code = 11
 
 
 class OnDemandVault:

@@ -4,6 +4,7 @@ Entries, checkpoints, their verification, export and archiving live here. Nothin
 is logged or who may act; keys come in through ports, and no secret is ever written down.
 """
 
+from silas.audit.archive import Archived
 from silas.audit.chain import GENESIS, Position
 from silas.audit.errors import (
     AuditBroken,
@@ -16,6 +17,7 @@ from silas.audit.errors import (
     NothingToArchive,
 )
 from silas.audit.examination import LATEST
+from silas.audit.export import ends_of, examine_file, write_new_file
 from silas.audit.log import CHECKPOINT_EVERY, AuditLog
 from silas.audit.models import AuditEntry, AuditProblem, AuditReport, ProblemKind, Signatures
 from silas.audit.ports import CheckpointSigner, CheckpointVerifier
@@ -24,6 +26,7 @@ __all__ = [
     "CHECKPOINT_EVERY",
     "GENESIS",
     "LATEST",
+    "Archived",
     "AuditBroken",
     "AuditEntry",
     "AuditFileExists",
@@ -41,4 +44,7 @@ __all__ = [
     "Position",
     "ProblemKind",
     "Signatures",
+    "ends_of",
+    "examine_file",
+    "write_new_file",
 ]

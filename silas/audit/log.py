@@ -9,22 +9,25 @@
    since the last checkpoint is not signed.
 """
 
+import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from silas.audit.archive import Archived, Archiver, raise_if_broken
 from silas.audit.batching import DraftBatcher
 from silas.audit.chain import Position
 from silas.audit.checkpoints import CheckpointWriter
 from silas.audit.drafts import Draft, Drafter, KnownSecretsPort
 from silas.audit.errors import AuditNotSigned, AuditStateDamaged
 from silas.audit.examination import LATEST, Progress, examine_chain
+from silas.audit.export import Write, examine_file, export_log, write_new_file
 from silas.audit.models import AuditEntry, AuditReport
 from silas.audit.ports import CheckpointSigner, CheckpointVerifier
 from silas.audit.reading import newest_entries
 from silas.audit.source import DatabaseSource
-from silas.audit.store import append_drafts, read_state
+from silas.audit.store import ChainState, append_drafts, read_state
 from silas.audit.witness import read_witness
 from silas.kernel import Clock, IdFactory
 from silas.storage import Database, DatabaseConstraint, Durability, Transaction
@@ -59,13 +62,15 @@ class AuditLog:
         self._batcher = DraftBatcher(self._write)
         self._checkpoint_every = checkpoint_every
         self._vouched: int | None = None
-        self._checkpoints = (
-            CheckpointWriter(
+        self._checkpoints: CheckpointWriter | None = None
+        self._archiver: Archiver | None = None
+        if signer is not None:
+            self._checkpoints = CheckpointWriter(
                 database, signer, verifier=verifier, clock=clock, ids=ids, witness=witness
             )
-            if signer is not None
-            else None
-        )
+            self._archiver = Archiver(
+                database, signer, verifier=verifier, clock=clock, append=self.append
+            )
 
     async def log(self, event: str, /, **data: Any) -> str:
         """Record that something happened; returns the entry's id once it is on the disk."""
@@ -136,6 +141,32 @@ class AuditLog:
         return await self._database.snapshot(
             lambda reader: newest_entries(reader, count, event=event, since=since, after=after)
         )
+
+    async def export(self, write: Write, *, progress: Progress | None = None) -> ChainState:
+        """Write all of the log as JSON lines; `write` is called on another thread."""
+        return await self._database.snapshot(
+            lambda reader: export_log(reader, write, progress=progress)
+        )
+
+    async def export_file(self, path: Path, *, progress: Progress | None = None) -> AuditReport:
+        """Write all of the log to a file, and examine what was written."""
+        await self._database.snapshot(
+            lambda reader: write_new_file(
+                path, lambda write: export_log(reader, write, progress=progress)
+            )
+        )
+        return await asyncio.to_thread(examine_file, path, verifier=self._verifier)
+
+    async def archive(
+        self, path: Path, *, before: datetime, progress: Progress | None = None
+    ) -> Archived:
+        """Move what is older than `before` to a file; the rest of the log starts behind it."""
+        if self._checkpoints is None or self._archiver is None:
+            raise AuditNotSigned
+        raise_if_broken(await self.examine(progress=progress), what="The audit log")
+        archived = await self._archiver.archive(path, before=before)
+        await self.write_checkpoint()
+        return archived
 
     async def _write(self, drafts: list[Draft]) -> None:
         try:

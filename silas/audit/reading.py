@@ -26,14 +26,18 @@ def newest_entries(
 
     Those that cannot be read always match: nobody should overlook them.
     """
-    earliest = format_timestamp(since) if since else ""
-    wanted = (
-        entry
-        for seq, body in takewhile(lambda row: row[0] > after, _rows_backwards(reader))
-        if (entry := entry_from(seq, body)).event == UNREADABLE
-        or (entry.at >= earliest and fnmatchcase(entry.event, event))
-    )
+    rows = takewhile(lambda row: row[0] > after, _rows_backwards(reader))
+    entries = (entry_from(seq, body) for seq, body in rows)
+    wanted = (entry for entry in entries if matches(entry, event=event, since=since))
     return list(islice(wanted, count))[::-1]
+
+
+def matches(entry: AuditEntry, *, event: str = "*", since: datetime | None = None) -> bool:
+    """Whether somebody who asked for these events since then wants to see this entry."""
+    if entry.event == UNREADABLE:
+        return True
+    young = since is None or entry.at >= format_timestamp(since)
+    return young and fnmatchcase(entry.event, event)
 
 
 def entry_from(seq: int, body: str) -> AuditEntry:

@@ -21,6 +21,7 @@ _INSERT = "INSERT INTO audit_log (seq, body, hash) VALUES (?, ?, ?)"
 _INSERT_MANY = _INSERT + ", (?, ?, ?)" * 15
 _CELLS_AT_ONCE = 16 * 3
 _UNREADABLE = ""
+_BEYOND = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ def checkpoints_from(reader: Reader, seq: int) -> Iterator[StoredCheckpoint]:
         yield _UNREADABLE_CHECKPOINT
 
 
-def _one_checkpoint(reader: Reader, sql: str, *params: str) -> StoredCheckpoint | None:
+def _one_checkpoint(reader: Reader, sql: str, *params: SqlValue) -> StoredCheckpoint | None:
     try:
         row = reader.fetch_one(sql, params)
     except UnicodeDecodeError:
@@ -172,6 +173,23 @@ def _one_checkpoint(reader: Reader, sql: str, *params: str) -> StoredCheckpoint 
 def _stored_checkpoint(row: Row) -> StoredCheckpoint:
     checkpoint_id, seq, body, key_id, signature = row
     return StoredCheckpoint(checkpoint_id, seq, SignedStatement(body, key_id, signature))
+
+
+def first_entry_since(reader: Reader, moment: str) -> int:
+    """The number of the first entry of that time or later; beyond the end if there is none."""
+    # A body begins with {"at":" and the time; as text, times are in order.
+    row = reader.fetch_one(
+        "SELECT COALESCE(MIN(seq), ?) FROM audit_log WHERE substr(body, 8, 27) >= ?",
+        (_BEYOND, moment),
+    )
+    return row[0] if row else _BEYOND
+
+
+def last_checkpoint_before(reader: Reader, seq: int) -> StoredCheckpoint | None:
+    """The last checkpoint that vouches for an entry before that one."""
+    return _one_checkpoint(
+        reader, f"{_CHECKPOINT} WHERE seq < ? ORDER BY seq DESC, checkpoint_id DESC LIMIT 1", seq
+    )
 
 
 def remove_archived(tx: Transaction, base: Position, proof: SignedStatement) -> None:

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from silas.app.doctor import installation, machine
 from silas.app.doctor.containment import sandbox
 from silas.app.doctor.findings import Finding, problem
-from silas.app.ground import Ground, NotInitialised, open_ground
+from silas.app.errors import NotInitialised
+from silas.app.ground import Ground, open_ground
 from silas.app.settings import LoadedSettings
 from silas.audit.reading import newest_entries
 from silas.kernel import SilasError, SystemClock, parse_timestamp
