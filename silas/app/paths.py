@@ -29,6 +29,11 @@ class Paths:
         return self.data_dir / "audit.checkpoint"
 
     @property
+    def artifacts(self) -> Path:
+        """What attempts at work items left behind."""
+        return self.data_dir / "artifacts"
+
+    @property
     def lock(self) -> Path:
         return self.data_dir / "silas.lock"
 

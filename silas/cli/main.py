@@ -27,6 +27,7 @@ COMMANDS = {
     ),
     "verify": LazyCommand("silas.cli.verify:verify", "Check a proof of approval, offline."),
     "audit": LazyCommand("silas.cli.audit:audit", "Read and verify the audit log."),
+    "plan": LazyCommand("silas.cli.plan:plan", "Check plans and show them."),
     "backup": LazyCommand("silas.cli.backup:backup", "Write everything to one verified file."),
     "restore": LazyCommand("silas.cli.backup:restore", "Bring a backup back."),
 }
