@@ -60,7 +60,7 @@ class ServerSilent(ServerError):
 
 
 class ServerRefused(ServerError):
-    """The running Silas refused this."""
+    """The running Silas refused this. Its answer says why, and what to do."""
 
     code = "E_SERVER_REFUSED"
     exit_code = 213

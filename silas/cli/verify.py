@@ -9,10 +9,10 @@ from silas.approval import ProofReport, PublicKeyInvalid, PublicKeys, verify_pro
 from silas.approval.proofs import MAX_PROOF_BYTES
 from silas.cli.commands import JsonCommand
 from silas.cli.context import CliContext, pass_cli
-from silas.kernel import SilasError, format_timestamp, strict_loads, visible, visible_json
+from silas.kernel import ApprovalError, format_timestamp, strict_loads, visible, visible_json
 
 
-class ProofUnreadable(SilasError):
+class ProofUnreadable(ApprovalError):
     """The file cannot be read. Check the path."""
 
     code = "E_APPROVAL_FILE"

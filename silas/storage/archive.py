@@ -11,7 +11,6 @@
 import hashlib
 import os
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -21,9 +20,7 @@ from silas.kernel import canonical_bytes, parse_timestamp, strict_loads
 from silas.kernel.models import Data
 from silas.storage.errors import BackupDamaged, BackupRefused
 from silas.storage.files import PRIVATE_FILE
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many bytes of it are done, and how many there are."""
+from silas.storage.ports import Progress
 
 _MANIFEST = "manifest.json"
 _MAX_MANIFEST = 1 << 20

@@ -15,10 +15,11 @@ from datetime import datetime
 from pathlib import Path
 
 from silas.kernel import BackupError, format_timestamp
-from silas.storage.archive import Manifest, Progress, describe, read_archive, write_archive
+from silas.storage.archive import Manifest, describe, read_archive, write_archive
 from silas.storage.copying import check_database, copy_database
 from silas.storage.errors import BackupExists, BackupNotWritten, BackupUnsettled
 from silas.storage.files import PRIVATE_FILE, sync_directory
+from silas.storage.ports import Progress
 from silas.storage.workplace import workplace_beside
 
 FolderCheck = Callable[[Path], None]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import apsw
 
-from silas.storage.archive import Progress
 from silas.storage.errors import DatabaseCorrupt, translated
+from silas.storage.ports import Progress
 
 _PAGES_AT_ONCE = 512
 
@@ -47,10 +47,13 @@ def check_database(path: Path) -> None:
 
 def applied_in(path: Path) -> dict[str, str]:
     """The migrations that a database file records, with their checksums; none if it has none."""
-    with translated(str(path)), closing(apsw.Connection(str(path))) as connection:
-        known = connection.execute(
-            "SELECT 1 FROM sqlite_schema WHERE name = 'applied_migrations'"
-        ).fetchall()
-        return (
-            dict(connection.execute("SELECT id, checksum FROM applied_migrations")) if known else {}
-        )
+    with (
+        translated(str(path)),
+        closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection,
+    ):
+        connection.set_busy_timeout(5000)
+        look = "SELECT 1 FROM sqlite_schema WHERE name = 'applied_migrations'"
+        if not connection.execute(look).fetchall():
+            return {}
+        rows = connection.execute("SELECT id, checksum FROM applied_migrations").fetchall()
+    return {str(migration_id): str(checksum) for migration_id, checksum in rows}

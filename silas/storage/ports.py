@@ -12,6 +12,9 @@ SqlValue = None | int | float | str | bytes
 Row = tuple[Any, ...]
 T = TypeVar("T")
 
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+
 
 class Durability(Enum):
     """What must be true when a write returns."""

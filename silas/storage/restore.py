@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from silas.storage.archive import Manifest, Progress, read_archive
+from silas.storage.archive import Manifest, read_archive
 from silas.storage.copying import check_database
 from silas.storage.errors import (
     BackupNotRead,
@@ -24,6 +24,7 @@ from silas.storage.errors import (
     RestoreWouldReplace,
 )
 from silas.storage.files import PRIVATE_DIRECTORY, sync_directory
+from silas.storage.ports import Progress
 from silas.storage.swap import exchange
 from silas.storage.workplace import workplace_beside
 

@@ -1,0 +1,99 @@
+"""The running server: one for each data directory, reachable by its owner's commands.
+
+In this order, and at the end in the reverse:
+
+1. The instance lock.
+2. The database, with its schema up to date.
+3. The control socket: `ping`, `status`, `stop`.
+4. Housekeeping.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import silas
+from silas.app.control import ControlServer
+from silas.app.errors import NotInitialised
+from silas.app.ground import Ground
+from silas.app.housekeeping import Housekeeping, PeriodicJob
+from silas.app.instance import InstanceLock
+from silas.app.paths import Paths
+from silas.kernel import Clock, format_timestamp
+
+JobsOf = Callable[[Ground], Sequence[PeriodicJob]]
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """A server that is up."""
+
+    paths: Paths
+    ground: Ground
+    housekeeping: Housekeeping
+    started_at: str
+    stopping: asyncio.Event
+
+    async def status(self, _params: dict[str, Any]) -> dict[str, Any]:
+        """What `silas status` shows."""
+        newest = await self.ground.database.fetch_one("SELECT max(id) FROM applied_migrations")
+        return {
+            "pid": os.getpid(),
+            "started_at": self.started_at,
+            "version": silas.__version__,
+            "data_dir": str(self.paths.data_dir),
+            "schema": newest[0] if newest else None,
+            "housekeeping": self.housekeeping.report(),
+        }
+
+    async def ping(self, _params: dict[str, Any]) -> dict[str, Any]:
+        return {"pid": os.getpid(), "version": silas.__version__}
+
+    async def stop(self, _params: dict[str, Any]) -> dict[str, Any]:
+        self.stopping.set()
+        return {"stopping": True}
+
+
+@contextlib.asynccontextmanager
+async def running_server(
+    paths: Paths,
+    *,
+    clock: Clock,
+    command: str,
+    ground: AbstractAsyncContextManager[Ground],
+    jobs_of: JobsOf,
+    stopping: asyncio.Event,
+) -> AsyncIterator[RunningServer]:
+    """Bring everything up, and take it down in an orderly way at the end of the `with` block."""
+    if not paths.database.exists():
+        raise NotInitialised(f"{paths.data_dir}: {NotInitialised.sentence()}")
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(InstanceLock(paths.lock, clock=clock, command=command))
+        opened = await stack.enter_async_context(ground)
+        housekeeping = Housekeeping(jobs_of(opened), clock=clock)
+        server = RunningServer(
+            paths=paths,
+            ground=opened,
+            housekeeping=housekeeping,
+            started_at=format_timestamp(clock.now()),
+            stopping=stopping,
+        )
+        handlers = {"ping": server.ping, "status": server.status, "stop": server.stop}
+        await stack.enter_async_context(ControlServer(handlers).listening(paths.socket))
+        await stack.enter_async_context(_in_background(housekeeping))
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def _in_background(housekeeping: Housekeeping) -> AsyncIterator[None]:
+    task = asyncio.create_task(housekeeping.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

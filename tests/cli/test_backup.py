@@ -1,0 +1,244 @@
+"""`silas backup` and `silas restore`, as real processes on a real data directory."""
+
+import asyncio
+import json
+import os
+import stat
+import tarfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+import pytest
+
+from silas.app.ground import Ground, open_ground
+from silas.app.settings import load_settings
+from silas.approval import ApprovalToken
+from silas.testing import FakePlan
+from tests.approval.desk import YES
+from tests.cli.machine import Machine, failure_of, output_of
+from tests.cli.test_start import running
+from tests.storage.data_directory import tree
+from tests.tiny_disk import make_read_only, tiny_disk
+
+T = TypeVar("T")
+PLAN = FakePlan()
+
+
+def on_ground(machine: Machine, work: Callable[[Ground], Awaitable[T]]) -> T:
+    """Do something with the wired ground floor of this machine."""
+
+    async def inside() -> T:
+        loaded = load_settings(
+            data_dir=str(machine.data_dir), config_file=None, environ={}, cwd=machine.data_dir
+        )
+        async with open_ground(loaded, environ=machine.environ) as ground:
+            return await work(ground)
+
+    return asyncio.run(inside())
+
+
+def elsewhere(machine: Machine, data_dir: Path) -> Machine:
+    """The same person on another machine, with nothing but the passphrase."""
+    return Machine(data_dir, {**machine.environ, "SILAS_DATA_DIR": str(data_dir)})
+
+
+def test_everything_comes_back_on_another_machine(owner: Machine, tmp_path: Path) -> None:
+    secret = owner.run("secrets", "set", "api", "--stdin", stdin="s3cret value")
+    assert secret.returncode == 0, secret.stderr
+    file = tmp_path / "b.tar"
+    written = json.loads(output_of(owner.run("backup", str(file), "--json")))
+    names = [entry["name"] for entry in written["manifest"]["files"]]
+    assert names == ["audit.checkpoint", "owner.pub", "silas.yaml", "vault.json", "silas.db"]
+    assert written["size"] == file.stat().st_size
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+    (tmp_path / "other").mkdir()
+    other = elsewhere(owner, tmp_path / "other")
+    said = output_of(other.run("restore", str(file)))
+    assert f"Restored {other.data_dir}" in said
+    assert "kept in" not in said
+    for name in ("vault.json", "owner.pub", "audit.checkpoint", "silas.yaml"):
+        assert (other.data_dir / name).read_bytes() == (owner.data_dir / name).read_bytes()
+    keys = [json.loads(output_of(each.run("keys", "show", "--json"))) for each in (owner, other)]
+    assert keys[0] == keys[1]
+    stored = json.loads(output_of(other.run("secrets", "list", "--json")))["secrets"]
+    assert "api" in [entry["name"] for entry in stored]
+    assert stat.S_IMODE(other.data_dir.stat().st_mode) == 0o700
+
+
+def test_the_audit_log_holds_before_and_after_and_tells_of_the_restore(
+    owner: Machine, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "b.tar")
+    output_of(owner.run("backup", file))
+    output_of(owner.run("restore", file, "--force"))
+
+    async def look(ground: Ground) -> tuple[bool, list[tuple[str]]]:
+        ok, _ = await ground.audit.verify_chain()
+        sql = "SELECT body FROM audit_log ORDER BY seq DESC LIMIT 1"
+        return ok, await ground.database.fetch_all(sql)
+
+    ok, newest = on_ground(owner, look)
+    assert ok
+    assert json.loads(newest[0][0])["event"] == "backup_restored"
+
+
+def test_what_was_approved_cannot_be_used_again_after_a_restore(
+    owner: Machine, tmp_path: Path
+) -> None:
+    """Used once after the backup, the token would be unused again in the restored state."""
+    token: ApprovalToken = on_ground(owner, lambda ground: ground.approvals.issue_token(PLAN, YES))
+    file = str(tmp_path / "b.tar")
+    output_of(owner.run("backup", file))
+    assert on_ground(owner, lambda ground: ground.approvals.verify(token, PLAN))[0] is True
+    restored = json.loads(output_of(owner.run("restore", file, "--force", "--json")))
+    assert restored["voided_approvals"] == 1
+    answer = on_ground(owner, lambda ground: ground.approvals.verify(token, PLAN))
+    assert answer == (False, answer[1])
+    assert "restored from a backup" in answer[1]
+    assert on_ground(owner, lambda ground: ground.approvals.check(token, PLAN))[0] is False
+
+
+def test_people_are_told_about_void_approvals(owner: Machine, tmp_path: Path) -> None:
+    for _ in range(2):
+        on_ground(owner, lambda ground: ground.approvals.issue_token(PLAN, YES))
+    file = str(tmp_path / "b.tar")
+    output_of(owner.run("backup", file))
+    said = output_of(owner.run("restore", file, "--force"))
+    assert "Open approvals were made void (2)" in said
+    assert "What was there before is kept in" in said
+    # Restored once more, there is nothing left to void, and the first reason stays.
+    output_of(owner.run("backup", file, "--force"))
+    again = json.loads(output_of(owner.run("restore", file, "--force", "--json")))
+    assert again["voided_approvals"] == 0
+
+
+def test_a_running_server_is_backed_up_and_not_replaced(owner: Machine, tmp_path: Path) -> None:
+    file = str(tmp_path / "b.tar")
+    with running(owner) as server:
+        output_of(owner.run("backup", file))
+        with tarfile.open(file) as archive:
+            names = archive.getnames()
+        assert not {"silas.lock", "silas.sock", "silas.db-wal", "vault.json.lock"} & set(names)
+        for options in ([], ["--force"]):
+            code, said = failure_of(owner.run("restore", file, *options))
+            assert (code, str(server.pid) in said) == (29, True)
+        output_of(owner.run("stop"))
+    output_of(owner.run("restore", file, "--force"))
+
+
+def test_nothing_is_overwritten_without_being_told(owner: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "b.tar"
+    output_of(owner.run("backup", str(file)))
+    before = tree(tmp_path)
+    assert failure_of(owner.run("backup", str(file)))[0] == 201
+    code, said = failure_of(owner.run("restore", str(file)))
+    assert (code, "--force" in said) == (207, True)
+    after = tree(tmp_path)
+    after.pop("data/silas.lock", None)
+    assert after == before
+    output_of(owner.run("backup", str(file), "--force"))
+
+
+def test_other_databases_come_along_and_derived_ones_do_not(owner: Machine, tmp_path: Path) -> None:
+    for name in ("journal.db", "embeddings.db"):
+        connection = apsw.Connection(str(owner.data_dir / name))
+        connection.execute("CREATE TABLE t (id INTEGER)")
+        connection.close()
+    (owner.data_dir / "my.key").write_bytes(b"k" * 32)
+    written = json.loads(output_of(owner.run("backup", str(tmp_path / "b.tar"), "--json")))
+    names = {entry["name"] for entry in written["manifest"]["files"]}
+    assert "journal.db" in names
+    assert not names & {"embeddings.db", "my.key"}
+
+
+def test_a_configuration_from_elsewhere_goes_back_to_where_it_is_looked_for(
+    owner: Machine, tmp_path: Path
+) -> None:
+    config = tmp_path / "config" / "silas.yaml"
+    config.parent.mkdir()
+    config.write_text(f"silas:\n  owner_id: me\n  data_dir: {owner.data_dir}\n")
+    file = str(tmp_path / "b.tar")
+    output_of(owner.run("--config", str(config), "backup", file))
+    kept = json.loads(
+        output_of(owner.run("--config", str(config), "restore", file, "--force", "--json"))
+    )
+    assert kept["config_file"] == str(owner.data_dir / "config.backup.yaml")
+    other = elsewhere(owner, tmp_path / "other" / "data")
+    other.data_dir.parent.mkdir()
+    run = Machine(tmp_path, other.environ).run("restore", file, "--json")
+    placed = json.loads(output_of(run))["config_file"]
+    assert placed == str(other.data_dir / "silas.yaml")
+    assert Path(placed).read_text() == config.read_text()
+    assert not (other.data_dir / "config.backup.yaml").exists()
+
+
+def damage(machine: Machine, sql: str) -> None:
+    connection = apsw.Connection(str(machine.data_dir / "silas.db"))
+    connection.execute(sql)
+    connection.close()
+
+
+def test_a_broken_audit_log_is_not_backed_up_as_if_it_were_whole(
+    owner: Machine, tmp_path: Path
+) -> None:
+    damage(owner, "UPDATE audit_log SET body = replace(body, 'made', 'MADE') WHERE seq = 1")
+    code, said = failure_of(owner.run("backup", str(tmp_path / "b.tar")))
+    assert (code, "E_AUDIT_BROKEN" in said) == (51, True)
+    assert not (tmp_path / "b.tar").exists()
+
+
+def test_a_backup_from_a_newer_silas_is_refused(owner: Machine, tmp_path: Path) -> None:
+    damage(owner, "INSERT INTO applied_migrations VALUES ('999_future', 'x', 'y')")
+    file = str(tmp_path / "b.tar")
+    output_of(owner.run("backup", file))
+    before = tree(owner.data_dir)
+    code, said = failure_of(owner.run("restore", file, "--force"))
+    assert (code, "999_future" in said) == (26, True)
+    assert {**tree(owner.data_dir), "silas.lock": ""} == {**before, "silas.lock": ""}
+    damage(owner, "DELETE FROM applied_migrations WHERE id = '999_future'")
+    connection = apsw.Connection(str(owner.data_dir / "future.db"))
+    connection.execute("CREATE TABLE applied_migrations (id TEXT, checksum TEXT, applied_at TEXT)")
+    connection.execute("INSERT INTO applied_migrations VALUES ('001_x', 'x', 'y')")
+    connection.close()
+    output_of(owner.run("backup", file, "--force"))
+    code, said = failure_of(owner.run("restore", file, "--force"))
+    assert (code, "future.db" in said) == (26, True)
+
+
+def test_before_silas_is_set_up_there_is_nothing_to_back_up(
+    machine: Machine, tmp_path: Path
+) -> None:
+    (machine.data_dir / "silas.db").unlink()
+    assert failure_of(machine.run("backup", str(tmp_path / "b.tar")))[0] == 11
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 5000])
+def test_what_is_no_backup_is_refused_in_one_sentence(
+    owner: Machine, tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "b.tar").write_bytes(content)
+    code, said = failure_of(owner.run("restore", str(tmp_path / "b.tar"), "--force"))
+    assert code == 205
+    assert said.count("\n") == 1
+    assert failure_of(owner.run("restore", str(tmp_path / "none.tar"), "--force"))[0] == 204
+
+
+def test_full_and_read_only_disks(owner: Machine, tmp_path: Path) -> None:
+    with tiny_disk(tmp_path / "disk", kilobytes=100) as disk:
+        code, said = failure_of(owner.run("backup", str(disk / "b.tar")))
+        assert (code, said.count("\n")) == (21, 1)
+        assert os.listdir(disk) == []  # noqa: PTH208
+        make_read_only(disk)
+        code, said = failure_of(owner.run("backup", str(disk / "b.tar")))
+        assert (code, said.count("\n")) == (202, 1)
+
+
+def test_on_a_terminal_it_shows_how_far_it_has_got(owner: Machine, tmp_path: Path) -> None:
+    code, shown = owner.type("backup", str(tmp_path / "b.tar"), answers=[])
+    assert code == 0
+    assert "copying silas.db 100 %" in shown
+    assert "checking silas.db 100 %" in shown
+    assert shown.rstrip().endswith("Keep it elsewhere.")
