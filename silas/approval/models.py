@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, PlainSerializer, PlainValidator
 
 from silas.kernel.canonical import canonical_bytes
+from silas.kernel.clock import format_timestamp
 from silas.kernel.models import Data, UtcDatetime
 
 
@@ -119,8 +120,8 @@ class ApprovalToken(Data):
                 "verdict": self.verdict.value,
                 "nonce": self.nonce,
                 "approval_strength": self.approval_strength.value,
-                "issued_at": self.issued_at,
-                "expires_at": self.expires_at,
+                "issued_at": format_timestamp(self.issued_at),
+                "expires_at": format_timestamp(self.expires_at),
                 "max_executions": self.max_executions,
                 "conditions": self.conditions,
             }

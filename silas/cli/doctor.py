@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 
 import click
 
@@ -13,6 +14,7 @@ from silas.cli.terminal import passphrase_prompt
 from silas.kernel import ConfigError, visible
 
 _MARKS = {Status.OK: "ok     ", Status.WARNING: "warning", Status.PROBLEM: "problem"}
+_INDENT = " " * 25
 _COLOURS = {Status.OK: "green", Status.WARNING: "yellow", Status.PROBLEM: "red"}
 
 
@@ -51,8 +53,10 @@ async def _examine(cli: CliContext) -> list[Finding]:
 
 def _line(finding: Finding) -> str:
     mark = click.style(_MARKS[finding.status], fg=_COLOURS[finding.status])
-    fix = f"\n{' ' * 24}to mend it: {finding.fix}" if finding.fix else ""
-    return f"{mark}  {finding.topic.ljust(13)}  {visible(finding.sentence)}{fix}"
+    width = max(60, shutil.get_terminal_size().columns)
+    sentence = click.wrap_text(visible(finding.sentence), width, _INDENT, _INDENT).lstrip()
+    fix = f"\n{_INDENT}to mend it: {finding.fix}" if finding.fix else ""
+    return f"{mark}  {finding.topic.ljust(14)}  {sentence}{fix}"
 
 
 def _closing_sentence(findings: list[Finding]) -> str:

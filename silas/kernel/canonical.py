@@ -72,12 +72,18 @@ def _plain_object(value: Mapping[Any, Any], depth: int, *, fast: bool) -> dict[s
     _check_depth(depth)
     result: dict[str, Any] = {}
     for key, item in value.items():
-        if not isinstance(key, str):
-            raise CanonicalError(f"a key must be a string, not {type(key).__name__}: {key!r}")
-        if fast and not key.isascii() and max(key) > "\uffff":
-            raise _NeedsFullRules
-        result[key] = _plain(item, depth + 1, fast=fast)
+        if type(key) is not str or not key.isascii():
+            _check_unusual_key(key, fast=fast)
+        # Most values are text, and this is the hottest loop of the house.
+        result[key] = item if type(item) is str else _plain(item, depth + 1, fast=fast)
     return result
+
+
+def _check_unusual_key(key: Any, *, fast: bool) -> None:
+    if not isinstance(key, str):
+        raise CanonicalError(f"a key must be a string, not {type(key).__name__}: {key!r}")
+    if fast and not key.isascii() and max(key) > "\uffff":
+        raise _NeedsFullRules
 
 
 def _plain_unusual(value: Any, depth: int, *, fast: bool) -> Any:

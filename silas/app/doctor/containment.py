@@ -4,6 +4,8 @@ from silas.app.doctor.findings import Finding, ok, problem, warning
 from silas.app.settings import Settings
 from silas.sandbox import describe_backends
 
+STRONGEST = "bubblewrap"
+
 
 async def sandbox(settings: Settings) -> Finding:
     """Which backend is in force, and what it does not contain."""
@@ -16,11 +18,10 @@ async def sandbox(settings: Settings) -> Finding:
             f"Nothing here can contain a command. {reasons}",
             fix="apt-get install bubblewrap",
         )
-    words = f"{in_force.name} is in force; it contains {', '.join(in_force.contains)}."
-    if in_force.does_not_contain:
-        return warning(
-            "sandbox",
-            f"{words} It does not contain {', '.join(in_force.does_not_contain)}.",
-            fix="apt-get install bubblewrap",
-        )
-    return ok("sandbox", words)
+    words = (
+        f"{in_force.name} is in force. It contains {'; '.join(in_force.contains)}. "
+        f"It does not contain {'; '.join(in_force.does_not_contain)}."
+    )
+    if in_force.name == STRONGEST:
+        return ok("sandbox", words)
+    return warning("sandbox", words, fix="apt-get install bubblewrap")

@@ -1,0 +1,49 @@
+"""Approvals and audit on a fresh database, wired as the application does, vault in memory."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from silas.approval import ApprovalEngine, ApprovalPolicy, KeyManager, NonceStore
+from silas.audit import AuditLog
+from silas.kernel import IdFactory, SystemClock
+from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.testing import MemoryVault
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What the lines *tokens* and *audit* measure."""
+
+    path: Path
+    keys: KeyManager
+    audit: AuditLog
+    engine: ApprovalEngine
+
+
+@asynccontextmanager
+async def open_desk(folder: Path) -> AsyncIterator[Desk]:
+    """Open it, and close it at the end."""
+    clock = SystemClock()
+    ids = IdFactory(clock)
+    database = SqliteDatabase.open(folder / "silas.db")
+    await migrate(database, load_migrations("runtime"), clock=clock)
+    keys = KeyManager(MemoryVault(), clock=clock)
+    keys.generate_keypair()
+    audit = AuditLog(
+        database, clock=clock, ids=ids, signer=keys, verifier=keys, witness=folder / "witness"
+    )
+    engine = ApprovalEngine(
+        database,
+        keys,
+        nonces=NonceStore(database, clock=clock),
+        audit=audit,
+        clock=clock,
+        ids=ids,
+        policy=ApprovalPolicy(),
+    )
+    try:
+        yield Desk(folder / "silas.db", keys, audit, engine)
+    finally:
+        await database.close()
