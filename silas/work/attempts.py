@@ -4,8 +4,8 @@
    of runners exactly one succeeds; the database itself refuses a second open attempt.
 2. Finishing closes the attempt and sets the item's status, in one step. If the owner has paused or
    cancelled the item in the meantime, only the attempt is closed and the owner's word stands.
-3. After a crash, open attempts are closed as `interrupted` and their items wait for a fresh
-   attempt. Half an attempt is never continued.
+3. After a crash, open attempts are closed as `interrupted`, and what was running, also between two
+   attempts, waits for a fresh one. Half an attempt is never continued.
 """
 
 from enum import StrEnum
@@ -26,6 +26,12 @@ _OPEN = f"{_SELECT} WHERE ended_at IS NULL"
 _CLOSE = """
 UPDATE work_attempts SET ended_at = ?, outcome = ?, detail = ?
 WHERE work_item_id = ? AND attempt = ? AND ended_at IS NULL
+"""
+_RUNNING = "SELECT id FROM work_items WHERE status = 'running' ORDER BY created_at, id"
+_RUNNING_BY = """
+SELECT item.id FROM work_items AS item
+JOIN work_attempts AS last ON last.work_item_id = item.id AND last.attempt = item.attempts
+WHERE item.status = 'running' AND last.runner = ? ORDER BY item.created_at, item.id
 """
 
 
@@ -105,7 +111,7 @@ class AttemptStore:
         return await self._database.transaction(close, durability=Durability.TRUST)
 
     async def interrupt(self, *, runner: str | None = None) -> list[WorkItem]:
-        """Close what was left open by a crash (of this runner); returns the items concerned."""
+        """After a crash (of this runner): close its attempts; returns the items that wait again."""
         now = format_timestamp(self._clock.now())
         return await self._database.transaction(
             lambda tx: _interrupt(tx, runner, now=now), durability=Durability.TRUST
@@ -167,23 +173,15 @@ def _close(
 
 
 def _interrupt(tx: Transaction, runner: str | None, *, now: str) -> list[WorkItem]:
-    touched = []
     for attempt in [_attempt(row) for row in tx.fetch_all(_OPEN)]:
-        if runner is not None and attempt.runner != runner:
-            continue
-        _close(
-            tx,
-            attempt.work_item_id,
-            attempt.attempt,
-            outcome=AttemptOutcome.INTERRUPTED,
-            detail="",
-            now=now,
-        )
-        item = load_item(tx, attempt.work_item_id)
-        if item.status is WorkItemStatus.RUNNING:
-            item = move_item(tx, item, status=WorkItemStatus.PENDING, now=now)
-        touched.append(item)
-    return touched
+        if runner in (None, attempt.runner):
+            name, number = attempt.work_item_id, attempt.attempt
+            _close(tx, name, number, outcome=AttemptOutcome.INTERRUPTED, detail="", now=now)
+    rows = tx.fetch_all(_RUNNING) if runner is None else tx.fetch_all(_RUNNING_BY, (runner,))
+    return [
+        move_item(tx, load_item(tx, name), status=WorkItemStatus.PENDING, now=now)
+        for (name,) in rows
+    ]
 
 
 def _attempt(row: Row) -> Attempt:

@@ -178,6 +178,15 @@ def test_both_parsers_give_the_same_value(text: str) -> None:
         assert in_c == in_python
 
 
+@pytest.mark.parametrize("loader", [yaml.SafeLoader, yaml.CSafeLoader])
+@pytest.mark.parametrize("text", ['a: "\\UFFFFFFFF"\n', 'a: "\\ud800"\n', 'a: "\\xzz"\n'])
+def test_an_impossible_escape_is_refused_by_both_parsers(
+    loader: type, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(yaml_positions, "_LOADER", loader)
+    assert problems(text)
+
+
 json_values = st.recursive(
     st.none()
     | st.booleans()

@@ -176,8 +176,23 @@ async def test_after_a_crash_the_item_waits_for_a_fresh_attempt(attempts: Attemp
 async def test_a_crash_does_not_undo_a_pause(attempts: AttemptStore, store: WorkItemStore) -> None:
     await attempts.start("a", runner="w")
     await store.update_status("a", S.PAUSED, BudgetUsed())
-    (item,) = await attempts.interrupt(runner="w")
+    assert await attempts.interrupt(runner="w") == []
+    item = await store.get("a")
+    assert item is not None
     assert item.status is S.PAUSED
+    assert await attempts.list_open() == []
+
+
+@pytest.mark.parametrize("runner", [None, "w"])
+async def test_a_crash_between_two_attempts_does_not_leave_the_item_running(
+    attempts: AttemptStore, runner: str | None
+) -> None:
+    await attempts.start("a", runner="w")
+    await finish(attempts, 1, S.RUNNING)
+    assert await attempts.interrupt(runner="somebody else") == []
+    (item,) = await attempts.interrupt(runner=runner)
+    assert item.status is S.PENDING
+    assert await attempts.interrupt() == []
 
 
 async def test_calls_are_written_before_and_after(

@@ -318,6 +318,15 @@ WRONG = {
         "escalation.a.fallback",
         "leads back to itself",
     ),
+    "fallback into a circle": (
+        task(
+            "escalation:\n  a: {action: retry, fallback: b}\n"
+            "  b: {action: retry, fallback: c}\n  c: {action: retry, fallback: b}\n"
+        ),
+        7,
+        "escalation.b.fallback",
+        "leads back to itself",
+    ),
     "gate that nobody asks": (
         task("gates:\n  - {name: g, on: every_user_message, allowed_values: [x]}\n"),
         6,
@@ -572,5 +581,8 @@ def test_the_keys_of_a_plan_are_those_of_a_work_item() -> None:
     assert set(keys_at(())) == (PLAN_FIELDS - {"spawned_by", "skill_hashes"}) | {"needs_approval"}
     assert "regex" in keys_at(("verify", 0, "expect"))
     assert "from" in keys_at(("approvals", 0, "constraints", "to"))
+    assert "regex" in keys_at(("gates", 0, "check_expect"))
+    assert keys_at(("gates", 0, "auto_approve")) == ["min", "max"]
+    assert keys_at(("approvals", 0, "constraints", "to", "one_of", 0)) == []
     assert keys_at(("title",)) == []
     assert keys_at(("nonsense", 3)) == []

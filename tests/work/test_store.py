@@ -10,7 +10,7 @@ import pytest
 
 from silas.approval import ApprovalToken
 from silas.kernel import WorkError
-from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.storage import SqliteDatabase, Transaction, load_migrations, migrate
 from silas.testing import FakeClock
 from silas.work import (
     BudgetUsed,
@@ -23,6 +23,7 @@ from silas.work import (
     WorkItemUnknown,
     parse_plan,
 )
+from silas.work.store import load_item, move_item
 
 S = WorkItemStatus
 PLANS = Path(__file__).parents[2] / "plans"
@@ -130,6 +131,24 @@ async def test_of_many_writers_of_one_version_exactly_one_wins(store: WorkItemSt
     assert len(won) == 1
     assert all(isinstance(each, WorkItem | WorkItemConflict) for each in outcomes)
     assert await store.get("a") == won[0]
+
+
+async def test_a_row_that_changes_under_a_transaction_is_not_overwritten(
+    store: WorkItemStore, database: SqliteDatabase
+) -> None:
+    """Where several processes share a database, another one may come in between."""
+    await store.save(task())
+
+    def collide(tx: Transaction) -> None:
+        seen = load_item(tx, "a")
+        tx.execute("UPDATE work_items SET version = version + 1 WHERE id = ?", ("a",))
+        move_item(tx, seen, status=S.RUNNING, now="2026-01-01T00:00:00.000000Z")
+
+    with pytest.raises(WorkItemConflict, match="meantime"):
+        await database.transaction(collide)
+    after = await store.get("a")
+    assert after is not None
+    assert (after.status, after.version) == (S.PENDING, 1)
 
 
 async def test_status_and_budget_change_together(store: WorkItemStore, clock: FakeClock) -> None:
