@@ -102,6 +102,14 @@ class WorkItemStore:
         return [item_from_row(row) for row in await self._database.fetch_all(sql, (value,))]
 
 
+async def require_item(store: WorkItemStore, work_item_id: str) -> WorkItem:
+    """The item; raises `WorkItemUnknown`."""
+    item = await store.get(work_item_id)
+    if item is None:
+        raise WorkItemUnknown(f"There is no work item {work_item_id}.", work_item=work_item_id)
+    return item
+
+
 def load_item(reader: Reader, work_item_id: str) -> WorkItem:
     """The item inside a transaction; raises `WorkItemUnknown`."""
     row = reader.fetch_one(f"{SELECT_ITEM} WHERE id = ?", (work_item_id,))
@@ -120,7 +128,7 @@ def save_item(tx: Transaction, item: WorkItem, *, now: str) -> WorkItem:
         raise WorkItemUnknown(f"There is no work item {item.id} any more.", work_item=item.id)
     before = item_from_row(stored)
     _require_change(before, item)
-    return _overwrite(tx, item, now)
+    return _overwrite(tx, item.model_copy(update={"created_at": before.created_at}), now)
 
 
 def move_item(
@@ -135,7 +143,7 @@ def move_item(
 def _overwrite(tx: Transaction, item: WorkItem, now: str) -> WorkItem:
     if not tx.execute(UPDATE_ITEM, update_values(item, now)):
         raise _stale(item)
-    return load_item(tx, item.id)
+    return item.model_copy(update={"version": item.version + 1})
 
 
 def _stale(item: WorkItem) -> WorkItemConflict:

@@ -121,6 +121,14 @@ async def test_a_stale_copy_is_refused(store: WorkItemStore) -> None:
     assert await store.get("a") == second
 
 
+async def test_the_birthday_of_an_item_does_not_change(store: WorkItemStore) -> None:
+    item = await store.save(task())
+    other = item.model_copy(update={"created_at": datetime(2020, 1, 1, tzinfo=UTC)})
+    saved = await store.save(other)
+    assert saved.created_at == item.created_at
+    assert await store.get("a") == saved
+
+
 async def test_of_many_writers_of_one_version_exactly_one_wins(store: WorkItemStore) -> None:
     item = await store.save(task())
     attempts = [
