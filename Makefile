@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench mutants lock clean
+.PHONY: help run test check docs bench mutants fuzz lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -30,6 +30,13 @@ bench: $(VENV)/.dev  ## Measure against floors and peers, as ratios of one run
 mutants: $(VENV)/.dev  ## Mutation testing of the trust rooms (about an hour)
 	$(BIN)/mutmut run
 	$(BIN)/mutmut results
+
+fuzz: $(VENV)/.dev  ## Feed nonsense to the plan parser for five minutes
+	$(BIN)/pip install --quiet atheris
+	$(BIN)/python tests/fuzz/fuzz_plan.py -max_total_time=300
+
+docs: $(VENV)/.dev  ## Write the generated documents anew (errors, schema)
+	$(BIN)/python -m tests.documents
 
 lock: $(VENV)/.dev  ## Pin the newest compatible versions, with hashes
 	$(BIN)/pip install --quiet uv

@@ -27,13 +27,15 @@ class Machine:
     def vault(self) -> Path:
         return self.data_dir / "vault.json"
 
-    def run(self, *arguments: str, stdin: str | bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    def run(
+        self, *arguments: str, stdin: str | bytes = b"", cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
         given = stdin.encode() if isinstance(stdin, str) else stdin
         command = [*SILAS, *arguments]
         return subprocess.run(
             command,
             env=self.environ,
-            cwd=self.data_dir,
+            cwd=cwd or self.data_dir,
             input=given,
             capture_output=True,
             check=False,

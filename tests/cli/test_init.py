@@ -1,0 +1,103 @@
+"""`silas init`: everything that is needed, once."""
+
+import json
+from pathlib import Path
+
+from silas.approval import PublicKeys
+from tests.cli.machine import Machine, output_of
+
+
+def bare(machine: Machine) -> Machine:
+    """The machine before anything was set up."""
+    for path in machine.data_dir.iterdir():
+        path.unlink()
+    machine.data_dir.rmdir()
+    return Machine(machine.data_dir, machine.environ)
+
+
+def run_init(machine: Machine, *arguments: str) -> dict[str, object]:
+    machine.data_dir.parent.mkdir(exist_ok=True)
+    Path(machine.environ["HOME"]).mkdir(exist_ok=True)
+    answer = machine.run("init", "--json", *arguments, cwd=machine.data_dir.parent)
+    return json.loads(output_of(answer))
+
+
+def test_it_makes_everything_and_only_the_owner_may_read_it(machine: Machine) -> None:
+    fresh = bare(machine)
+    report = run_init(fresh, "--yes")
+    assert all(step["made"] for step in report["steps"])
+    names = {path.name for path in fresh.data_dir.rglob("*")}
+    assert {"silas.db", "vault.json", "owner.pub", "silas.yaml", "verify"} <= names
+    for path in [fresh.data_dir, *fresh.data_dir.rglob("*")]:
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_a_second_run_changes_nothing(owner: Machine) -> None:
+    before = {path: path.read_bytes() for path in owner.data_dir.rglob("*.*") if path.is_file()}
+    first = owner.run("init", "--json", "--yes")
+    report = json.loads(output_of(first))
+    assert not any(step["made"] for step in report["steps"])
+    after = {path: path.read_bytes() for path in before if not path.name.startswith("silas.db")}
+    assert all(before[path] == content for path, content in after.items())
+
+
+def test_the_private_key_is_nowhere_in_the_open(owner: Machine) -> None:
+    words = output_of(owner.run("init", "--yes")) + output_of(owner.run("keys", "show"))
+    assert "seed" not in words
+    for path in owner.data_dir.rglob("*"):
+        if path.is_file():
+            assert b'"seed"' not in path.read_bytes()
+
+
+def test_owner_pub_names_the_key(owner: Machine) -> None:
+    keys = PublicKeys.from_text((owner.data_dir / "owner.pub").read_text())
+    assert keys.keys[0].hex in output_of(owner.run("init"))
+
+
+def test_an_empty_directory_that_was_left_open_is_closed(machine: Machine) -> None:
+    fresh = bare(machine)
+    fresh.data_dir.mkdir(mode=0o755)
+    run_init(fresh, "--yes")
+    assert fresh.data_dir.stat().st_mode & 0o077 == 0
+
+
+def test_without_a_terminal_and_a_passphrase_a_key_file_is_made(machine: Machine) -> None:
+    fresh = bare(machine)
+    del fresh.environ["SILAS_VAULT_PASSPHRASE"]
+    report = run_init(fresh)
+    assert "key file" in report["vault"]["unlocked_by"]
+    key_files = list(Path(fresh.environ["HOME"]).rglob("*.key"))
+    assert len(key_files) == 1
+    assert key_files[0].stat().st_mode & 0o077 == 0
+    assert fresh.data_dir not in key_files[0].parents
+
+
+def test_the_config_can_be_named_alone_afterwards(machine: Machine) -> None:
+    fresh = bare(machine)
+    run_init(fresh, "--yes")
+    config = fresh.data_dir / "silas.yaml"
+    del fresh.environ["SILAS_DATA_DIR"]
+    shown = fresh.run("--config", str(config), "keys", "show", cwd=fresh.data_dir.parent)
+    assert "active" in output_of(shown)
+
+
+def test_it_is_recorded_and_signed(owner: Machine) -> None:
+    tail = output_of(owner.run("audit", "tail", "--json"))
+    assert "initialised" in tail
+    verified = json.loads(output_of(owner.run("audit", "verify", "--json")))
+    assert verified["ok"] is True
+
+
+def test_on_a_terminal_it_explains_and_asks_for_a_passphrase(machine: Machine) -> None:
+    fresh = bare(machine)
+    del fresh.environ["SILAS_VAULT_PASSPHRASE"]
+    fresh.data_dir.mkdir(mode=0o700)
+    Path(fresh.environ["HOME"]).mkdir(exist_ok=True)
+    phrase = "correct horse battery"
+    code, shown = fresh.type(
+        "init",
+        answers=[("New passphrase", phrase), ("Repeat", phrase)],
+    )
+    assert code == 0, shown
+    assert "vault" in shown
+    assert phrase not in shown

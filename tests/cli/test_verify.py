@@ -1,0 +1,112 @@
+"""From an approval to a proof that a stranger can check: `silas approvals`, `silas verify`."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from silas.app.ground import open_ground
+from silas.app.settings import load_settings
+from silas.approval import ApprovalDecision, ApprovalVerdict
+from silas.testing import FakePlan
+from tests.cli.machine import Machine, output_of
+
+PLAN = FakePlan(content={"run": "echo hi", "trap": "\u202egnp.exe\x1b[2J"})
+
+
+@pytest.fixture
+def token_id(owner: Machine) -> str:
+    async def approve() -> str:
+        loaded = load_settings(
+            data_dir=str(owner.data_dir), config_file=None, environ={}, cwd=owner.data_dir
+        )
+        async with open_ground(loaded, environ=owner.environ) as ground:
+            decision = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
+            return (await ground.approvals.issue_token(PLAN, decision)).token_id
+
+    return asyncio.run(approve())
+
+
+@pytest.fixture
+def proof(owner: Machine, token_id: str, tmp_path: Path) -> Path:
+    path = tmp_path / "proof.json"
+    output_of(owner.run("approvals", "export", token_id, str(path)))
+    return path
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, owner: Machine) -> Machine:
+    """Another machine, which has never seen this data directory."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    return Machine(elsewhere, {"PATH": owner.environ["PATH"], "HOME": str(elsewhere)})
+
+
+def test_approvals_are_listed_and_shown(owner: Machine, token_id: str) -> None:
+    assert token_id in output_of(owner.run("approvals", "list"))
+    shown = output_of(owner.run("approvals", "show", token_id))
+    assert "echo hi" in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    listed = json.loads(output_of(owner.run("approvals", "list", "--json")))
+    assert [each["token_id"] for each in listed["approvals"]] == [token_id]
+
+
+def test_an_unknown_approval(owner: Machine) -> None:
+    refused = owner.run("approvals", "show", "tok_nothing")
+    assert refused.returncode == 48
+    assert b"tok_nothing" in refused.stderr
+
+
+def test_a_stranger_can_check_a_proof_offline(
+    owner: Machine, stranger: Machine, proof: Path
+) -> None:
+    for key in (str(owner.data_dir / "owner.pub"), _hex_key(owner)):
+        words = output_of(stranger.run("verify", str(proof), "--public-key", key))
+        assert "genuine" in words
+        assert "echo hi" in words
+        assert "\\u202e" in words
+        assert "\x1b" not in words
+    assert list(stranger.data_dir.iterdir()) == [], "and it leaves nothing behind"
+
+
+def test_as_json_it_gives_the_exact_bytes(owner: Machine, stranger: Machine, proof: Path) -> None:
+    answer = stranger.run("verify", str(proof), "--public-key", _hex_key(owner), "--json")
+    report = json.loads(output_of(answer))
+    assert report["valid"] is True
+    assert report["shown"].encode() == PLAN.plan_bytes()
+
+
+def test_a_changed_proof_is_refused_with_the_reason(
+    owner: Machine, stranger: Machine, proof: Path
+) -> None:
+    proof.write_bytes(proof.read_bytes().replace(b'"full_plan"', b'"standing"'))
+    refused = stranger.run("verify", str(proof), "--public-key", _hex_key(owner))
+    assert refused.returncode == 45
+    assert refused.stdout == b""
+    assert b"E_APPROVAL_PROOF" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "code"),
+    [("missing.json", "ab" * 32, 49), (".", "ab" * 32, 49), (None, "nonsense", 46)],
+)
+def test_bad_input(stranger: Machine, proof: Path, file: str | None, key: str, code: int) -> None:
+    refused = stranger.run("verify", file or str(proof), "--public-key", key)
+    assert refused.returncode == code
+    assert len(refused.stderr.decode().splitlines()) == 1
+
+
+def test_an_existing_file_is_not_replaced(owner: Machine, token_id: str, proof: Path) -> None:
+    proof.write_text("mine")
+    refused = owner.run("approvals", "export", token_id, str(proof))
+    assert refused.returncode == 2
+    assert proof.read_text() == "mine"
+    output_of(owner.run("approvals", "export", token_id, str(proof), "--force"))
+    assert proof.read_text() != "mine"
+
+
+def _hex_key(owner: Machine) -> str:
+    keys = json.loads(output_of(owner.run("keys", "show", "--json")))["keys"]
+    return str(keys[0]["public_key"])
