@@ -34,6 +34,11 @@ class Paths:
         return self.data_dir / "artifacts"
 
     @property
+    def archive(self) -> Path:
+        """Old parts of the audit log, each a file that proves itself."""
+        return self.data_dir / "archive"
+
+    @property
     def lock(self) -> Path:
         return self.data_dir / "silas.lock"
 

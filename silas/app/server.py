@@ -4,7 +4,7 @@ In this order, and at the end in the reverse:
 
 1. The instance lock.
 2. The database, with its schema up to date.
-3. The control socket: `ping`, `status`, `stop`.
+3. The control socket: `ping`, `status`, `reload_keys`, `stop`.
 4. Housekeeping.
 """
 
@@ -53,6 +53,11 @@ class RunningServer:
     async def ping(self, _params: dict[str, Any]) -> dict[str, Any]:
         return {"pid": os.getpid(), "version": silas.__version__}
 
+    async def reload_keys(self, _params: dict[str, Any]) -> dict[str, Any]:
+        """Another process has rotated the owner's key."""
+        self.ground.keys.reload()
+        return {"reloaded": True}
+
     async def stop(self, _params: dict[str, Any]) -> dict[str, Any]:
         self.stopping.set()
         return {"stopping": True}
@@ -82,7 +87,12 @@ async def running_server(
             started_at=format_timestamp(clock.now()),
             stopping=stopping,
         )
-        handlers = {"ping": server.ping, "status": server.status, "stop": server.stop}
+        handlers = {
+            "ping": server.ping,
+            "status": server.status,
+            "reload_keys": server.reload_keys,
+            "stop": server.stop,
+        }
         await stack.enter_async_context(ControlServer(handlers).listening(paths.socket))
         await stack.enter_async_context(_in_background(housekeeping))
         yield server

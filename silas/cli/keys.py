@@ -1,10 +1,12 @@
 """`silas keys`: the owner's signing key. Its private part is never shown."""
 
 import asyncio
+import contextlib
 
 import click
 
 from silas.app.ground import Ground
+from silas.app.instance import NotRunning, call_server
 from silas.approval import PublicKey
 from silas.cli.commands import JsonGroup
 from silas.cli.context import CliContext, pass_cli
@@ -57,6 +59,8 @@ async def _rotate(ground: Ground) -> dict[str, str]:
     ground.publish_keys()
     await ground.audit.log("key_rotated", **rotation)
     await ground.audit.write_checkpoint()
+    with contextlib.suppress(NotRunning):
+        await asyncio.to_thread(call_server, ground.paths, "reload_keys")
     return rotation
 
 

@@ -1,8 +1,10 @@
 """What can go wrong with a database, in words; and the translation of the driver's errors."""
 
 import errno
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import apsw
 
@@ -128,6 +130,7 @@ class RestoreNotPossible(BackupError):
     exit_code = 208
 
 
+_ONE_PAGE_OF_SHARED_MEMORY = 32 * 1024
 _BY_DRIVER: tuple[tuple[type[apsw.Error], type[DatabaseError]], ...] = (
     (apsw.FullError, DiskFull),
     (apsw.ReadOnlyError, DatabaseReadOnly),
@@ -150,18 +153,26 @@ _BY_ERRNO: dict[int, type[DatabaseError]] = {
 
 def translate(error: apsw.Error | OSError, *, path: str = "") -> DatabaseError:
     """Our error for a driver's or the operating system's, with the path and the original words."""
-    kind = _kind_of(error)
+    kind = _kind_of(error, path)
     sentence = kind().message
     where = f"{path}: " if path else ""
     return kind(f"{where}{sentence} ({error})", path=path)
 
 
-def _kind_of(error: apsw.Error | OSError) -> type[DatabaseError]:
+def _kind_of(error: apsw.Error | OSError, path: str) -> type[DatabaseError]:
     if isinstance(error, OSError):
         return _BY_ERRNO.get(error.errno or 0, DatabaseNotOpened)
-    if isinstance(error, apsw.IOError) and "full" in str(error).lower():
+    if isinstance(error, apsw.IOError) and path and _no_space_left(path):
+        # SQLite's shared memory does not say that the disk is full, only that it failed.
         return DiskFull
     return next((ours for theirs, ours in _BY_DRIVER if isinstance(error, theirs)), DatabaseError)
+
+
+def _no_space_left(path: str) -> bool:
+    try:
+        return shutil.disk_usage(Path(path).parent).free < _ONE_PAGE_OF_SHARED_MEMORY
+    except OSError:
+        return False
 
 
 @contextmanager

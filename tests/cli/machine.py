@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -40,6 +41,12 @@ class Machine:
             capture_output=True,
             check=False,
         )
+
+    def moved_to(self, data_dir: Path) -> "Machine":
+        """The same data in another place."""
+        shutil.copytree(self.data_dir, data_dir)
+        data_dir.chmod(0o700)
+        return Machine(data_dir, {**self.environ, "SILAS_DATA_DIR": str(data_dir)})
 
     def type(self, *arguments: str, answers: list[tuple[str, str]]) -> tuple[int, str]:
         """Run on a terminal: wait for each question, then type the answer."""
