@@ -45,7 +45,7 @@ def canonical_bytes(value: Any) -> bytes:
             return _encode_fast(_plain(value, 0, fast=True)).encode()
         except _NeedsFullRules:
             return rfc8785.dumps(_plain(value, 0, fast=False))
-    except (UnicodeEncodeError, rfc8785.CanonicalizationError) as error:
+    except (UnicodeEncodeError, RecursionError, rfc8785.CanonicalizationError) as error:
         raise CanonicalError(f"has no canonical form: {error}") from error
 
 
@@ -164,7 +164,8 @@ def _read_integer(text: str) -> int | float:
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise CanonicalError(f"the key {twice!r} appears twice")
     return result
 

@@ -12,16 +12,21 @@ from typing import Any
 
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 # Drawn as empty space, or as nothing at all, although Unicode counts them as letters or marks.
-_BLANK = set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159")
+_BLANK = {
+    *"\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159",
+    *map(chr, range(0xFE00, 0xFE10)),  # variation selectors
+    *map(chr, range(0xE0100, 0xE01F0)),
+}
+_LINE_BREAKS = frozenset("\n\t")
 
 
 def visible(text: str, *, keep_newlines: bool = True) -> str:
     """The text with everything invisible or active written as an escape."""
-    kept = "\n\t" if keep_newlines else ""
-    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
-        # Printable ASCII is the common case; only backslashes and dropped newlines need care.
-        return text.replace("\\", "\\\\") if keep_newlines else _escape_all(text, kept)
-    return _escape_all(text, kept)
+    if text.isascii() and text.isprintable():
+        return text.replace("\\", "\\\\")
+    return "".join(
+        char if keep_newlines and char in _LINE_BREAKS else _shown(char) for char in text
+    )
 
 
 def visible_json(value: Any) -> str:
@@ -32,23 +37,13 @@ def visible_json(value: Any) -> str:
     )
 
 
-def _escape_all(text: str, kept: str) -> str:
-    return "".join(char if char in kept else _shown(char) for char in text)
-
-
 def _shown(char: str) -> str:
     if char == "\\":
         return "\\\\"
-    if _is_hidden(char):
-        return char.encode("unicode_escape").decode("ascii")
-    return char
+    return char.encode("unicode_escape").decode() if _is_hidden(char) else char
 
 
 def _is_hidden(char: str) -> bool:
-    return unicodedata.category(char) in _HIDDEN_CATEGORIES or _is_blank(char)
-
-
-def _is_blank(char: str) -> bool:
-    variation_selector = "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
-    odd_space = unicodedata.category(char) == "Zs" and char != " "
-    return variation_selector or odd_space or char in _BLANK
+    category = unicodedata.category(char)
+    odd_space = category == "Zs" and char != " "
+    return category in _HIDDEN_CATEGORIES or odd_space or char in _BLANK

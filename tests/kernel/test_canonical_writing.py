@@ -157,6 +157,17 @@ def test_a_hundred_levels_are_the_limit(wrap: Callable[[Any], Any], core: Any) -
         canonical_bytes(_nested(101, wrap, core))
 
 
+def test_a_stack_that_is_nearly_full_is_no_other_error() -> None:
+    def deeper() -> None:
+        try:
+            deeper()
+        except RecursionError:
+            canonical_bytes(_nested(50, lambda inner: [inner], 1))
+
+    with pytest.raises(CanonicalError):
+        deeper()
+
+
 def test_a_circle_is_refused() -> None:
     circle: list[Any] = []
     circle.append(circle)
@@ -192,7 +203,10 @@ class _Ratio(float):
         ([_Ratio(2)], b"[2]"),
         (OrderedDict(b=1, a=2), b'{"a":2,"b":1}'),
         (UserDict(b=1, a=2.5), b'{"a":2.5,"b":1}'),
+        (UserDict(a=1e16), b'{"a":10000000000000000}'),
         (_Pair(1, 2.5), b"[1,2.5]"),
+        (_Pair(1, 1e16), b"[1,10000000000000000]"),
+        (_Pair(1, _Ratio(1e16)), b"[1,10000000000000000]"),
         ((1, (2,)), b"[1,[2]]"),
         (True, b"true"),
         (None, b"null"),

@@ -1,13 +1,16 @@
 """Text made safe to show: nothing hidden is left, and the result reads in one way only."""
 
+import json
 import sys
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.kernel import visible
+from silas.kernel import canonical_bytes, visible, visible_json
+from tests.kernel.json_values import same, values
 
 # Unicode's Default_Ignorable_Code_Point: what a renderer may draw as nothing.
 DEFAULT_IGNORABLE = [
@@ -87,6 +90,7 @@ def test_plain_text_is_shown_as_it_is(text: str) -> None:
         ("tag\U000e0041", "tag\\U000e0041", "tag\\U000e0041"),
         ("Grüße, 你好 🙂 e\u0301", "Grüße, 你好 🙂 e\u0301", "Grüße, 你好 🙂 e\u0301"),
         ("\x7f\x00", "\\x7f\\x00", "\\x7f\\x00"),
+        ("é, with spaces ", "é, with spaces ", "é, with spaces "),
         ("", "", ""),
     ],
 )
@@ -94,3 +98,18 @@ def test_how_it_looks(text: str, kept: str, escaped: str) -> None:
     assert visible(text) == kept
     assert visible(text, keep_newlines=True) == kept
     assert visible(text, keep_newlines=False) == escaped
+
+
+@given(values | anything)
+def test_json_is_shown_without_anything_hidden_and_means_the_same(value: Any) -> None:
+    shown = visible_json(value)
+    assert not any(is_hidden(char) for char in shown if char != "\n")
+    assert same(json.loads(shown), value)
+
+
+def test_how_json_looks() -> None:
+    value = {"to": "a\u202eb\U000e0041\nc \u00a0é\\", "n": [1, 2.5]}
+    assert visible_json(value) == (
+        '{\n  "to": "a\\u202eb\\udb40\\udc41\\nc \\u00a0é\\\\",\n  "n": [\n    1,\n    2.5\n  ]\n}'
+    )
+    assert canonical_bytes(json.loads(visible_json(value))) == canonical_bytes(value)
