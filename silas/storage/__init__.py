@@ -1,4 +1,4 @@
-"""Durable state: the `Database` port, its SQLite driver, migrations, backups, the instance lock.
+"""Durable state: the `Database` port, its SQLite driver, migrations, backups.
 
 Rooms write plain SQL in the subset that SQLite and PostgreSQL share, through the port alone.
 Nothing here knows what the tables mean, and no driver's exception leaves this room.
