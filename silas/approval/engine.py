@@ -30,7 +30,7 @@ from silas.approval.models import (
 from silas.approval.nonces import EXECUTION, NonceStore
 from silas.approval.ports import Approvable, AuditTrail, ConditionCheck
 from silas.approval.rules import Refused
-from silas.approval.store import TokenStore, consume_token, insert_token
+from silas.approval.store import TokenState, TokenStore, consume_token, insert_token
 from silas.kernel import (
     CanonicalError,
     Clock,
@@ -42,6 +42,7 @@ from silas.kernel import (
 from silas.storage import Database, Durability, Transaction
 
 VALID = (True, "Valid")
+_STANDING = frozenset({ApprovalScope.STANDING})
 MAX_SHOWN_BYTES = 1_000_000
 
 
@@ -154,6 +155,23 @@ class ApprovalEngine:
             return await self._refuse("check", token, work_item, str(refused))
         return VALID
 
+    async def check_goal(self, token: ApprovalToken, goal: Approvable) -> tuple[bool, str]:
+        """Whether a standing approval of exactly this goal is in force; consumes nothing.
+
+        It lets the goal's own checks run. Every task that they lead to needs `verify`.
+        """
+        try:
+            rules.require_signature(token, self._keys.public)
+            rules.require_scope(token, _STANDING)
+            rules.require_plan(token, goal)
+            rules.require_policy(token, goal)
+            rules.require_verdict(token, goal, self._policy.condition_checks)
+            rules.require_time(token, self._clock.now())
+            await self._require_in_force(token, token.plan_hash)
+        except Refused as refused:
+            return await self._refuse("check_goal", token, goal, str(refused))
+        return VALID
+
     def _require_decision(self, decision: ApprovalDecision, scope: ApprovalScope) -> None:
         if decision.verdict not in {ApprovalVerdict.APPROVED, ApprovalVerdict.CONDITIONAL}:
             raise DecisionRefused(f"The owner's verdict was {decision.verdict.value}: no token.")
@@ -254,12 +272,16 @@ class ApprovalEngine:
             return f"The token is void: {state.void_reason}"
         return "The token has been used up"
 
-    async def _require_consumed(self, token: ApprovalToken, content_hash: str) -> None:
+    async def _require_in_force(self, token: ApprovalToken, content_hash: str) -> TokenState:
         state = await self.tokens.state(token.token_id, content_hash)
         if state is None or state.signature != token.signature.hex():
             raise Refused("The token was not issued here")
         if state.void_reason:
             raise Refused(f"The token is void: {state.void_reason}")
+        return state
+
+    async def _require_consumed(self, token: ApprovalToken, content_hash: str) -> None:
+        state = await self._require_in_force(token, content_hash)
         if not 1 <= state.executions_used <= token.max_executions:
             raise Refused("The token has not been verified")
         if not state.used_for_content:

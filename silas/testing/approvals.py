@@ -37,6 +37,10 @@ class RecordingAudit:
     async def write_checkpoint(self) -> str:
         return "ckp_1"
 
+    async def log(self, event: str, /, **data: Any) -> str:
+        self.entries.append((event, data))
+        return f"aud_{len(self.entries)}"
+
     def events(self) -> list[str]:
         """The names of what was recorded, in order."""
         return [event for event, _ in self.entries]

@@ -8,6 +8,7 @@
    attempts, waits for a fresh one. Half an attempt is never continued.
 """
 
+from collections.abc import Collection
 from enum import StrEnum
 
 from silas.kernel import Clock, format_timestamp, parse_timestamp
@@ -64,15 +65,23 @@ class AttemptStore:
         self._database = database
         self._clock = clock
 
-    async def start(self, work_item_id: str, *, runner: str) -> WorkItem:
+    async def start(
+        self,
+        work_item_id: str,
+        *,
+        runner: str,
+        only_from: Collection[WorkItemStatus] | None = None,
+    ) -> WorkItem:
         """Claim the item; its `attempts` is the number of this attempt.
 
-        Raises `WorkItemConflict` if somebody is at it, `IllegalTransition` if it cannot run.
+        With `only_from`, only if it has one of these statuses: so that work which the owner has
+        just paused is not started after all. Raises `WorkItemConflict` if that or if somebody is at
+        it, `IllegalTransition` if it cannot run.
         """
         now = format_timestamp(self._clock.now())
         try:
             return await self._database.transaction(
-                lambda tx: _start(tx, work_item_id, runner=runner, now=now),
+                lambda tx: _start(tx, work_item_id, runner=runner, now=now, only_from=only_from),
                 durability=Durability.TRUST,
             )
         except DatabaseConstraint as error:
@@ -136,8 +145,20 @@ def open_attempt(reader: Reader, work_item_id: str) -> Attempt | None:
     return _attempt(row) if row else None
 
 
-def _start(tx: Transaction, work_item_id: str, *, runner: str, now: str) -> WorkItem:
+def _start(
+    tx: Transaction,
+    work_item_id: str,
+    *,
+    runner: str,
+    now: str,
+    only_from: Collection[WorkItemStatus] | None,
+) -> WorkItem:
     item = load_item(tx, work_item_id)
+    if only_from is not None and item.status not in only_from:
+        raise WorkItemConflict(
+            f"The work item {work_item_id} is {item.status.value}, so it is not started.",
+            work_item=work_item_id,
+        )
     other = open_attempt(tx, work_item_id)
     if other:
         raise WorkItemConflict(

@@ -181,7 +181,7 @@ class AuditTrail(Protocol):
         """Add an entry as part of a transaction."""
         ...
 
-    async def log(self, event: str, **data: Any) -> str:
+    async def log(self, event: str, /, **data: Any) -> str:
         """Add an entry by itself."""
         ...
 

@@ -22,7 +22,8 @@ _PAUSED = WorkItemStatus.PAUSED
 Table = Mapping[WorkItemStatus, frozenset[WorkItemStatus]]
 
 _BOUNDED: Table = {
-    _PENDING: frozenset({_RUNNING, _BLOCKED, _PAUSED, _FAILED}),
+    # Stuck at once: the last attempt that the budget allowed was interrupted by a crash.
+    _PENDING: frozenset({_RUNNING, _BLOCKED, _PAUSED, _FAILED, _STUCK}),
     # Running again is the next attempt; pending again is what a crash in the middle leads to.
     _RUNNING: frozenset({_RUNNING, _DONE, _FAILED, _STUCK, _BLOCKED, _PAUSED, _PENDING}),
     _BLOCKED: frozenset({_PENDING, _RUNNING, _PAUSED, _FAILED}),

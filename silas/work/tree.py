@@ -75,12 +75,19 @@ class Tree:
 
     def digest(self, name: str) -> str | None:
         """SHA-256 of a regular file; None if there is nothing under this name."""
+        if not self.exists(name):
+            return None
+        with self._opened(name) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a regular file under this name; anything else there is refused."""
         try:
-            with self._opened(name) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
+            with self._opened(name):
+                return True
         except FileRefused as error:
             if isinstance(error.__cause__, FileNotFoundError):
-                return None
+                return False
             raise
 
     def starts_with(self, name: str, length: int) -> bytes:

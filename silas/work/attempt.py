@@ -1,0 +1,239 @@
+"""One attempt at a task: steps 2b to 2f. It ends with an outcome, whatever the worker does.
+
+b   the briefing: body, previous failures, the planner's guidance
+c   the worker runs, within what is left of the budget (c1, c2: `toolcalls.py`)
+c3  artifacts come from what the calls really gave
+d   the gates after steps
+e   the checks, in a sandbox of their own
+f   without checks: something was done, and the last call worked
+"""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+
+from silas.approval import ApprovalVerdict
+from silas.gates import Gate, GateAction, GateTrigger
+from silas.kernel import CanonicalError, SilasError, strict_loads
+from silas.work.attempts import AttemptOutcome
+from silas.work.budget import BudgetUsed
+from silas.work.checks import VerificationResult
+from silas.work.door import CHANGED, Blocked
+from silas.work.errors import BindingBroken
+from silas.work.ledger import LedgerEntry, collect_artifacts
+from silas.work.models import WorkItem
+from silas.work.ports import AgentLimits, AgentRun, Briefing, PausedCall
+from silas.work.spawning import describe_failures
+from silas.work.toolcalls import AttemptTools
+from silas.work.workbench import Workbench
+from silas.work.workspaces import AttemptWorkspace
+
+GATE_BLOCKED = "execution_blocked_gate"
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What the next attempt is told about the ones before."""
+
+    error: str | None = None
+    failed: tuple[VerificationResult, ...] = ()
+    guidance: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an attempt ended, before anything of it is taken over."""
+
+    outcome: AttemptOutcome
+    used: BudgetUsed
+    summary: str = ""
+    error: str | None = None
+    results: list[VerificationResult] = field(default_factory=list)
+    artifacts: dict[str, str] = field(default_factory=dict)
+    next_steps: list[str] = field(default_factory=list)
+    guidance: str | None = None
+
+
+async def run_attempt(
+    bench: Workbench, files: AttemptWorkspace, earlier: Earlier, started: float
+) -> Outcome:
+    """Steps b to f; raises `Blocked`."""
+    item = files.item
+    gates = [*bench.system_gates, *item.gates]
+    tools = AttemptTools(bench, files, gates, item.budget_used, started)
+    briefing = await _brief(bench, files, earlier)
+    ran, error = await _work(bench, briefing, tools)
+    used = _charged(tools.used_now(), ran)
+    if tools.broken is not None:
+        raise Blocked(CHANGED, tools.broken.message)
+    if ran is None:
+        return Outcome(AttemptOutcome.FAILED, used, error=error)
+    entries = await bench.ledger.entries(item.id, files.attempt)
+    artifacts = collect_artifacts(entries)
+    await _compare_claims(bench, files, ran, artifacts)
+    await _gates_after_steps(bench, item, gates, entries, tools)
+    outcome = Outcome(
+        AttemptOutcome.FAILED,
+        _charged(tools.used_now(), ran),
+        summary=ran.output.summary,
+        artifacts=artifacts,
+        next_steps=ran.output.next_steps,
+    )
+    if not item.verify:
+        return _without_checks(outcome, entries)
+    return await _verify(bench, files, outcome)
+
+
+async def _brief(bench: Workbench, files: AttemptWorkspace, earlier: Earlier) -> Briefing:
+    """Step b."""
+    item, budget, used = files.item, files.item.budget, files.item.budget_used
+    parts = [item.body]
+    if earlier.error is not None:
+        parts.append(f"# Previous attempt {files.attempt - 1} failed\n\n{earlier.error}")
+        if earlier.failed:
+            parts.append(describe_failures(list(earlier.failed)))
+    if earlier.guidance:
+        parts.append(f"# Planner guidance\n\n{earlier.guidance}")
+    skills = {}
+    for name in item.skill_hashes:
+        skills[name] = await bench.skills.instructions(name) if bench.skills else ""
+    return Briefing(
+        work_item_id=item.id,
+        attempt=files.attempt,
+        instructions="\n\n".join(parts),
+        limits=AgentLimits(
+            tokens=budget.max_tokens - used.tokens,
+            cost_usd=budget.max_cost_usd - used.cost_usd,
+            seconds=max(0.0, budget.max_wall_time_seconds - used.wall_time_seconds),
+        ),
+        skills=skills,
+    )
+
+
+async def _work(
+    bench: Workbench, briefing: Briefing, tools: AttemptTools
+) -> tuple[AgentRun | None, str | None]:
+    """Step c: what the worker says, or why it said nothing."""
+    if bench.agent is None:
+        raise Blocked("execution_blocked_no_worker", "There is nobody here who could do the work.")
+    try:
+        async with asyncio.timeout(briefing.limits.seconds):
+            return await bench.agent.run(briefing, tools), None
+    except TimeoutError:
+        return None, "The time that the budget allows is used up."
+    except SilasError as error:
+        return None, error.message
+    except Exception as error:  # noqa: BLE001 - whatever a worker throws is a failed attempt
+        return None, f"The worker failed: {type(error).__name__}: {error}"
+
+
+def _charged(used: BudgetUsed, ran: AgentRun | None) -> BudgetUsed:
+    if ran is None:
+        return used
+    tokens, cost = used.tokens + ran.tokens, used.cost_usd + ran.cost_usd
+    return used.model_copy(update={"tokens": tokens, "cost_usd": cost})
+
+
+async def _compare_claims(
+    bench: Workbench, files: AttemptWorkspace, ran: AgentRun, artifacts: dict[str, str]
+) -> None:
+    """Step c3: what the worker says it made is written down if it did not make it."""
+    invented = sorted(set(ran.output.artifact_refs) - set(artifacts))
+    if invented:
+        await bench.audit.log(
+            "artifact_ref_mismatch",
+            work_item_id=files.item.id,
+            attempt=files.attempt,
+            claimed=invented,
+        )
+
+
+async def _gates_after_steps(
+    bench: Workbench,
+    item: WorkItem,
+    gates: list[Gate],
+    entries: list[LedgerEntry],
+    tools: AttemptTools,
+) -> None:
+    """Step d; raises `Blocked`."""
+    for gate in gates:
+        if gate.on is not GateTrigger.AFTER_STEP:
+            continue
+        if bench.gates is None:
+            raise Blocked(GATE_BLOCKED, f"Nobody here can evaluate the gate {gate.name}.")
+        for entry in entries:
+            if entry.seq - 1 == gate.after_step:
+                await _gate_after_step(bench, item, gate, entry, tools)
+
+
+async def _gate_after_step(
+    bench: Workbench, item: WorkItem, gate: Gate, entry: LedgerEntry, tools: AttemptTools
+) -> None:
+    if bench.gates is None:
+        raise Blocked(GATE_BLOCKED, f"Nobody here can evaluate the gate {gate.name}.")
+    context = _step_context(entry)
+    policy, quality, _ = await bench.gates.check_gates([gate], GateTrigger.AFTER_STEP, context)
+    for result in quality:
+        await bench.audit.log(
+            "quality_gate_after_step",
+            work_item_id=item.id,
+            gate=result.gate_name,
+            score=result.score,
+            flags=result.flags,
+        )
+    for result in policy:
+        if result.action is GateAction.BLOCK:
+            raise Blocked(GATE_BLOCKED, f"{result.gate_name}: {result.reason}")
+        if result.action is GateAction.REQUIRE_APPROVAL:
+            await _ask_after_step(bench, item, entry, result.reason, tools)
+
+
+async def _ask_after_step(
+    bench: Workbench, item: WorkItem, entry: LedgerEntry, reason: str, tools: AttemptTools
+) -> None:
+    call = PausedCall(
+        work_item_id=item.id,
+        attempt=tools.files.attempt,
+        tool=entry.tool,
+        args=entry.args,
+        reasons=[reason],
+        taint=tools.taint,
+    )
+    decision = await bench.approver.decide_call(call) if bench.approver else None
+    if decision is None or decision.verdict is not ApprovalVerdict.APPROVED:
+        raise Blocked(GATE_BLOCKED, f"The owner did not agree: {reason}")
+
+
+def _step_context(entry: LedgerEntry) -> dict[str, object]:
+    """What a gate can look at: the step, its output, and the output's values if it is JSON."""
+    output = entry.result.return_value if entry.result else ""
+    try:
+        values = strict_loads(output)
+    except CanonicalError:
+        values = {}
+    named = dict(values) if isinstance(values, dict) else {}
+    return {**named, "step_index": entry.seq - 1, "tool_name": entry.tool, "response": output}
+
+
+async def _verify(bench: Workbench, files: AttemptWorkspace, outcome: Outcome) -> Outcome:
+    """Step e."""
+    try:
+        await asyncio.to_thread(files.require_unchanged)
+    except BindingBroken as error:
+        raise Blocked(CHANGED, error.message) from error
+    bench.progress(files.item.id, "verifying")
+    report = await bench.verification.run_checks(files.item.verify, artifacts=files.directory)
+    for result in report.results:
+        what = "passed" if result.passed else "failed"
+        bench.progress(files.item.id, what, f"{result.name}: {result.reason}")
+    if report.all_passed:
+        return replace(outcome, outcome=AttemptOutcome.PASSED, results=report.results)
+    return replace(outcome, error="The checks did not pass.", results=report.results)
+
+
+def _without_checks(outcome: Outcome, entries: list[LedgerEntry]) -> Outcome:
+    """Step f."""
+    last = entries[-1].result if entries else None
+    if last is not None and last.success:
+        return replace(outcome, outcome=AttemptOutcome.PASSED)
+    error = "The last call did not work." if entries else "Nothing was done."
+    return replace(outcome, error=f"{error} {last.error}" if last and last.error else error)

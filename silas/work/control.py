@@ -1,0 +1,123 @@
+"""Cancel, pause and resume: the owner's word, out of band, within a second.
+
+The word is the item's status in the store. Whoever runs the item watches it: at once if it was said
+in the same process, and by a look at one row a few times a second if it was said in another. A run
+whose item is not `running` any more is ended with all its processes.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from silas.kernel import Clock
+from silas.work.attempts import AttemptStore
+from silas.work.errors import IllegalTransition
+from silas.work.models import WorkItem, WorkItemStatus, WorkItemType
+from silas.work.ports import AuditTrail
+from silas.work.store import WorkItemStore, require_item
+
+_LOOK_EVERY = 0.2
+STOPPED_BY_OWNER = {WorkItemStatus.PAUSED, WorkItemStatus.FAILED}
+T = TypeVar("T")
+
+
+class Stopped(Exception):
+    """The owner has paused or cancelled the item; carries its status."""
+
+    def __init__(self, status: WorkItemStatus) -> None:
+        super().__init__(status.value)
+        self.status = status
+
+
+class WorkControl:
+    """Stops and resumes work items, and tells runs that they were stopped."""
+
+    def __init__(
+        self, items: WorkItemStore, attempts: AttemptStore, *, audit: AuditTrail, clock: Clock
+    ) -> None:
+        self._items = items
+        self._attempts = attempts
+        self._audit = audit
+        self._clock = clock
+        self._changed: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    async def cancel(self, work_item_id: str) -> list[WorkItem]:
+        """End an item and everything below it for good; returns the items that were changed."""
+        return await self._stop(work_item_id, WorkItemStatus.FAILED, "work_cancelled")
+
+    async def pause(self, work_item_id: str) -> list[WorkItem]:
+        """Stop an item and everything below it until it is resumed."""
+        return await self._stop(work_item_id, WorkItemStatus.PAUSED, "work_paused")
+
+    async def resume(self, work_item_id: str) -> WorkItem:
+        """Let a stopped item wait for its next attempt. What it may do is asked at the door."""
+        for item in await self._family(work_item_id):
+            below = item.id != work_item_id
+            if below and item.status is not WorkItemStatus.PAUSED:
+                continue
+            if item.status is not WorkItemStatus.PENDING:
+                await self._items.update_status(item.id, WorkItemStatus.PENDING, item.budget_used)
+        await self._audit.log("work_resumed", work_item_id=work_item_id)
+        return await require_item(self._items, work_item_id)
+
+    async def wait_until_idle(self, work_item_id: str, *, seconds: float) -> bool:
+        """Wait until nobody works on the item or below it; False if somebody still does."""
+        ids = {item.id for item in await self._family(work_item_id)}
+        deadline = self._clock.monotonic() + seconds
+        while any(each.work_item_id in ids for each in await self._attempts.list_open()):
+            if self._clock.monotonic() >= deadline:
+                return False
+            await asyncio.sleep(_LOOK_EVERY / 4)
+        return True
+
+    async def unless_stopped(self, work_item_id: str, work: Coroutine[Any, Any, T]) -> T:
+        """Do the work; if the owner stops the item, end it and raise `Stopped`."""
+        running = asyncio.ensure_future(work)
+        watching = asyncio.ensure_future(self._until_stopped(work_item_id))
+        try:
+            await asyncio.wait({running, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                return running.result()
+            status = watching.result()
+        finally:
+            for task in (running, watching):
+                task.cancel()
+            # Only when this returns, no process of the work is left.
+            await asyncio.gather(running, watching, return_exceptions=True)
+            self._changed.pop(work_item_id, None)
+        raise Stopped(status)
+
+    async def _until_stopped(self, work_item_id: str) -> WorkItemStatus:
+        changed = self._changed[work_item_id]
+        while True:
+            item = await self._items.get(work_item_id)
+            if item is None or item.status in STOPPED_BY_OWNER:
+                return item.status if item else WorkItemStatus.FAILED
+            changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), _LOOK_EVERY)
+
+    async def _stop(self, work_item_id: str, status: WorkItemStatus, event: str) -> list[WorkItem]:
+        stopped = []
+        for item in await self._family(work_item_id):
+            if item.status is status or item.status is WorkItemStatus.DONE:
+                continue
+            try:
+                changed = await self._items.update_status(item.id, status, item.budget_used)
+            except IllegalTransition:
+                if item.id == work_item_id:
+                    raise
+                continue
+            self._changed[item.id].set()
+            stopped.append(changed)
+            await self._audit.log(event, work_item_id=item.id, was=item.status.value)
+        return stopped
+
+    async def _family(self, work_item_id: str) -> list[WorkItem]:
+        """The item, and below a project or goal everything that is not over."""
+        item = await require_item(self._items, work_item_id)
+        if item.type is WorkItemType.TASK:
+            return [item]
+        return [item, *await self._items.list_by_parent(work_item_id)]

@@ -1,0 +1,338 @@
+"""The execution of a task, step by step as the specification numbers it.
+
+0    the door: approval, and everything that the approval covers (`door.py`)
+0.5  artifacts of earlier work (`door.py`)
+1    the budget: reaching a limit means that it is used up
+2    attempts, as long as the budget lasts:
+  a    start: counted, claimed, `running`
+  b-f  brief, work, collect, gates, verify (`attempt.py`)
+       passed: what was checked is taken over, and only then the task is `done`
+       failed: after three attempts the planner is consulted, if the plan says so
+3    nothing is left: `stuck`
+
+The owner may stop it anywhere. A crash anywhere leads to a fresh attempt, unless the checks had
+passed: then what they passed is taken over (`recovery.py`).
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from silas.kernel import SilasError
+from silas.work.attempt import Earlier, Outcome, run_attempt
+from silas.work.attempts import AttemptOutcome
+from silas.work.budget import BudgetUsed
+from silas.work.control import STOPPED_BY_OWNER, Stopped
+from silas.work.door import CHANGED, Blocked, hydrate, namespace_of, require_entry
+from silas.work.errors import (
+    ArtifactRefused,
+    BindingBroken,
+    FileRefused,
+    PublicationConflict,
+    WorkItemConflict,
+)
+from silas.work.models import WorkItem, WorkItemResult, WorkItemStatus
+from silas.work.plan_rules import CONSULT_PLANNER
+from silas.work.store import require_item
+from silas.work.tree import Tree
+from silas.work.workbench import Workbench
+from silas.work.workspaces import AttemptWorkspace
+
+_CONSULT_AFTER = 3
+_GUIDANCE_SECONDS = 90
+_NOT_EXHAUSTING = {"max_planner_calls"}
+_MAX_KEPT = 1000
+_MAX_KEPT_BYTES = 64 * 1024 * 1024
+_TAKEN_UP_AGAIN = {WorkItemStatus.BLOCKED, WorkItemStatus.STUCK}
+_WAITING = frozenset({WorkItemStatus.PENDING})
+T = TypeVar("T")
+
+
+async def execute_task(bench: Workbench, item: WorkItem) -> WorkItemResult:
+    """Execute one task to its end; the result says what is so, not what the worker says."""
+    item = await stored(bench, item)
+    if item.status is WorkItemStatus.DONE:
+        return _result(item, "This was done before.")
+    if item.status in (WorkItemStatus.PAUSED, WorkItemStatus.FAILED):
+        return _result(item, f"It is {item.status.value}. Resume it first.")
+    try:
+        await require_entry(bench, item)  # 0
+        imported = await hydrate(bench, item)  # 0.5
+    except Blocked as blocked:
+        return await block(bench, item, blocked)
+    if item.status in _TAKEN_UP_AGAIN:
+        item = await bench.items.update_status(item.id, WorkItemStatus.PENDING, item.budget_used)
+    if await _had_passed(bench, item):
+        return await _close_as_done(bench, item)
+    try:
+        return await bench.control.unless_stopped(item.id, _attempts(bench, item, imported))
+    except Stopped:
+        item = await require_item(bench.items, item.id)
+        told = "paused" if item.status is WorkItemStatus.PAUSED else "cancelled"
+        bench.progress(item.id, told)
+        return _result(item, f"It was {told} by the owner.", last_error=f"{told} by the owner")
+
+
+async def stored(bench: Workbench, item: WorkItem) -> WorkItem:
+    """The item as the store has it; one that is new is stored, one that differs is refused."""
+    known = await bench.items.get(item.id)
+    if known is None:
+        return await bench.items.save(item)
+    if known.plan_bytes() != item.plan_bytes():
+        raise WorkItemConflict(
+            f"The plan of {item.id} is not the one that is stored. Give it another id."
+        )
+    return known
+
+
+async def _had_passed(bench: Workbench, item: WorkItem) -> bool:
+    """Whether an attempt passed and was taken over just as the owner paused the item."""
+    tried = await bench.attempts.list_of(item.id)
+    return any(attempt.outcome is AttemptOutcome.PASSED for attempt in tried)
+
+
+async def _close_as_done(bench: Workbench, item: WorkItem) -> WorkItemResult:
+    """Nothing is left to do, and doing it again would be wrong."""
+    item = await bench.attempts.start(item.id, runner=bench.runner, only_from=_WAITING)
+    outcome = Outcome(AttemptOutcome.PASSED, item.budget_used, summary="It had passed before.")
+    return _final(await _close(bench, item, outcome, WorkItemStatus.DONE), outcome)
+
+
+async def block(bench: Workbench, item: WorkItem, blocked: Blocked) -> WorkItemResult:
+    """Set the item `blocked`, say why in the audit log, and return that."""
+    await bench.audit.log(blocked.event, work_item_id=item.id, reason=blocked.reason)
+    if item.status is not WorkItemStatus.BLOCKED:
+        item = await bench.items.update_status(item.id, WorkItemStatus.BLOCKED, item.budget_used)
+    bench.progress(item.id, "blocked", blocked.reason)
+    return _result(item, "It is blocked.", last_error=blocked.reason)
+
+
+async def _attempts(bench: Workbench, item: WorkItem, imported: dict[str, bytes]) -> WorkItemResult:
+    """Steps 1 to 3."""
+    earlier = Earlier()
+    while not _exhausted(item):
+        async with bench.pool:
+            item = await _start(bench, item)  # 2a
+            outcome, item = await _one_attempt(bench, item, imported, earlier)
+        if item.status is not WorkItemStatus.PENDING:
+            return _final(item, outcome)
+        earlier = _lesson(outcome, earlier)
+    if item.status is WorkItemStatus.PENDING:  # 3
+        item = await bench.items.update_status(item.id, WorkItemStatus.STUCK, item.budget_used)
+    return _result(item, "The budget is used up.", last_error=earlier.error)
+
+
+async def _start(bench: Workbench, item: WorkItem) -> WorkItem:
+    """Step 2a; raises `Stopped` if the owner was faster."""
+    try:
+        item = await bench.attempts.start(item.id, runner=bench.runner, only_from=_WAITING)
+    except WorkItemConflict:
+        now = await require_item(bench.items, item.id)
+        if now.status in STOPPED_BY_OWNER:
+            raise Stopped(now.status) from None
+        raise
+    bench.progress(item.id, "attempt", f"{item.attempts} of {item.budget.max_attempts}")
+    return item
+
+
+async def _one_attempt(
+    bench: Workbench, item: WorkItem, imported: dict[str, bytes], earlier: Earlier
+) -> tuple[Outcome, WorkItem]:
+    """One attempt, closed in the store whatever happens; returns the item as it then is."""
+    outcome = Outcome(AttemptOutcome.STOPPED, item.budget_used, error="It was stopped.")
+    status = WorkItemStatus.PENDING
+    try:
+        outcome, status = await _tried(bench, item, imported, earlier)
+    except Blocked as blocked:
+        await bench.audit.log(blocked.event, work_item_id=item.id, reason=blocked.reason)
+        outcome = replace(outcome, outcome=AttemptOutcome.BLOCKED, error=blocked.reason)
+        status = WorkItemStatus.BLOCKED
+    finally:
+        # Also when it was cancelled: an attempt that nobody works on must not stay open.
+        item = await asyncio.shield(_close(bench, item, outcome, status))
+    return outcome, item
+
+
+async def _close(
+    bench: Workbench, item: WorkItem, outcome: Outcome, status: WorkItemStatus
+) -> WorkItem:
+    item = await bench.attempts.finish(
+        item.id,
+        item.attempts,
+        outcome=outcome.outcome,
+        status=status,
+        budget_used=outcome.used,
+        detail=outcome.error or "",
+        results=outcome.results,
+    )
+    await asyncio.to_thread(bench.workspaces.discard, item)
+    event = "work_done" if item.status is WorkItemStatus.DONE else "work_attempt_ended"
+    await bench.audit.log(
+        event,
+        work_item_id=item.id,
+        attempt=item.attempts,
+        outcome=outcome.outcome.value,
+        status=item.status.value,
+        reason=outcome.error,
+    )
+    bench.progress(item.id, item.status.value, outcome.error or "")
+    return item
+
+
+async def _tried(
+    bench: Workbench, item: WorkItem, imported: dict[str, bytes], earlier: Earlier
+) -> tuple[Outcome, WorkItemStatus]:
+    started = bench.clock.monotonic()
+    try:
+        files = await asyncio.to_thread(
+            bench.workspaces.open_attempt, item, item.attempts, imported
+        )
+    except (BindingBroken, FileRefused) as error:
+        raise Blocked(CHANGED, error.message) from error
+    outcome = await run_attempt(bench, files, earlier, started)
+    if outcome.outcome is AttemptOutcome.PASSED:
+        return await _to_the_end(_take_over(bench, files, outcome))
+    return await _after_failure(bench, item, outcome)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Do the work even if it is cancelled in the middle: half of it would be worse than late."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({task})
+    return task.result()
+
+
+async def _take_over(
+    bench: Workbench, files: AttemptWorkspace, outcome: Outcome
+) -> tuple[Outcome, WorkItemStatus]:
+    """What passed the checks becomes the result; until it is written down, nothing is done."""
+    try:
+        await _keep_artifacts(bench, files, outcome)
+        await asyncio.to_thread(_publish, bench, files, outcome)
+    except PublicationConflict as error:
+        raise Blocked("execution_blocked_conflict", error.message) from error
+    except (FileRefused, ArtifactRefused) as error:
+        failed = replace(outcome, outcome=AttemptOutcome.FAILED, error=error.message)
+        return await _after_failure(bench, files.item, failed)
+    return outcome, WorkItemStatus.DONE
+
+
+def _publish(bench: Workbench, files: AttemptWorkspace, outcome: Outcome) -> None:
+    with bench.workspaces.changing(files.item):
+        publication = bench.workspaces.prepare(files).model_copy(
+            update={"results": outcome.results, "budget_used": outcome.used}
+        )
+        bench.workspaces.remember(files, publication)
+        bench.workspaces.complete(publication, files.item)
+
+
+async def _keep_artifacts(bench: Workbench, files: AttemptWorkspace, outcome: Outcome) -> None:
+    """Keep what the ledger says was made, as far as it still is what the ledger says."""
+    namespace = namespace_of(files.item, files.attempt)
+    contents, left_out = await asyncio.to_thread(_read_artifacts, files, outcome.artifacts)
+    for name, content in contents.items():
+        await bench.artifacts.keep(namespace, name, content)
+    if left_out:
+        await bench.audit.log(
+            "artifacts_not_kept",
+            work_item_id=files.item.id,
+            attempt=files.attempt,
+            names=left_out[:100],
+        )
+
+
+def _read_artifacts(
+    files: AttemptWorkspace, artifacts: dict[str, str]
+) -> tuple[dict[str, bytes], list[str]]:
+    kept: dict[str, bytes] = {}
+    left_out: list[str] = []
+    size = 0
+    with Tree.open(files.directory) as tree:
+        for name, digest in sorted(artifacts.items()):
+            if tree.digest(name) != digest:
+                left_out.append(name)  # removed again, or changed by nobody that we know
+                continue
+            content = tree.read(name, limit=_MAX_KEPT_BYTES)
+            size += len(content)
+            if len(kept) >= _MAX_KEPT or size > _MAX_KEPT_BYTES:
+                left_out.append(name)
+                continue
+            kept[name] = content
+    return kept, left_out
+
+
+async def _after_failure(
+    bench: Workbench, item: WorkItem, outcome: Outcome
+) -> tuple[Outcome, WorkItemStatus]:
+    """Whether there will be another attempt, with guidance if the plan wants it."""
+    if item.attempts >= _CONSULT_AFTER and item.on_stuck == CONSULT_PLANNER:
+        outcome = await _consult(bench, item, outcome)
+    left = not _exhausted(item.model_copy(update={"budget_used": outcome.used}))
+    return outcome, WorkItemStatus.PENDING if left else WorkItemStatus.STUCK
+
+
+async def _consult(bench: Workbench, item: WorkItem, outcome: Outcome) -> Outcome:
+    used = outcome.used
+    if bench.planner is None or used.planner_calls >= item.budget.max_planner_calls:
+        return outcome
+    failures = [result for result in outcome.results if not result.passed]
+    try:
+        async with asyncio.timeout(_GUIDANCE_SECONDS):
+            guidance = await bench.planner.consult(item, failures, reason=outcome.error or "")
+    except (TimeoutError, SilasError) as error:
+        await bench.audit.log("planner_silent", work_item_id=item.id, reason=str(error))
+        return replace(outcome, used=_charge_planner(used, 0, 0.0))
+    charged = _charge_planner(used, guidance.tokens, guidance.cost_usd)
+    return replace(outcome, used=charged, guidance=guidance.text)
+
+
+def _charge_planner(used: BudgetUsed, tokens: int, cost: float) -> BudgetUsed:
+    return used.model_copy(
+        update={
+            "planner_calls": used.planner_calls + 1,
+            "tokens": used.tokens + tokens,
+            "cost_usd": used.cost_usd + cost,
+        }
+    )
+
+
+def _lesson(outcome: Outcome, earlier: Earlier) -> Earlier:
+    failed = tuple(result for result in outcome.results if not result.passed)
+    return Earlier(outcome.error, failed, outcome.guidance or earlier.guidance)
+
+
+def _exhausted(item: WorkItem) -> bool:
+    """Step 1."""
+    return bool(set(item.budget_used.reached(item.budget)) - _NOT_EXHAUSTING) or (
+        item.attempts >= item.budget.max_attempts
+    )
+
+
+def _final(item: WorkItem, outcome: Outcome) -> WorkItemResult:
+    done = item.status is WorkItemStatus.DONE
+    summary = "Done, and checked." if item.verify else "Done. The plan has no checks."
+    return WorkItemResult(
+        work_item_id=item.id,
+        status=item.status,
+        summary=f"{summary} {outcome.summary}".strip() if done else f"It is {item.status.value}.",
+        last_error=None if done else outcome.error,
+        verification_results=outcome.results,
+        budget_used=item.budget_used,
+        artifacts=outcome.artifacts if done else {},
+        next_steps=outcome.next_steps if done else [],
+    )
+
+
+def _result(item: WorkItem, summary: str, *, last_error: str | None = None) -> WorkItemResult:
+    return WorkItemResult(
+        work_item_id=item.id,
+        status=item.status,
+        summary=summary,
+        last_error=last_error,
+        verification_results=item.verification_results,
+        budget_used=item.budget_used,
+    )

@@ -1,0 +1,179 @@
+"""One cycle of a goal, as the scheduler or the owner starts it.
+
+1. The door: a standing approval of exactly this goal is in force. Then all checks of the goal run.
+2. The results go to the audit log.
+3. All passed: `healthy`.
+4. Otherwise, if the goal repairs itself, a task is made from it. Its authorisation is one use of
+   the standing approval, consumed for exactly this task; if that is refused, the owner is asked; if
+   nobody can be asked or the answer is no, the task is `blocked`. Then it is executed.
+5. Otherwise: `failed`, with the report.
+"""
+
+import asyncio
+import hashlib
+from dataclasses import dataclass, field
+
+from silas.approval import ApprovalScope, ApprovalToken, ApprovalVerdict
+from silas.kernel import ApprovalError
+from silas.work.attempts import AttemptOutcome
+from silas.work.budget import BudgetUsed
+from silas.work.checks import VerificationReport, VerificationResult
+from silas.work.control import Stopped
+from silas.work.door import CHANGED, NO_APPROVAL, Blocked, require_entry
+from silas.work.errors import BindingBroken, FileRefused
+from silas.work.execution import block, execute_task, stored
+from silas.work.models import WorkItem, WorkItemResult, WorkItemStatus
+from silas.work.spawning import spawn_task
+from silas.work.workbench import Workbench
+
+_SPAWN = "spawn_task"
+_STARTABLE = frozenset(set(WorkItemStatus) - {WorkItemStatus.PAUSED, WorkItemStatus.DONE})
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """How a cycle ended."""
+
+    status: WorkItemStatus
+    summary: str
+    error: str | None = None
+    results: list[VerificationResult] = field(default_factory=list)
+    used: BudgetUsed = field(default_factory=BudgetUsed)
+
+
+async def execute_goal(bench: Workbench, item: WorkItem) -> WorkItemResult:
+    """Run one cycle of a goal."""
+    item = await stored(bench, item)
+    if item.status is WorkItemStatus.PAUSED:
+        return _result(item, Cycle(item.status, "It is paused. Resume it first."))
+    if item.agent == "stream":
+        reason = "This goal configures the conversation; it is not executed."
+        return await block(bench, item, Blocked(NO_APPROVAL, reason))
+    try:
+        await require_entry(bench, item)
+    except Blocked as blocked:
+        return await block(bench, item, blocked)
+    item = await bench.attempts.start(item.id, runner=bench.runner, only_from=_STARTABLE)
+    cycle = Cycle(WorkItemStatus.PENDING, "It was stopped.")
+    try:
+        cycle = await bench.control.unless_stopped(item.id, _cycle(bench, item))
+    except Stopped as stopped:
+        cycle = Cycle(stopped.status, f"It was {stopped.status.value} by the owner.")
+    finally:
+        item = await asyncio.shield(_close(bench, item, cycle))
+    return _result(item, cycle)
+
+
+async def _cycle(bench: Workbench, item: WorkItem) -> Cycle:
+    report = await _check(bench, item)  # 1
+    if isinstance(report, Cycle):
+        return report
+    await bench.audit.log(  # 2
+        "goal_checked",
+        work_item_id=item.id,
+        passed=report.all_passed,
+        failed=[result.name for result in report.failed],
+    )
+    if report.all_passed:  # 3
+        return Cycle(WorkItemStatus.HEALTHY, "All checks passed.", results=report.results)
+    escalation = item.escalation.get(item.on_failure)
+    chosen = escalation.action if escalation else item.on_failure
+    names = ", ".join(result.name for result in report.failed)
+    if chosen != _SPAWN:  # 5
+        told = f"These checks did not pass: {names}."
+        return Cycle(WorkItemStatus.FAILED, "The checks failed.", told, report.results)
+    return await _repair(bench, item, report)  # 4
+
+
+async def _check(bench: Workbench, item: WorkItem) -> VerificationReport | Cycle:
+    """The report, or how the cycle ends because there cannot be one."""
+    try:
+        files = await asyncio.to_thread(bench.workspaces.open_attempt, item, item.attempts, {})
+    except (BindingBroken, FileRefused) as error:
+        await bench.audit.log(CHANGED, work_item_id=item.id, reason=error.message)
+        return Cycle(WorkItemStatus.BLOCKED, "It is blocked.", error.message)
+    return await bench.verification.run_checks(item.verify, artifacts=files.directory)
+
+
+async def _repair(bench: Workbench, goal: WorkItem, report: VerificationReport) -> Cycle:
+    task = spawn_task(goal, report.failed, task_id=bench.ids.new("task"))
+    task = await bench.items.save(task)
+    digest = hashlib.sha256(task.plan_bytes()).hexdigest()
+    await bench.audit.log(
+        "goal_task_spawned", work_item_id=goal.id, task_id=task.id, spawned_task_hash=digest
+    )
+    token, needs_approval = await _authorise(bench, goal, task)
+    if token is None:
+        reason = "The standing approval does not cover it, and there is no other decision."
+        result = await block(bench, task, Blocked(NO_APPROVAL, reason))
+    else:
+        changes = {"approval_token": token, "needs_approval": needs_approval}
+        task = await bench.items.save(task.model_copy(update=changes))
+        result = await execute_task(bench, task)
+    return _after_repair(result, report)
+
+
+async def _authorise(
+    bench: Workbench, goal: WorkItem, task: WorkItem
+) -> tuple[ApprovalToken | None, bool]:
+    """A token that was verified for exactly this task, and whether the owner was asked for it."""
+    standing = goal.approval_token
+    if standing is not None and standing.scope is ApprovalScope.STANDING:
+        valid, reason = await bench.approvals.verify(standing, goal, task)
+        if valid:
+            return standing, False
+        await bench.audit.log("standing_approval_refused", work_item_id=task.id, reason=reason)
+    if bench.approver is None:
+        return None, True
+    decision = await bench.approver.decide_item(task)
+    if decision.verdict is not ApprovalVerdict.APPROVED:
+        return None, True
+    try:
+        token = await bench.approvals.issue_token(task, decision)
+        valid, _ = await bench.approvals.verify(token, task)
+    except ApprovalError:
+        return None, True
+    return (token if valid else None), True
+
+
+def _after_repair(result: WorkItemResult, report: VerificationReport) -> Cycle:
+    if result.status is WorkItemStatus.DONE:
+        # The task has the goal's own checks: done means that they pass now.
+        told = f"Repaired by {result.work_item_id}."
+        return Cycle(WorkItemStatus.HEALTHY, told, None, report.results, result.budget_used)
+    status = WorkItemStatus.BLOCKED
+    if result.status is not WorkItemStatus.BLOCKED:
+        status = WorkItemStatus.FAILED
+    error = f"{result.work_item_id} is {result.status.value}: {result.last_error or ''}"
+    return Cycle(status, "It could not be repaired.", error, report.results, result.budget_used)
+
+
+async def _close(bench: Workbench, item: WorkItem, cycle: Cycle) -> WorkItem:
+    outcomes = {
+        WorkItemStatus.HEALTHY: AttemptOutcome.PASSED,
+        WorkItemStatus.FAILED: AttemptOutcome.FAILED,
+        WorkItemStatus.BLOCKED: AttemptOutcome.BLOCKED,
+    }
+    item = await bench.attempts.finish(
+        item.id,
+        item.attempts,
+        outcome=outcomes.get(cycle.status, AttemptOutcome.STOPPED),
+        status=cycle.status,
+        budget_used=item.budget_used.merge(cycle.used),
+        detail=cycle.error or "",
+        results=cycle.results,
+    )
+    await asyncio.to_thread(bench.workspaces.discard, item)
+    bench.progress(item.id, item.status.value, cycle.error or cycle.summary)
+    return item
+
+
+def _result(item: WorkItem, cycle: Cycle) -> WorkItemResult:
+    return WorkItemResult(
+        work_item_id=item.id,
+        status=item.status if item.status is not WorkItemStatus.PENDING else WorkItemStatus.BLOCKED,
+        summary=cycle.summary,
+        last_error=cycle.error,
+        verification_results=cycle.results,
+        budget_used=item.budget_used,
+    )

@@ -1,0 +1,75 @@
+"""After a crash: what is true about the attempts that were going on?
+
+1. An attempt whose runner may still be alive is left alone.
+2. If its checks had passed and this was written down, what they passed is taken over now, and the
+   item is done. Doing the work again would do it twice.
+3. Everything else is closed as interrupted, and waits for a fresh attempt.
+"""
+
+import asyncio
+
+from silas.work.attempts import Attempt, AttemptOutcome
+from silas.work.errors import FileRefused, PublicationConflict
+from silas.work.models import WorkItem, WorkItemStatus
+from silas.work.runners import may_be_alive
+from silas.work.workbench import Workbench
+from silas.work.workspaces import Publication
+
+
+async def recover(bench: Workbench) -> list[WorkItem]:
+    """Put the records of dead runners in order; returns the items concerned."""
+    abandoned = [
+        attempt
+        for attempt in await bench.attempts.list_open()
+        if attempt.runner != bench.runner and not may_be_alive(attempt.runner)
+    ]
+    if not abandoned:
+        return []
+    finished = [await _finish(bench, attempt) for attempt in abandoned]
+    interrupted = [
+        item
+        for runner in sorted({attempt.runner for attempt in abandoned})
+        for item in await bench.attempts.interrupt(runner=runner)
+    ]
+    for item in interrupted:
+        await asyncio.to_thread(bench.workspaces.discard, item)
+        await bench.audit.log(
+            "work_interrupted",
+            work_item_id=item.id,
+            attempt=item.attempts,
+            status=item.status.value,
+        )
+    return [*(item for item in finished if item), *interrupted]
+
+
+async def _finish(bench: Workbench, attempt: Attempt) -> WorkItem | None:
+    """Take over what had passed, if it came that far."""
+    item = await bench.items.get(attempt.work_item_id)
+    if item is None:
+        return None
+    publication = bench.workspaces.pending(item, attempt.attempt)
+    if publication is None:
+        return None
+    try:
+        await asyncio.to_thread(_complete, bench, item, publication)
+    except (FileRefused, PublicationConflict) as error:
+        await bench.audit.log("work_not_recovered", work_item_id=item.id, reason=error.message)
+        return None
+    item = await bench.attempts.finish(
+        item.id,
+        attempt.attempt,
+        outcome=AttemptOutcome.PASSED,
+        status=WorkItemStatus.DONE,
+        budget_used=publication.budget_used,
+        results=publication.results,
+    )
+    await asyncio.to_thread(bench.workspaces.discard, item)
+    await bench.audit.log(
+        "work_done", work_item_id=item.id, attempt=attempt.attempt, recovered=True
+    )
+    return item
+
+
+def _complete(bench: Workbench, item: WorkItem, publication: Publication) -> None:
+    with bench.workspaces.changing(item):
+        bench.workspaces.complete(publication, item)

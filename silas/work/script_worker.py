@@ -1,0 +1,40 @@
+"""A worker without a model: it executes the blocks `run` and `file` of its briefing, in order.
+
+It stops at the first step that does not work, and says which one it was. What it says decides
+nothing: the checks do.
+"""
+
+from silas.kernel import WorkError
+from silas.work.execution_models import ExecutorAgentOutput
+from silas.work.offline_script import FileStep, ScriptInvalid, Step, read_script
+from silas.work.ports import AgentRun, Briefing, ToolCaller
+
+
+class ScriptWorker:
+    """`ExecutorAgent` for plans that say exactly what is to be done."""
+
+    async def run(self, briefing: Briefing, tools: ToolCaller) -> AgentRun:
+        try:
+            steps = read_script(briefing.instructions)
+        except ScriptInvalid as error:
+            raise WorkError(f"The briefing cannot be executed: {error}.") from error
+        if not steps:
+            raise WorkError(
+                "The briefing has no `run` or `file` block, and there is no model here."
+            )
+        made: list[str] = []
+        for number, step in enumerate(steps, 1):
+            answer = await tools.call(*_call(step))
+            if not answer.success:
+                told = f"Step {number} of {len(steps)} did not work: {answer.error}"
+                return AgentRun(output=ExecutorAgentOutput(summary=told, artifact_refs=made))
+            if isinstance(step, FileStep):
+                made.append(step.path)
+        told = f"{len(steps)} steps were executed."
+        return AgentRun(output=ExecutorAgentOutput(summary=told, artifact_refs=made))
+
+
+def _call(step: Step) -> tuple[str, dict[str, object]]:
+    if isinstance(step, FileStep):
+        return "write_file", {"path": step.path, "content": step.content}
+    return "shell_exec", {"argv": list(step.argv)}

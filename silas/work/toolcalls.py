@@ -1,0 +1,262 @@
+"""The tool calls of one attempt: the only way in which a worker does anything. For each call:
+
+1. the run may go on: it was not blocked, and the budget is not used up;
+2. the tool exists and its arguments fit its schema;
+3. the gates `on_tool_call` let it pass, may rewrite its arguments (which must fit again), block it,
+   or ask the owner;
+4. a tool that acts outside of the sandbox is inside an envelope of the plan, or the owner is asked:
+   always if it changes something, and also if foreign content has entered the run;
+5. what the approval covers is still what it was;
+6. the call is written down, made, and its result written down.
+
+A refusal is an answer to the worker. A block by policy at 5 ends the attempt.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from silas.approval import ApprovalScope, ApprovalVerdict
+from silas.gates import Gate, GateAction, GateTrigger
+from silas.kernel import (
+    ApprovalError,
+    CanonicalError,
+    SilasError,
+    TaintLevel,
+    canonical_bytes,
+    join_taint,
+)
+from silas.sandbox.models import SandboxConfig
+from silas.work.budget import BudgetUsed
+from silas.work.envelope_rules import is_inside
+from silas.work.errors import BindingBroken
+from silas.work.execution_models import ExecutionEnvelope, ExecutionResult, ModelView
+from silas.work.executors import Tool
+from silas.work.executors.arguments import ArgumentsRefused
+from silas.work.ports import PausedCall
+from silas.work.workbench import Workbench
+from silas.work.workspaces import AttemptWorkspace
+
+_NOT_WITHIN_AN_ATTEMPT = {"max_attempts", "max_planner_calls"}
+_ONE_CALL = frozenset({ApprovalScope.SINGLE_STEP})
+
+
+class Refused(Exception):
+    """The call is not made; the text is the worker's answer."""
+
+
+@dataclass(frozen=True)
+class CallPayload:
+    """One paused call as something to approve: its exact arguments, for this attempt alone."""
+
+    id: str
+    content: Mapping[str, Any]
+    parent: str | None = None
+
+    def plan_bytes(self) -> bytes:
+        return canonical_bytes({"id": self.id, **self.content})
+
+    def spawn_policy_bytes(self) -> bytes:
+        return b""
+
+
+@dataclass
+class AttemptTools:
+    """`ToolCaller` of one attempt, with what it has used and seen so far."""
+
+    bench: Workbench
+    files: AttemptWorkspace
+    gates: list[Gate]
+    used: BudgetUsed
+    started: float
+    taint: TaintLevel = TaintLevel.OWNER
+    broken: BindingBroken | None = None
+    _steps: int = 0
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.bench.registry.names
+
+    async def call(self, tool: str, args: Mapping[str, Any]) -> ModelView:
+        # One at a time: the ledger has an order, and what the approval covers is looked at between.
+        async with self._turn:
+            try:
+                return (await self._call(tool, dict(args))).model_view()
+            except Refused as refused:
+                return self._answer(str(refused))
+
+    def used_now(self) -> BudgetUsed:
+        """What was used before this attempt, and in it so far."""
+        seconds = self.bench.clock.monotonic() - self.started
+        return self.used.model_copy(
+            update={
+                "wall_time_seconds": self.used.wall_time_seconds + max(0.0, seconds),
+                "executor_runs": self.used.executor_runs + self._steps,
+            }
+        )
+
+    async def _call(self, name: str, args: dict[str, Any]) -> ExecutionResult:
+        self._require_going_on()
+        tool = self._fitting(name, args)
+        args, reasons = await self._pass_gates(tool, args)
+        reasons += self._outside_reasons(tool, args)
+        if reasons:
+            await self._ask(tool, args, reasons)
+        await self._require_unchanged()
+        return await self._execute(tool, args)
+
+    def _require_going_on(self) -> None:
+        if self.broken is not None:
+            raise Refused(self.broken.message)
+        reached = set(self.used_now().reached(self.files.item.budget)) - _NOT_WITHIN_AN_ATTEMPT
+        if reached:
+            raise Refused(f"The budget is used up: {', '.join(sorted(reached))}.")
+
+    def _fitting(self, name: str, args: dict[str, Any]) -> Tool:
+        tool = self.bench.registry.get(name)
+        if tool is None:
+            raise Refused(f"There is no tool {name[:100]!a}. There are: {', '.join(self.names)}.")
+        try:
+            canonical_bytes(args)
+            tool.check(args)
+        except (ArgumentsRefused, CanonicalError) as error:
+            raise Refused(f"These arguments do not fit {name}: {error}") from error
+        return tool
+
+    async def _pass_gates(
+        self, tool: Tool, args: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[str]]:
+        """The arguments as the gates leave them, and why the owner has to be asked, if so."""
+        gates = [gate for gate in self.gates if gate.on is GateTrigger.ON_TOOL_CALL]
+        if not gates:
+            return args, []
+        if self.bench.gates is None:
+            raise Refused("The plan has gates, and nobody here can evaluate them.")
+        context = {"tool_name": tool.name, "tool_args": args}
+        policy, quality, merged = await self.bench.gates.check_gates(
+            gates, GateTrigger.ON_TOOL_CALL, context
+        )
+        item = self.files.item
+        for result in quality:
+            await self.bench.audit.log(
+                "quality_gate_tool_call",
+                work_item_id=item.id,
+                gate=result.gate_name,
+                score=result.score,
+                flags=result.flags,
+            )
+        blocks = [result for result in policy if result.action is GateAction.BLOCK]
+        if blocks:
+            await self._log_block(tool, [f"{each.gate_name}: {each.reason}" for each in blocks])
+            raise Refused(f"A gate stopped this: {blocks[0].gate_name}: {blocks[0].reason}")
+        rewritten = merged.get("tool_args", args)
+        if rewritten != args:
+            args = dict(rewritten)
+            self._fitting(tool.name, args)
+        asks = [each for each in policy if each.action is GateAction.REQUIRE_APPROVAL]
+        return args, [f"{each.gate_name}: {each.reason}" for each in asks]
+
+    def _outside_reasons(self, tool: Tool, args: dict[str, Any]) -> list[str]:
+        if tool.contained or is_inside(self.files.item.approvals, tool.name, args):
+            return []
+        if tool.changes_state:
+            return ["It changes something outside of the sandbox, and the plan does not cover it."]
+        if self.taint is TaintLevel.EXTERNAL:
+            return ["Foreign content has entered this run, and the plan does not cover this call."]
+        return []
+
+    async def _ask(self, tool: Tool, args: dict[str, Any], reasons: list[str]) -> None:
+        """Let the owner decide, with a token for exactly this call; a no is the answer."""
+        item = self.files.item
+        call = PausedCall(
+            work_item_id=item.id,
+            attempt=self.files.attempt,
+            tool=tool.name,
+            args=args,
+            reasons=reasons,
+            taint=self.taint,
+        )
+        if self.bench.approver is None:
+            await self._log_block(tool, reasons)
+            raise Refused(f"This needs the owner's decision, and nobody can be asked: {reasons[0]}")
+        decision = await self.bench.approver.decide_call(call)
+        if decision.verdict is not ApprovalVerdict.APPROVED:
+            await self._log_block(
+                tool, [*reasons, f"The owner's verdict: {decision.verdict.value}"]
+            )
+            raise Refused("The owner declined this call.")
+        payload = CallPayload(self.bench.ids.new("call"), call.model_dump(mode="json"))
+        try:
+            token = await self.bench.approvals.issue_token(
+                payload, decision, ApprovalScope.SINGLE_STEP
+            )
+            valid, why = await self.bench.approvals.verify(token, payload, accept=_ONE_CALL)
+        except ApprovalError as error:
+            raise Refused(f"The decision could not be used: {error.message}") from error
+        if not valid:
+            raise Refused(f"The decision could not be used: {why}")
+
+    async def _require_unchanged(self) -> None:
+        try:
+            await asyncio.to_thread(self.files.require_unchanged)
+        except SilasError as error:
+            self.broken = BindingBroken(error.message)
+            raise Refused(error.message) from error
+
+    async def _execute(self, tool: Tool, args: dict[str, Any]) -> ExecutionResult:
+        bench, item, attempt = self.bench, self.files.item, self.files.attempt
+        seq = await bench.ledger.begin(item.id, attempt, tool=tool.name, args=args)
+        self._steps += 1
+        bench.progress(item.id, "call", _shown(tool, args))
+        result = await tool.execute(self._envelope(tool, args, seq))
+        result = result.model_copy(update={"taint": self._tainted(result)})
+        await bench.ledger.finish(item.id, attempt, seq=seq, result=result)
+        bench.progress(item.id, "result", result.error or result.return_value)
+        return result
+
+    def _tainted(self, result: ExecutionResult) -> TaintLevel:
+        found = [self.taint, result.taint]
+        if self.files.holds_foreign_content:
+            found.append(TaintLevel.EXTERNAL)
+        self.taint = join_taint(*found)
+        return self.taint
+
+    def _envelope(self, tool: Tool, args: dict[str, Any], seq: int) -> ExecutionEnvelope:
+        bench, item, workspace = self.bench, self.files.item, self.files.workspace
+        left = item.budget.max_wall_time_seconds - self.used_now().wall_time_seconds
+        directory = str(self.files.directory)
+        return ExecutionEnvelope(
+            execution_id=f"{item.id}.{self.files.attempt}.{seq}",
+            step_index=seq - 1,
+            task_description=item.title,
+            action=tool.name,
+            args=args,
+            timeout_seconds=max(1, min(bench.call_seconds, int(left) + 1)),
+            sandbox_config=SandboxConfig(
+                work_dir=directory,
+                network_access=workspace.network,
+                filesystem_read=[f"{directory}/{name}" for name in workspace.pinned],
+                max_memory_mb=bench.memory_mb,
+                max_cpu_seconds=bench.cpu_seconds,
+                env=workspace.env,
+            ),
+        )
+
+    def _answer(self, reason: str) -> ModelView:
+        return ModelView(success=False, return_value="", content=[], error=reason, taint=self.taint)
+
+    async def _log_block(self, tool: Tool, reasons: list[str]) -> None:
+        await self.bench.audit.log(
+            "tool_call_blocked",
+            work_item_id=self.files.item.id,
+            attempt=self.files.attempt,
+            tool=tool.name,
+            reasons=reasons,
+        )
+
+
+def _shown(tool: Tool, args: Mapping[str, Any]) -> str:
+    words = args.get("argv") or [args.get("path") or args.get("query") or ""]
+    return " ".join([tool.name, *map(str, words)])

@@ -1,0 +1,203 @@
+"""The verification runner: finds out whether work is done. The worker has no part in it.
+
+1. Every check runs in a sandbox of its own, started after the worker's last one has ended with all
+   its processes.
+2. It sees the work read-only, and a fresh private directory that is its home. It has a fixed,
+   minimal environment: nothing of the worker's, of the owner's, or of Silas.
+3. It has no network unless the check asks for it; a sandbox that cannot keep it out runs nothing.
+4. The command is the text that the owner approved, read by `/bin/sh`, beside the work. Programs
+   come from the system's directories alone; Python does not look for modules in the working
+   directory, and git obeys no configuration but its defaults (`silas.sandbox.verification`).
+5. Files are looked for by descriptor, inside the work and the home alone, following no link.
+6. Whatever goes wrong is a check that did not pass.
+"""
+
+import asyncio
+import math
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from silas.gates import Expectation
+from silas.kernel import Clock, SandboxError
+from silas.sandbox.models import (
+    MEBIBYTE,
+    Boundary,
+    SandboxLimits,
+    SandboxRequest,
+    SandboxResult,
+)
+from silas.sandbox.verification import HARDENED_ENVIRONMENT
+from silas.storage.files import make_private_directory
+from silas.work.checks import (
+    MAX_CHECK_OUTPUT,
+    VerificationCheck,
+    VerificationReport,
+    VerificationResult,
+)
+from silas.work.errors import FileRefused
+from silas.work.ports import SandboxRunner
+from silas.work.tree import Tree
+
+_SHELL = ("/bin/sh", "-c")
+_KEPT_OUTPUT = MEBIBYTE
+_JUDGES_OUTPUT = {"equals", "contains", "regex", "output_lt", "output_gt"}
+
+
+class VerificationRunner:
+    """Runs checks; `verify_dir` is where the homes of the checks are made."""
+
+    def __init__(
+        self,
+        sandbox: SandboxRunner,
+        *,
+        verify_dir: Path,
+        clock: Clock,
+        memory_mb: int = 512,
+        cpu_seconds: int = 600,
+    ) -> None:
+        self._sandbox = sandbox
+        self._verify_dir = verify_dir
+        self._clock = clock
+        self._memory_bytes = memory_mb * MEBIBYTE
+        self._cpu_seconds = cpu_seconds
+
+    async def run_checks(
+        self, checks: Sequence[VerificationCheck], *, artifacts: Path | None = None
+    ) -> VerificationReport:
+        """Run all checks, one after the other, on the directory with the artifacts."""
+        results = [await self._run(check, artifacts) for check in checks]
+        return VerificationReport(results=results, timestamp=self._clock.now())
+
+    async def _run(self, check: VerificationCheck, artifacts: Path | None) -> VerificationResult:
+        try:
+            home = await asyncio.to_thread(self._make_home)
+        except OSError as error:
+            return _failed(check, f"The verification directory cannot be used: {error.strerror}")
+        try:
+            ran = await self._sandbox.run(self._request(check, home, artifacts))
+            return await asyncio.to_thread(_judge, check, ran, artifacts or home, home)
+        except SandboxError as error:
+            return _failed(check, f"Not run: {error.message}")
+        except ValueError as error:
+            return _failed(check, f"Not run: {error}")
+        finally:
+            await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
+
+    def _make_home(self) -> Path:
+        make_private_directory(self._verify_dir)
+        return Path(tempfile.mkdtemp(prefix="check-", dir=self._verify_dir.resolve()))
+
+    def _request(
+        self, check: VerificationCheck, home: Path, artifacts: Path | None
+    ) -> SandboxRequest:
+        keep_out = {Boundary.FILESYSTEM} if check.network else set(Boundary)
+        return SandboxRequest(
+            argv=(*_SHELL, check.run),
+            env={**HARDENED_ENVIRONMENT, "HOME": str(home), "TMPDIR": str(home)},
+            cwd=str(artifacts or home),
+            read=(str(artifacts),) if artifacts else (),
+            write=(str(home),),
+            network=check.network,
+            limits=SandboxLimits(
+                wall_seconds=check.timeout,
+                cpu_seconds=max(1, min(check.timeout, self._cpu_seconds)),
+                memory_bytes=self._memory_bytes,
+                output_bytes=_KEPT_OUTPUT,
+            ),
+            require=frozenset(keep_out - {Boundary.SYSTEM_CALLS}),
+        )
+
+
+def _judge(
+    check: VerificationCheck, ran: SandboxResult, artifacts: Path, home: Path
+) -> VerificationResult:
+    output = ran.stdout.decode(errors="replace")
+    if ran.limit is not None:
+        timeout = f"Timeout after {check.timeout}s"
+        reason = timeout if ran.timed_out else f"Stopped: too much {ran.limit.value}"
+        return _failed(check, reason, output=output)
+    named = check.expect.predicates[0]
+    if ran.stdout_truncated and named in _JUDGES_OUTPUT:
+        reason = f"There is more output than {_KEPT_OUTPUT} bytes, so it cannot be judged"
+        return _failed(check, reason, output=output, exit_code=ran.exit_code)
+    if named == "file_exists":
+        passed, reason = _look_for(check.expect.file_exists or "", artifacts, home)
+    else:
+        passed, reason = judge_output(check.expect, output, ran.exit_code)
+    return VerificationResult(
+        name=check.name,
+        passed=passed,
+        reason=reason,
+        output=output[:MAX_CHECK_OUTPUT],
+        exit_code=ran.exit_code,
+    )
+
+
+def judge_output(expect: Expectation, output: str, exit_code: int) -> tuple[bool, str]:
+    """Whether a command's output and exit code are as expected, and why (not)."""
+    (named,) = expect.predicates
+    wanted = getattr(expect, named)
+    if named == "exit_code":
+        return exit_code == wanted, f"exit code {exit_code}, expected {wanted}"
+    if named in ("output_lt", "output_gt"):
+        return _compare(named, output, wanted)
+    if named == "regex":
+        passed = re.search(wanted, output) is not None
+    elif named == "contains":
+        passed = wanted in output
+    elif named == "equals":
+        passed = output == wanted
+    else:
+        passed = named == "not_empty" and bool(output)
+    return passed, f"{named}: {'as expected' if passed else 'not as expected'}"
+
+
+def _compare(named: str, output: str, wanted: float) -> tuple[bool, str]:
+    try:
+        number = float(output)
+    except ValueError:
+        return False, "the output is not a number"
+    if not math.isfinite(number):
+        return False, "the output is not a finite number"
+    passed = number < wanted if named == "output_lt" else number > wanted
+    return passed, f"{number:g}, expected {'below' if named == 'output_lt' else 'above'} {wanted:g}"
+
+
+def _look_for(path: str, artifacts: Path, home: Path) -> tuple[bool, str]:
+    """Whether a regular file is there, in a place where one may look."""
+    for place in (artifacts, home):
+        name = _below(path, place)
+        if name is None:
+            continue
+        try:
+            with Tree.open(place) as tree:
+                if tree.exists(name):
+                    return True, "the file is there"
+        except FileRefused as error:
+            return False, error.message
+    if path.startswith("/") and not any(_below(path, place) for place in (artifacts, home)):
+        return False, f"{path} is outside of the places where one may look"
+    return False, f"there is no file {path}"
+
+
+def _below(path: str, place: Path) -> str | None:
+    """The path relative to the place, or None if it is not below it."""
+    if not path.startswith("/"):
+        return "/".join(part for part in path.split("/") if part not in ("", "."))
+    prefix = f"{place}/"
+    return path.removeprefix(prefix) if path.startswith(prefix) else None
+
+
+def _failed(
+    check: VerificationCheck, reason: str, *, output: str = "", exit_code: int | None = None
+) -> VerificationResult:
+    return VerificationResult(
+        name=check.name,
+        passed=False,
+        reason=reason,
+        output=output[:MAX_CHECK_OUTPUT],
+        exit_code=exit_code,
+    )
