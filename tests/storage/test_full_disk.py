@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import apsw
 import pytest
 
+from silas.kernel import DatabaseError
 from silas.storage import DatabaseReadOnly, DiskFull, Durability, SqliteDatabase, load_migrations
+from silas.storage.errors import translate
 from silas.storage.migrations import migrate
 from silas.testing import FakeClock
 from tests.storage.held_writer import insert, names, run_as_group
@@ -47,6 +50,14 @@ async def test_a_disk_that_is_full_from_the_start(tmp_path: Path) -> None:
         database = SqliteDatabase.open(disk / "silas.db")
         await database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
         await database.close()
+
+
+def test_an_error_that_does_not_say_so_is_known_by_the_disk(tmp_path: Path) -> None:
+    with tiny_disk(tmp_path / "disk", kilobytes=100) as disk:
+        vague, path = apsw.IOError("disk I/O error"), str(disk / "silas.db")
+        assert type(translate(vague, path=path)) is DatabaseError
+        fill(disk)
+        assert type(translate(vague, path=path)) is DiskFull
 
 
 async def test_a_migration_on_a_full_disk_leaves_nothing_and_can_be_repeated(
