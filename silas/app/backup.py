@@ -104,7 +104,10 @@ def _source(paths: Paths) -> BackupSource:
     return BackupSource(
         databases={path.name: path for path in databases if path.name not in _DERIVED},
         steady_files=steady,
-        moving_files={witness.name: witness} if witness.exists() else {},
+        leading_files={witness.name: witness} if witness.exists() else {},
+        following_files=lambda: {
+            f"{paths.archive.name}/{path.name}": path for path in paths.archive.glob("*.jsonl")
+        },
     )
 
 

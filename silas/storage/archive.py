@@ -1,7 +1,7 @@
 """The backup file: an uncompressed tar whose first member lists all others with their checksums.
 
 1. The manifest comes first. It names every file, with its size and SHA-256.
-2. Names are plain file names of the kinds that Silas keeps; nothing else is ever unpacked.
+2. Names are those of files that Silas keeps; nothing else is ever unpacked.
 3. The headers follow from the manifest, byte for byte. So there is no room for links, devices,
    absolute paths, duplicates, or anything that another reader of tar files would see differently.
 4. The length of the whole file follows from the manifest too, and is compared before anything is
@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 from silas.kernel import canonical_bytes, parse_timestamp, strict_loads
 from silas.kernel.models import Data
 from silas.storage.errors import BackupDamaged, BackupRefused
-from silas.storage.files import PRIVATE_FILE
+from silas.storage.files import PRIVATE_DIRECTORY, PRIVATE_FILE
 from silas.storage.ports import Progress
 
 _MANIFEST = "manifest.json"
@@ -27,7 +27,10 @@ _MAX_MANIFEST = 1 << 20
 _BLOCK = tarfile.BLOCKSIZE
 _END = bytes(2 * _BLOCK)
 _CHUNK = 1 << 20
-_NAME = r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,60}\.(db|ya?ml)|vault\.json|owner\.pub|audit\.checkpoint)$"
+_NAME = (
+    r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,60}\.(db|ya?ml)|vault\.json|owner\.pub|audit\.checkpoint"
+    r"|archive/[A-Za-z0-9_][A-Za-z0-9_.-]{0,60}\.jsonl)$"
+)
 
 
 class ArchivedFile(Data):
@@ -50,15 +53,16 @@ class Manifest(Data):
         return canonical_bytes(self.model_dump(mode="json"))
 
 
-def describe(path: Path, progress: Progress) -> ArchivedFile:
-    """The manifest's line for a file."""
+def describe(folder: Path, name: str, progress: Progress) -> ArchivedFile:
+    """The manifest's line for a file of this name in the folder."""
+    path = folder / name
     digest, size, total = hashlib.sha256(), 0, path.stat().st_size
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
             size += len(chunk)
-            progress(f"reading {path.name}", size, total)
-    return ArchivedFile(name=path.name, size=size, sha256=digest.hexdigest())
+            progress(f"reading {name}", size, total)
+    return ArchivedFile(name=name, size=size, sha256=digest.hexdigest())
 
 
 def write_archive(target: BinaryIO, manifest: Manifest, folder: Path, progress: Progress) -> None:
@@ -145,6 +149,7 @@ def _check_content(
 
 
 def _new_file(path: Path) -> BinaryIO:
+    path.parent.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, PRIVATE_FILE), "wb")
 

@@ -1,14 +1,15 @@
 """Writing a backup: everything that matters, consistent, checked, and only then in place.
 
 1. A file that exists is left alone, unless the caller says otherwise.
-2. Small files are copied first, then the databases, each as it is at one moment. If a small file
-   that must not change meanwhile has changed, the copies are taken again.
+2. Small files are copied first, then the databases, each as it is at one moment, then what the
+   databases may refer to. If a file that must not change meanwhile has, all is copied again.
 3. Each database copy passes SQLite's own check, and whatever check the caller brings.
 4. The archive is written beside its target, synced, and read back in full.
 5. Only then does it get its name. Whatever fails before, nothing of it remains.
 """
 
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,12 +36,10 @@ class BackupSource:
     databases: Mapping[str, Path]
     steady_files: Mapping[str, Path]
     """Files that must belong to the same moment as the databases: keys, settings."""
-    moving_files: Mapping[str, Path]
+    leading_files: Mapping[str, Path]
     """Files that may be older than the databases, but not newer: the audit log's witness."""
-
-    def names(self) -> list[str]:
-        """All names in the archive, the small files first."""
-        return [*sorted({**self.steady_files, **self.moving_files}), *sorted(self.databases)]
+    following_files: Callable[[], Mapping[str, Path]]
+    """Files that may be newer than the databases, but not older: what was moved out of them."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def write_backup(
     """Write everything to one verified file; returns what is in it."""
     _refuse_existing(target, replace=replace)
     with workplace_beside(target, failure=BackupNotWritten) as folder:
-        _copy_all(source, folder, progress)
+        names = _copy_all(source, folder, progress)
         for name in source.databases:
             progress(f"checking {name}", 0, 1)
             check_database(folder / name)
@@ -71,9 +70,9 @@ def write_backup(
         manifest = Manifest(
             created_at=format_timestamp(stamp.moment),
             silas_version=stamp.silas_version,
-            files=tuple(describe(folder / name, progress) for name in source.names()),
+            files=tuple(describe(folder, name, progress) for name in names),
         )
-        partial = folder / "archive"
+        partial = folder / "backup.partial"
         _write_and_read_back(partial, manifest, folder, progress)
         _put_in_place(partial, target, replace=replace)
     return manifest
@@ -84,19 +83,22 @@ def _refuse_existing(target: Path, *, replace: bool) -> None:
         raise BackupExists(f"{target}: {BackupExists.sentence()}")
 
 
-def _copy_all(source: BackupSource, folder: Path, progress: Progress) -> None:
+def _copy_all(source: BackupSource, folder: Path, progress: Progress) -> list[str]:
     """Copy until keys and settings are the same after the databases were copied as before."""
     for _ in range(_ATTEMPTS):
-        before = _contents(source.steady_files)
-        for name, content in _contents(source.moving_files).items():
-            (folder / name).write_bytes(content)
+        steady = _contents(source.steady_files)
+        small = {**steady, **_contents(source.leading_files)}
         for name, path in source.databases.items():
             (folder / name).unlink(missing_ok=True)
             copy_database(path, folder / name, progress=progress)
-        if _contents(source.steady_files) == before:
-            for name, content in before.items():
+        following = source.following_files()
+        if _contents(source.steady_files) == steady:
+            for name, content in small.items():
                 (folder / name).write_bytes(content)
-            return
+            for name, path in following.items():
+                (folder / name).parent.mkdir(exist_ok=True)
+                shutil.copyfile(path, folder / name)
+            return [*sorted(small), *sorted(source.databases), *sorted(following)]
     raise BackupUnsettled
 
 

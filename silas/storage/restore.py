@@ -116,8 +116,11 @@ def _unpack(archive: Path, folder: Path, progress: Progress) -> Manifest:
 def _sync_all(folder: Path) -> None:
     folder.chmod(PRIVATE_DIRECTORY)
     for path in folder.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
+        if path.is_dir():
+            _sync_all(path)
+        else:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
     sync_directory(folder)
 
 

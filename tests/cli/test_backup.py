@@ -148,10 +148,15 @@ def test_other_databases_come_along_and_derived_ones_do_not(owner: Machine, tmp_
         connection.execute("CREATE TABLE t (id INTEGER)")
         connection.close()
     (owner.data_dir / "my.key").write_bytes(b"k" * 32)
+    (owner.data_dir / "archive").mkdir()
+    (owner.data_dir / "archive" / "audit-before-2026-01-01.jsonl").write_text("old entries")
     written = json.loads(output_of(owner.run("backup", str(tmp_path / "b.tar"), "--json")))
     names = {entry["name"] for entry in written["manifest"]["files"]}
     assert "journal.db" in names
     assert not names & {"embeddings.db", "my.key"}
+    output_of(owner.run("restore", str(tmp_path / "b.tar"), "--force"))
+    archived = owner.data_dir / "archive" / "audit-before-2026-01-01.jsonl"
+    assert archived.read_text() == "old entries"
 
 
 def test_a_configuration_from_elsewhere_goes_back_to_where_it_is_looked_for(

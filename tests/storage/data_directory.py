@@ -43,7 +43,10 @@ def source_of(data_dir: Path) -> BackupSource:
     return BackupSource(
         databases={name: data_dir / name for name in ("silas.db", "journal.db")},
         steady_files={name: data_dir / name for name in ("vault.json", "owner.pub")},
-        moving_files={"audit.checkpoint": data_dir / "audit.checkpoint"},
+        leading_files={"audit.checkpoint": data_dir / "audit.checkpoint"},
+        following_files=lambda: {
+            f"archive/{path.name}": path for path in (data_dir / "archive").glob("*.jsonl")
+        },
     )
 
 

@@ -281,6 +281,28 @@ def test_the_witness_may_move_on_but_is_never_newer_than_the_database(tmp_path: 
     assert (tmp_path / "again" / "audit.checkpoint").read_bytes() == b"checkpoint"
 
 
+def test_what_is_moved_out_of_a_database_meanwhile_is_not_lost(tmp_path: Path) -> None:
+    """The audit log moves old entries to a file: the file is written first, then they are removed.
+
+    If that happens just before the database is copied, the file must be in the backup.
+    """
+    source = make_data(tmp_path / "data")
+
+    def archive(what: str, _done: int, _total: int) -> None:
+        if what == "copying silas.db" and not (tmp_path / "data" / "archive").exists():
+            (tmp_path / "data" / "archive").mkdir()
+            (tmp_path / "data" / "archive" / "audit-before-2026-01-01.jsonl").write_text("old")
+
+    write_backup(
+        tmp_path / "b.tar", source, stamp=STAMP, replace=False, check=content, progress=archive
+    )
+    bring_back(tmp_path / "b.tar", tmp_path / "again")
+    archived = tmp_path / "again" / "archive" / "audit-before-2026-01-01.jsonl"
+    assert archived.read_text() == "old"
+    assert stat.S_IMODE(archived.stat().st_mode) == 0o600
+    assert stat.S_IMODE(archived.parent.stat().st_mode) == 0o700
+
+
 def test_a_source_that_is_missing_is_named(tmp_path: Path) -> None:
     source = make_data(tmp_path / "data")
     (tmp_path / "data" / "vault.json").unlink()
