@@ -27,7 +27,9 @@ COMMANDS = {
     ),
     "verify": LazyCommand("silas.cli.verify:verify", "Check a proof of approval, offline."),
     "audit": LazyCommand("silas.cli.audit:audit", "Read and verify the audit log."),
-    "plan": LazyCommand("silas.cli.plan:plan", "Check plans and show them."),
+    "sandbox": LazyCommand("silas.cli.sandbox:sandbox", "Run a command contained."),
+    "plan": LazyCommand("silas.cli.plan:plan", "Check plans, show them, and run them."),
+    "work": LazyCommand("silas.cli.work:work", "Show work items, and stop or resume them."),
     "backup": LazyCommand("silas.cli.backup:backup", "Write everything to one verified file."),
     "restore": LazyCommand("silas.cli.backup:restore", "Bring a backup back."),
 }

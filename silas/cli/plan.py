@@ -1,5 +1,6 @@
 """`silas plan`: check a plan file, show the hash that an approval binds to, show stored plans."""
 
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
@@ -7,30 +8,39 @@ import click
 from silas.app.errors import NotInitialised
 from silas.app.ground import Ground
 from silas.app.work import work_stores
-from silas.cli.commands import JsonGroup
+from silas.cli.commands import JsonCommand, LazyCommand, LazyGroup
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.opening import with_ground
 from silas.kernel import strict_loads, visible, visible_json
 from silas.work import Plan, WorkItem, WorkItemUnknown, decode_plan, parse_plan
+from silas.work.binding import bind_workspaces
 from silas.work.front_matter import MAX_PLAN_BYTES
 
 _FILE = click.argument("file", type=click.File("rb"))
 
 
-@click.group(cls=JsonGroup)
+COMMANDS = {
+    "check": LazyCommand("silas.cli.plan:check", "Say whether a file is a plan."),
+    "hash": LazyCommand("silas.cli.plan:show_hash", "Show what an approval would be bound to."),
+    "show": LazyCommand("silas.cli.plan:show", "Show the plan of a stored work item."),
+    "run": LazyCommand("silas.cli.plan_run:run", "Approve a plan and execute it."),
+}
+
+
+@click.group(cls=LazyGroup, lazy_commands=COMMANDS)
 def plan() -> None:
-    """Check plans and show them.
+    """Check plans, show them, and run them.
 
     A plan is a markdown file with YAML front matter; `docs/plans.md` describes it.
     """
 
 
-@plan.command()
+@click.command(cls=JsonCommand)
 @_FILE
 @pass_cli
 def check(cli: CliContext, file: BinaryIO) -> None:
     """Say whether FILE (or - for standard input) is a plan, with every problem at once."""
-    text = _read(file)
+    text = read_plan(file)
     parsed = parse_plan(text)
     outside = parsed.outside_references
     known = _known(cli, outside) if outside else None
@@ -45,19 +55,19 @@ def check(cli: CliContext, file: BinaryIO) -> None:
     cli.show(data, _verdict(parsed, unchecked))
 
 
-@plan.command("hash")
+@click.command("hash", cls=JsonCommand)
 @_FILE
 @pass_cli
 def show_hash(cli: CliContext, file: BinaryIO) -> None:
     """Show the hash that an approval of FILE would be bound to, one line for each item."""
-    items = parse_plan(_read(file)).items
+    items = bind_workspaces(parse_plan(read_plan(file)), base=base_of(file)).items
     cli.show(
         {"items": [{"id": item.id, "plan_hash": item.plan_hash} for item in items]},
         "\n".join(f"{item.plan_hash}  {item.id}" for item in items),
     )
 
 
-@plan.command()
+@click.command(cls=JsonCommand)
 @click.argument("work_item_id", metavar="ID")
 @pass_cli
 def show(cli: CliContext, work_item_id: str) -> None:
@@ -70,7 +80,14 @@ def show(cli: CliContext, work_item_id: str) -> None:
     )
 
 
-def _read(file: BinaryIO) -> str:
+def base_of(file: BinaryIO) -> Path:
+    """The directory that a plan's paths are relative to: its own."""
+    name = getattr(file, "name", None)
+    return Path(name).resolve().parent if isinstance(name, str) and name != "-" else Path.cwd()
+
+
+def read_plan(file: BinaryIO) -> str:
+    """The text of a plan file."""
     # One byte more than a plan may have is enough to refuse it.
     return decode_plan(file.read(MAX_PLAN_BYTES + 1))
 

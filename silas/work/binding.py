@@ -31,6 +31,17 @@ async def bind_plan(plan: Plan, *, base: Path, skills: SkillFiles | None = None)
     return replace(plan, root=items[0], tasks=tuple(items[1:]))
 
 
+def bind_workspaces(plan: Plan, *, base: Path) -> Plan:
+    """The plan with its workspaces filled in, and nothing else."""
+    items = [
+        item.model_copy(update={"workspace": _bind_workspace(item, base)})
+        if item.workspace is not None
+        else item
+        for item in plan.items
+    ]
+    return replace(plan, root=items[0], tasks=tuple(items[1:]))
+
+
 async def bind(item: WorkItem, *, base: Path, skills: SkillFiles | None = None) -> WorkItem:
     """One work item with its workspace and its skills filled in; raises `BindingBroken`."""
     changes: dict[str, object] = {"skill_hashes": await _skill_hashes(item, skills)}

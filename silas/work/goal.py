@@ -13,9 +13,9 @@ import asyncio
 import hashlib
 from dataclasses import dataclass, field
 
-from silas.approval import ApprovalScope, ApprovalToken, ApprovalVerdict
 from silas.kernel import ApprovalError
 from silas.work.attempts import AttemptOutcome
+from silas.work.authorisation import authorise
 from silas.work.budget import BudgetUsed
 from silas.work.checks import VerificationReport, VerificationResult
 from silas.work.control import Stopped
@@ -102,38 +102,30 @@ async def _repair(bench: Workbench, goal: WorkItem, report: VerificationReport) 
     await bench.audit.log(
         "goal_task_spawned", work_item_id=goal.id, task_id=task.id, spawned_task_hash=digest
     )
-    token, needs_approval = await _authorise(bench, goal, task)
-    if token is None:
+    approved = await _authorise(bench, goal, task)
+    if approved is None:
         reason = "The standing approval does not cover it, and there is no other decision."
         result = await block(bench, task, Blocked(NO_APPROVAL, reason))
     else:
-        changes = {"approval_token": token, "needs_approval": needs_approval}
-        task = await bench.items.save(task.model_copy(update=changes))
-        result = await execute_task(bench, task)
+        result = await execute_task(bench, approved)
     return _after_repair(result, report)
 
 
-async def _authorise(
-    bench: Workbench, goal: WorkItem, task: WorkItem
-) -> tuple[ApprovalToken | None, bool]:
-    """A token that was verified for exactly this task, and whether the owner was asked for it."""
+async def _authorise(bench: Workbench, goal: WorkItem, task: WorkItem) -> WorkItem | None:
+    """The task with a token that was verified for exactly this task; None if there is none."""
     standing = goal.approval_token
-    if standing is not None and standing.scope is ApprovalScope.STANDING:
+    if standing is not None:
         valid, reason = await bench.approvals.verify(standing, goal, task)
         if valid:
-            return standing, False
+            changes = {"approval_token": standing, "needs_approval": False}
+            return await bench.items.save(task.model_copy(update=changes))
         await bench.audit.log("standing_approval_refused", work_item_id=task.id, reason=reason)
     if bench.approver is None:
-        return None, True
-    decision = await bench.approver.decide_item(task)
-    if decision.verdict is not ApprovalVerdict.APPROVED:
-        return None, True
+        return None
     try:
-        token = await bench.approvals.issue_token(task, decision)
-        valid, _ = await bench.approvals.verify(token, task)
+        return await authorise(bench, task, await bench.approver.decide_item(task))
     except ApprovalError:
-        return None, True
-    return (token if valid else None), True
+        return None
 
 
 def _after_repair(result: WorkItemResult, report: VerificationReport) -> Cycle:

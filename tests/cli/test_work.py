@@ -1,0 +1,125 @@
+"""`silas work`, as people and scripts use it: also while another process does the work."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.machine import SILAS, Machine, output_of
+from tests.cli.test_plan_run import approved
+
+SLOW = """---
+id: slow
+type: task
+title: Takes its time
+verify: [{ name: ended, run: test -f ended, expect: { exit_code: 0 } }]
+---
+```run
+sleep 987
+```
+```file path=ended
+yes
+```
+"""
+QUICK = SLOW.replace("sleep 987", "true").replace("id: slow", "id: quick")
+
+
+@pytest.fixture
+def quick(owner: Machine, tmp_path: Path) -> Machine:
+    path = tmp_path / "quick.md"
+    path.write_text(QUICK)
+    output_of(owner.run(*approved(owner, path)))
+    return owner
+
+
+def test_list_show_and_log(quick: Machine) -> None:
+    assert "quick (task): done, attempts 1" in output_of(quick.run("work", "list"))
+    assert output_of(quick.run("work", "list", "--status", "stuck")) == "There is no work yet.\n"
+    shown = output_of(quick.run("work", "show", "quick"))
+    assert "attempt 1" in shown
+    assert "check passed: ended" in shown
+    log = output_of(quick.run("work", "log", "quick"))
+    assert "1. shell_exec" in log
+    assert "2. write_file" in log
+    assert "worked" in log
+    data = json.loads(output_of(quick.run("work", "log", "quick", "--json")))
+    assert [call["tool"] for call in data["attempts"][0]["calls"]] == ["shell_exec", "write_file"]
+
+
+def test_unknown_items_are_named(owner: Machine) -> None:
+    for command in ("show", "log", "cancel", "pause", "resume"):
+        run = owner.run("work", command, "nothing")
+        assert (run.returncode, b"There is no work item nothing" in run.stderr) == (82, True)
+
+
+def test_what_is_done_cannot_be_cancelled(quick: Machine) -> None:
+    shown = output_of(quick.run("work", "cancel", "quick"))
+    assert "was stopped or done already" in shown
+
+
+def sleeping() -> list[str]:
+    """The processes that sleep for us."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[:2] == [b"sleep", b"987"]:
+            found.append(path.parent.name)
+    return found
+
+
+def wait_for(condition, seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_another_process_pauses_resumes_and_cancels(owner: Machine, tmp_path: Path) -> None:
+    path = tmp_path / "slow.md"
+    path.write_text(SLOW)
+    arguments = approved(owner, path)
+    before = set(sleeping())
+
+    def mine() -> set[str]:
+        return set(sleeping()) - before
+
+    for command, status in (("pause", "paused"), ("cancel", "failed")):
+        with subprocess.Popen(
+            [*SILAS, *arguments], env=owner.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as runner:
+            wait_for(mine)
+            shown = output_of(owner.run("work", command, "slow"))
+            assert shown == f"slow is {status}.\nNothing of it is running.\n"
+            assert mine() == set()
+            assert runner.wait(20) == 89
+        assert f"slow (task): {status}" in output_of(owner.run("work", "list"))
+        arguments = ("work", "resume", "slow")
+    data = json.loads(output_of(owner.run("work", "show", "slow", "--json")))
+    assert [each["outcome"] for each in data["attempts"]] == ["stopped", "stopped"]
+
+
+def test_killed_silas_leaves_no_process_and_the_next_one_starts_afresh(
+    owner: Machine, tmp_path: Path
+) -> None:
+    path = tmp_path / "slow.md"
+    path.write_text(SLOW)
+    before = set(sleeping())
+    runner = subprocess.Popen(
+        [*SILAS, *approved(owner, path)],
+        env=owner.environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for(lambda: set(sleeping()) - before)
+    runner.kill()
+    runner.wait()
+    wait_for(lambda: not set(sleeping()) - before)
+    output_of(owner.run("work", "cancel", "slow"))
+    data = json.loads(output_of(owner.run("work", "show", "slow", "--json")))
+    assert [each["outcome"] for each in data["attempts"]] == ["interrupted"]
+    assert data["item"]["status"] == "failed"
