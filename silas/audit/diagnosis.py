@@ -13,6 +13,7 @@ A window of rows around the break is looked at as a whole:
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from silas.audit.chain import Position, StoredEntry, link, number_in
 from silas.audit.findings import Findings, entries_from_to
@@ -78,9 +79,9 @@ class _Window:
         numbers = self._numbers()
         self._judge_order(numbers)
         kept = [(n, i) for i, n in enumerate(numbers) if n is not None]
-        last, index = kept[-1] if kept else (self._before.seq, -1)
+        last, index = max(kept, default=(self._before.seq, -1))
         if self._findings.count == problems_before:
-            place = self._rows[0].seq
+            place = self._first_jump()
             self._findings.add(
                 ProblemKind.REORDERED,
                 place,
@@ -91,6 +92,11 @@ class _Window:
             last - self._rows[-1].seq,
             {number: self._hashes[i + 1] for number, i in kept},
         )
+
+    def _first_jump(self) -> int:
+        places = [row.seq for row in self._rows]
+        jumps = (after for before, after in pairwise(places) if after != before + 1)
+        return next(jumps, places[0])
 
     def _find_origin(self, i: int) -> int | None:
         """The hash that row i builds on, as an index; None if there is none in the window."""

@@ -23,7 +23,7 @@ _MANY = 10_000
 _CAN_BE_LARGE = frozenset((str, list, dict, tuple))
 _REMEMBERED_EVENTS = 512
 # Tried one after the other until the data fits: the longest text, the longest list.
-_CUTS = ((4000, 500), (400, 50), (100, 20))
+_CUTS = ((4000, 500), (400, 50), (100, 10), (50, 4))
 
 KnownSecretsPort = Callable[[], Iterable[str]]
 
@@ -57,7 +57,7 @@ class Drafter:
         self._clock = clock
         self._ids = ids
         self._known_secrets = known_secrets
-        self._rules = _Rules((), Redactor(), {})
+        self._rules = _Rules((), Redactor(json_only=True), {})
 
     def draft(self, event: str, data: Mapping[str, Any]) -> Draft:
         """The entry for something that happens now."""
@@ -81,7 +81,7 @@ class Drafter:
         if self._known_secrets is not None:
             known = tuple(self._known_secrets())
             if known != self._rules.known:
-                self._rules = _Rules(known, Redactor(known), {})
+                self._rules = _Rules(known, Redactor(known, json_only=True), {})
         return self._rules
 
 

@@ -11,13 +11,13 @@
 An examination may also start at a checkpoint, and then costs only what came after it.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from silas.audit.chain import START, Position, StoredEntry
 from silas.audit.diagnosis import WIDEST_WINDOW, diagnose, is_calm
 from silas.audit.findings import Findings, entries_from_to
+from silas.audit.following import Stretch, follow
 from silas.audit.models import AuditReport, ProblemKind, Signatures
 from silas.audit.ports import CheckpointVerifier
 from silas.audit.source import ChainSource
@@ -114,21 +114,26 @@ class _Examination:
         if state is None or state.base == START:
             if state is not None and state.base_proof:
                 self._base_unproven("has a proof of a later start that it does not need")
-            return _Start(START, {None})
+            return self._without_strays(_Start(START, {None}))
         proof = SignedStatement.from_bytes(state.base_proof.encode())
         if proof is None or base_in(proof) != state.base:
             self._base_unproven(f"claims to start at entry {state.base.seq}, without a proof")
-            return _Start(START, {None})
+            return self._without_strays(_Start(START, {None}))
         if not self._is_trusted(proof):
             self._base_unproven(
                 f"starts at entry {state.base.seq}; the permission for that is not signed by a "
                 f"key that is trusted here, it names {proof.key_id}"
             )
-        for stray in self._source.strays(state.base.seq):
+        return self._without_strays(_Start(state.base, None))
+
+    def _without_strays(self, start: _Start) -> _Start:
+        for stray in self._source.strays(start.position.seq):
             self.findings.add(
-                ProblemKind.INSERTED, stray, f"Entry {stray} lies before the start of the log."
+                ProblemKind.INSERTED,
+                stray,
+                f"The entry at place {stray} lies before the start of the log.",
             )
-        return _Start(state.base, None)
+        return start
 
     def _base_unproven(self, what: str) -> None:
         self.findings.add(ProblemKind.BASE_UNPROVEN, 0, f"The log {what}.")
@@ -158,20 +163,22 @@ class _Examination:
         trail.finish(self._last.seq)
         self._check_end(self._last)
 
-    def _walk_entries(self, position: Position, trail: CheckpointTrail) -> Position:
-        rows = self._source.entries(position.seq)
+    def _walk_entries(self, base: Position, trail: CheckpointTrail) -> Position:
+        rows = self._source.entries(base.seq)
+        stretch = Stretch(base, base, None, None)
         offset = 0
         while True:
-            stop = self._next_stop(position.seq, trail)
-            reached, odd = _follow(rows, position, offset, stop)
-            self._entries += reached.seq - position.seq
-            position = reached
-            trail.pass_by(position.seq, position.hash)
+            stop = self._next_stop(stretch.position.seq, trail)
+            reached = follow(rows, stretch, offset, stop)
+            self._entries += reached.position.seq - stretch.position.seq
+            trail.pass_by(reached.position.seq, reached.position.hash)
             self._tell_progress()
-            if odd is not None:
-                position, offset = self._diagnose(odd, rows, position, trail)
-            elif position.seq < stop:
-                return position
+            if reached.odd is not None:
+                stretch, offset = self._diagnose(reached, rows, trail)
+            elif reached.position.seq < stop:
+                return reached.position
+            else:
+                stretch = reached
 
     def _next_stop(self, number: int, trail: CheckpointTrail) -> int:
         pause = number + _PROGRESS_EVERY
@@ -182,21 +189,24 @@ class _Examination:
             self._progress(self._entries, self._state.head.seq - self._start.position.seq)
 
     def _diagnose(
-        self, odd: StoredEntry, rows: Iterator[Row], before: Position, trail: CheckpointTrail
-    ) -> tuple[Position, int]:
-        window = [odd]
+        self, reached: Stretch, rows: Iterator[Row], trail: CheckpointTrail
+    ) -> tuple[Stretch, int]:
+        # The last row that seemed right is looked at again: it may be what does not belong here.
+        known = [StoredEntry(*row) for row in (reached.last,) if row is not None]
+        window = [*known, *(StoredEntry(*row) for row in (reached.odd,) if row is not None)]
         ended = False
-        while not ended and len(window) < WIDEST_WINDOW and not is_calm(window):
+        while not ended and len(window) < WIDEST_WINDOW and not is_calm(window[len(known) :]):
             row = next(rows, None)
             ended = row is None
             if row is not None:
                 window.append(StoredEntry(*row))
-        self._entries += len(window)
+        self._entries += len(window) - len(known)
+        before = reached.before if known else reached.position
         end = self._state.head if ended and self._state else None
         resumption = diagnose(window, before, end=end, findings=self.findings)
         for number in sorted(resumption.hashes):
             trail.pass_by(number, resumption.hashes[number])
-        return resumption.position, resumption.offset
+        return Stretch(resumption.position, before, None, None), resumption.offset
 
     def _check_end(self, last: Position) -> None:
         if self._state is None:
@@ -243,32 +253,3 @@ class _Examination:
             problems=self.findings.in_order(),
             problem_count=self.findings.count,
         )
-
-
-def _follow(
-    rows: Iterator[Row], position: Position, offset: int, stop: int
-) -> tuple[Position, StoredEntry | None]:
-    """Rule 2 at full speed: follow the chain to `stop`, to its end, or to the first odd row."""
-    sha256 = hashlib.sha256
-    number, digest = position.seq, _raw(position.hash)
-    for place, body, stored in rows:
-        raw = body.encode()
-        following = sha256(digest + raw).digest()
-        if (
-            following.hex() != stored
-            or place != number + 1 - offset
-            or not body.endswith(f',"seq":{number + 1}}}')
-        ):
-            return Position(number, digest.hex()), StoredEntry(place, body, stored)
-        number += 1
-        digest = following
-        if number == stop:
-            break
-    return Position(number, digest.hex()), None
-
-
-def _raw(digest: str) -> bytes:
-    try:
-        return bytes.fromhex(digest)
-    except ValueError:
-        return b""  # a destroyed hash was reported already; nothing can follow from it

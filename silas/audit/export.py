@@ -10,7 +10,7 @@ from pathlib import Path
 from silas.audit.chain import Position
 from silas.audit.errors import AuditFileNotWritten, AuditStateDamaged
 from silas.audit.examination import Progress, examine_chain
-from silas.audit.file_format import checkpoint_line, entry_line, header_line
+from silas.audit.file_format import Header, checkpoint_line, entry_line, header_line
 from silas.audit.file_source import FileSource
 from silas.audit.models import AuditProblem, AuditReport, ProblemKind
 from silas.audit.ports import CheckpointVerifier
@@ -35,7 +35,7 @@ def export_log(
         raise AuditStateDamaged
     if up_to is not None:
         state = replace(state, head=up_to)
-    write(header_line(state, _key_ids(source, state)))
+    write(header_line(_header(source, state)))
     for seq, body, digest in source.entries(state.base.seq):
         if up_to is not None and seq > up_to.seq:
             break
@@ -43,15 +43,18 @@ def export_log(
         if progress is not None and seq % _PROGRESS_EVERY == 0:
             progress(seq - state.base.seq, state.head.seq - state.base.seq)
     for checkpoint in source.checkpoints(state.base.seq):
-        if up_to is None or checkpoint.seq <= up_to.seq:
+        if checkpoint.seq <= state.head.seq:
             write(checkpoint_line(checkpoint.signed))
     return state
 
 
-def _key_ids(source: DatabaseSource, state: ChainState) -> tuple[str, ...]:
-    """The keys that the checkpoints name, in the order in which they appear."""
-    every = source.checkpoints(state.base.seq)
-    return tuple(dict.fromkeys(c.signed.key_id for c in every if c.seq <= state.head.seq))
+def _header(source: DatabaseSource, state: ChainState) -> Header:
+    count, key_ids = 0, dict[str, None]()
+    for checkpoint in source.checkpoints(state.base.seq):
+        if checkpoint.seq <= state.head.seq:
+            count += 1
+            key_ids[checkpoint.signed.key_id] = None
+    return Header(state, count, tuple(key_ids))
 
 
 def examine_file(
@@ -64,12 +67,12 @@ def examine_file(
     """Examine an exported file, which needs nothing but itself and the public key."""
     source = FileSource(path)
     report = examine_chain(source, verifier=verifier, witness=witness, progress=progress)
-    if report.key_ids == source.header.key_ids:
+    if (report.checkpoints, report.key_ids) == (source.header.checkpoints, source.header.key_ids):
         return report
     problem = AuditProblem(
         kind=ProblemKind.STATE_MISMATCH,
         seq=0,
-        sentence="The header names other keys than the checkpoints do.",
+        sentence="The header speaks of other checkpoints than there are.",
     )
     return report.model_copy(
         update={

@@ -1,7 +1,7 @@
 """An exported log: JSON lines that can be checked on any machine with the public key alone.
 
 1. The first line is the header: format, start (with the owner's permission, if it is not the very
-   beginning), end, and the ids of the keys that signed the checkpoints.
+   beginning), end, how many checkpoints there are, and the ids of the keys that signed them.
 2. Then come the entries, `{"entry":…,"hash":"…"}`, with the stored bytes in place of the dots. They
    are cut out again as they are; nothing is parsed to be verified.
 3. Then come the checkpoints, each a signed statement.
@@ -31,17 +31,20 @@ class Header:
     """What the first line says."""
 
     state: ChainState
+    checkpoints: int
     key_ids: tuple[str, ...]
 
 
-def header_line(state: ChainState, key_ids: tuple[str, ...]) -> bytes:
+def header_line(header: Header) -> bytes:
     """The first line of a file."""
+    state = header.state
     fields = {
         "format": FILE_FORMAT,
         "base": {"seq": state.base.seq, "hash": state.base.hash},
         "base_proof": state.base_proof,
         "head": {"seq": state.head.seq, "hash": state.head.hash},
-        "key_ids": list(key_ids),
+        "checkpoints": header.checkpoints,
+        "key_ids": list(header.key_ids),
     }
     return canonical_bytes(fields) + b"\n"
 
@@ -55,11 +58,13 @@ def read_header(line: bytes) -> Header:
         state = ChainState(
             _position(fields["base"]), fields["base_proof"], _position(fields["head"])
         )
-        header = Header(state, tuple(fields["key_ids"]))
+        header = Header(state, fields["checkpoints"], tuple(fields["key_ids"]))
         if not all(type(text) is str for text in (state.base_proof, *header.key_ids)):
             raise AuditFileInvalid
+        if type(header.checkpoints) is not int:
+            raise AuditFileInvalid
         # Written again it must be the same bytes, or it holds something that we did not look at.
-        if header_line(state, header.key_ids) != line:
+        if header_line(header) != line:
             raise AuditFileInvalid
     except (CanonicalError, KeyError, TypeError, AttributeError) as error:
         raise AuditFileInvalid from error

@@ -1,5 +1,6 @@
 """The audit log's three tables, through the `Database` port alone."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ FROM audit_checkpoints
 _INSERT = "INSERT INTO audit_log (seq, body, hash) VALUES (?, ?, ?)"
 _INSERT_MANY = _INSERT + ", (?, ?, ?)" * 15
 _CELLS_AT_ONCE = 16 * 3
+_HASH = re.compile(r"[0-9a-f]{64}")
 _UNREADABLE = ""
 _BEYOND = 2**63 - 1
 
@@ -55,7 +57,9 @@ def read_state(reader: Reader) -> ChainState | None:
         return None
     if len(rows) != 1 or [type(cell) for cell in rows[0]] != [int, int, str, str, int, str]:
         return None
-    _, base_seq, base_hash, base_proof, head_seq, head_hash = rows[0]
+    row_id, base_seq, base_hash, base_proof, head_seq, head_hash = rows[0]
+    if row_id != 1:
+        return None
     return ChainState(Position(base_seq, base_hash), base_proof, Position(head_seq, head_hash))
 
 
@@ -87,7 +91,7 @@ def _insert_entries(tx: Transaction, cells: list[SqlValue]) -> None:
 
 
 def _is_position(seq: object, digest: object) -> bool:
-    return type(seq) is int and type(digest) is str and len(digest) == 64 and digest.isalnum()
+    return type(seq) is int and type(digest) is str and bool(_HASH.fullmatch(digest))
 
 
 def entries_after(reader: Reader, seq: int) -> Iterator[Row]:
@@ -102,14 +106,17 @@ def entries_after(reader: Reader, seq: int) -> Iterator[Row]:
             (seq,) = reader.fetch_all(
                 "SELECT seq FROM audit_log WHERE seq > ? ORDER BY seq LIMIT 1", (seq,)
             )[0]
-            yield seq, _UNREADABLE, _readable_hash(reader, seq)
+            yield seq, _readable(reader, "body", seq), _readable(reader, "hash", seq)
         else:
             return
 
 
-def _readable_hash(reader: Reader, seq: int) -> str:
+def _readable(reader: Reader, column: str, seq: int) -> str:
     try:
-        row = reader.fetch_one("SELECT CAST(hash AS TEXT) FROM audit_log WHERE seq = ?", (seq,))
+        row = reader.fetch_one(
+            f"SELECT CAST({column} AS TEXT) FROM audit_log WHERE seq = ?",  # noqa: S608 - our names
+            (seq,),
+        )
     except UnicodeDecodeError:
         return _UNREADABLE
     return row[0] if row else _UNREADABLE
@@ -172,7 +179,9 @@ def _one_checkpoint(reader: Reader, sql: str, *params: SqlValue) -> StoredCheckp
 
 def _stored_checkpoint(row: Row) -> StoredCheckpoint:
     checkpoint_id, seq, body, key_id, signature = row
-    return StoredCheckpoint(checkpoint_id, seq, SignedStatement(body, key_id, signature))
+    # A number that is none fits no statement, so the checkpoint will be reported as damaged.
+    number = seq if type(seq) is int else -1
+    return StoredCheckpoint(checkpoint_id, number, SignedStatement(body, key_id, signature))
 
 
 def first_entry_since(reader: Reader, moment: str) -> int:

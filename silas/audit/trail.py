@@ -116,6 +116,8 @@ class CheckpointTrail:
             stored.seq,
         ):
             return "is damaged: it does not say what was signed"
+        if checkpoint.checkpoint_id in self._ids_here:
+            return "is there twice"
         if self._verifier is not None and not stored.signed.signed_by(self._verifier):
             key_id = stored.signed.key_id
             return f"is not signed by a key that is trusted here; it names {key_id}"

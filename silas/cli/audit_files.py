@@ -69,5 +69,6 @@ def archive(cli: CliContext, file: Path, before: datetime, yes: bool) -> None:
             "first_seq": archived.base.seq + 1,
             "last_seq": archived.head.seq,
         },
-        f"Moved entries {archived.base.seq + 1} to {archived.head.seq} to {archived.file}.\nIts sha256 is {archived.sha256}. Keep the file.",
+        f"Moved entries {archived.base.seq + 1} to {archived.head.seq} to {archived.file}.\n"
+        f"Its sha256 is {archived.sha256}. Keep the file.",
     )

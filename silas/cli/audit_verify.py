@@ -25,7 +25,6 @@ from silas.cli.progress import shown_progress
 from silas.cli.verify import read_public_keys
 from silas.kernel import visible
 
-
 _ABOUT_KEYS = {
     ProblemKind.CHECKPOINT_FORGED,
     ProblemKind.BASE_UNPROVEN,

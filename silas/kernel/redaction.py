@@ -43,7 +43,9 @@ _NAME_FIELDS = ("name", "key", "header", "field", "option", "variable")
 class Redactor:
     """Takes secrets out of values: made once for a set of known secrets, then used many times."""
 
-    def __init__(self, known: Iterable[str] = ()) -> None:
+    def __init__(self, known: Iterable[str] = (), *, json_only: bool = False) -> None:
+        """With `json_only`, a value of any other kind raises `TypeError`."""
+        self._json_only = json_only
         secrets = tuple(known)
         self._known = KnownSecrets(secrets) if secrets else None
 
@@ -67,9 +69,9 @@ class Redactor:
             return REDACTED
         if kind is dict or isinstance(value, Mapping):
             return self._mapping(value, depth - 1)
-        if isinstance(value, list | tuple | set | frozenset):
-            return self._items(list(value), depth - 1)
-        return self._other(value)
+        if isinstance(value, list | tuple):
+            return self._items(value, depth - 1)
+        return self._other(value, depth)
 
     def _mapping(self, mapping: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -82,7 +84,7 @@ class Redactor:
             result["value"] = self._hidden(result["value"], Hides.ALL, depth)
         return result
 
-    def _items(self, items: list[Any], depth: int) -> list[Any]:
+    def _items(self, items: Iterable[Any], depth: int) -> list[Any]:
         result: list[Any] = []
         hides_next = False
         for item in items:
@@ -117,12 +119,17 @@ class Redactor:
         )
         return (name if self._known is None else self._known.taken_out(name, REDACTED)), hides
 
-    def _other(self, value: Any) -> Any:
+    def _other(self, value: Any, depth: int) -> Any:
         """Left as it is if its text is harmless: others may know how to write it down."""
+        if self._json_only and not isinstance(value, str | int | float):
+            raise TypeError(f"JSON has no {type(value).__name__}")
+        if isinstance(value, set | frozenset):
+            return self._items(value, depth - 1)
         if isinstance(value, bytes | bytearray | memoryview):
             text = bytes(value).decode("utf-8", "replace")
         else:
-            text = str(value)
+            # A kind of text may call itself something else; what counts is what it is.
+            text = str.__str__(value) if isinstance(value, str) else str(value)
         clean = self.text(text)
         return value if clean == text else clean
 

@@ -241,6 +241,15 @@ class TestHardCases:
         tokens = ["ghp_" + _B[:36], "ghp_" + _B[1:37]]
         assert list(redact(dict.fromkeys(tokens, 1)).values()) == [1, 1]
 
+    def test_text_that_calls_itself_something_else(self) -> None:
+        class Disguised(str):
+            __slots__ = ()
+
+            def __str__(self) -> str:
+                return "harmless"
+
+        assert "hunter2" not in json.dumps(redact([Disguised("password=hunter2")]))
+
     def test_nesting_without_end(self) -> None:
         deep: Any = "password=hunter2"
         for _ in range(5000):
@@ -316,6 +325,17 @@ class TestKnownSecrets:
         # The substitute itself, or the text around it, may spell the secret by chance.
         around = REDACTED + before + REDACTED + after
         assert secret not in clean or secret in around
+
+
+class TestJsonOnly:
+    @pytest.mark.parametrize("value", [b"x", {1, 2}, PurePosixPath("x"), object()])
+    def test_other_kinds_are_refused(self, value: Any) -> None:
+        with pytest.raises(TypeError):
+            Redactor(json_only=True).value({"x": [value]})
+
+    def test_json_passes(self) -> None:
+        value = {"a": [1, 1.5, None, True, "x", ("y",)]}
+        assert Redactor(json_only=True).value(value) == {"a": [1, 1.5, None, True, "x", ["y"]]}
 
 
 class TestWhatStays:
