@@ -7,6 +7,7 @@ import pytest
 
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
+from tests.work.shop import Shop
 
 
 @pytest.fixture
@@ -20,3 +21,8 @@ async def database(tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteData
     await migrate(database, load_migrations("runtime"), clock=clock)
     yield database
     await database.close()
+
+
+@pytest.fixture
+def shop(database: SqliteDatabase, clock: FakeClock, tmp_path: Path) -> Shop:
+    return Shop(database, clock, tmp_path)

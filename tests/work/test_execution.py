@@ -2,18 +2,11 @@
 
 import pytest
 
-from silas.storage import SqliteDatabase
-from silas.testing import FakeClock
 from silas.testing.work import FakePlanner, FakeWorker
 from silas.work import WorkItemStatus
 from tests.work.shop import YES, Shop, calls, check, script, shell, task
 
 DONE, STUCK, BLOCKED = WorkItemStatus.DONE, WorkItemStatus.STUCK, WorkItemStatus.BLOCKED
-
-
-@pytest.fixture
-def shop(database: SqliteDatabase, clock: FakeClock, tmp_path) -> Shop:
-    return Shop(database, clock, tmp_path)
 
 
 async def test_a_plan_with_blocks_is_executed_checked_and_done(shop: Shop) -> None:
