@@ -44,6 +44,7 @@ from silas.sandbox.supervise import (
     memory_file,
     not_counted_by_the_kernel,
     probe_by_running,
+    to_the_end,
 )
 from silas.sandbox.tree import ProcessTree
 
@@ -94,7 +95,7 @@ class BubblewrapBackend:
                 await _let_in(status, gate, request.limits, grouped=grouped)
                 limit = await run.watch(tree, grouped=grouped)
             finally:
-                await asyncio.shield(_end(run, tree, status))
+                await to_the_end(_end(run, tree, status))
             if limit is None and group is not None and group.out_of_memory():
                 limit = Limit.MEMORY
             code = _exit_code(status.exit_code(), run.capture.kept("stderr"), limit)

@@ -6,28 +6,24 @@ too high is counted again in a way that divides shared pages, which takes longer
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 _PRIVATE_AND_SHARED_MEMORY = ("RssAnon:", "RssShmem:")
 _ITS_SHARE = ("Pss_Anon:", "Pss_Shmem:")
 
 
-class Census(NamedTuple):
-    """The processes of a sandbox, and an upper bound of their memory."""
-
-    processes: tuple[int, ...]
-    memory_bytes: int
+def descendants(first: int, *, most: int) -> tuple[int, ...]:
+    """Everything that descends from a sandbox's first process, without it; at most so many."""
+    return tuple(islice(_descendants(first), most))
 
 
-def take_census(first: int) -> Census:
-    """Count everything that descends from a sandbox's first process, without it."""
-    processes = tuple(_descendants(first))
-    used = sum(_kilobytes(pid, "status", _PRIVATE_AND_SHARED_MEMORY) for pid in processes)
-    return Census(processes, used * 1024)
+def memory_at_most(processes: tuple[int, ...]) -> int:
+    """An upper bound of the memory of these processes."""
+    return sum(_kilobytes(pid, "status", _PRIVATE_AND_SHARED_MEMORY) for pid in processes) * 1024
 
 
-def share_of_memory(processes: tuple[int, ...]) -> int:
+def memory_of(processes: tuple[int, ...]) -> int:
     """The memory of these processes with every shared page counted once; slow for large ones."""
     return sum(_kilobytes(pid, "smaps_rollup", _ITS_SHARE) for pid in processes) * 1024
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 _UNCOUNTABLE = 2**63
-# The kernel stamps files with a clock that lags behind the one we read by some milliseconds.
-_CLOCK_LAG = timedelta(seconds=1)
+# The kernel stamps files with a clock that lags behind the one we read by up to a tick.
+_CLOCK_LAG = timedelta(milliseconds=20)
 
 
 class DiskUse:
@@ -34,6 +34,8 @@ class DiskUse:
         except RecursionError:
             # Nobody nests a thousand directories but to hide something.
             return _UNCOUNTABLE
+        except OSError:
+            return 0
 
     def _count_below(self, directory: str) -> int:
         total = 0
@@ -46,7 +48,7 @@ def _free(directory: str) -> int:
     try:
         status = os.statvfs(directory)
     except OSError:
-        return 0
+        return _UNCOUNTABLE  # It was taken away: nothing more is written there.
     return status.f_bavail * status.f_frsize
 
 

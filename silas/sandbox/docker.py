@@ -33,6 +33,7 @@ from silas.sandbox.supervise import (
     NOT_EXECUTABLE,
     Run,
     probe_by_running,
+    to_the_end,
 )
 
 DEFAULT_IMAGE = "python:3.12-slim"
@@ -96,7 +97,7 @@ class DockerBackend:
                 refusal, limit = await self._execute(engine, name, request, run)
                 code, limit = await _outcome(engine, name, refusal, limit)
             finally:
-                await asyncio.shield(_remove(engine, name))
+                await to_the_end(_remove(engine, name))
             if refusal is not None:
                 run.capture.take("stderr", f"{request.argv[0]}: {refusal.message}\n".encode())
             return run.result(self.name, code, limit, not_enforced=())

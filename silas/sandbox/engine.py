@@ -6,7 +6,8 @@ Six calls do not need a library with its own HTTP stack, and asyncio can cancel 
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,11 +54,10 @@ class Engine:
         """One request; any answer is returned, also a refusal."""
         reader, writer = await self._connect()
         try:
-            await _send(writer, method, f"{_API}{path}?{urlencode(query)}", body)
-            status, headers = await _head(reader)
-            return Answer(status, await _body(reader, headers))
-        except (OSError, ValueError, asyncio.IncompleteReadError) as error:
-            raise ContainerEngineFailed(f"{self._socket} broke off: {error}") from error
+            with self._our_errors():
+                await _send(writer, method, f"{_API}{path}?{urlencode(query)}", body)
+                status, headers = await _head(reader)
+                return Answer(status, await _body(reader, headers))
         finally:
             writer.close()
 
@@ -73,13 +73,25 @@ class Engine:
         reader, writer = await self._connect()
         query = urlencode({"stream": 1, "stdin": int(stdin), "stdout": 1, "stderr": 1})
         path = f"{_API}/containers/{container}/attach?{query}"
-        await _send(writer, "POST", path, None, upgrade=True)
-        status, headers = await _head(reader)
-        if status >= 400:
-            refusal = Answer(status, await _body(reader, headers))
+        try:
+            with self._our_errors():
+                await _send(writer, "POST", path, None, upgrade=True)
+                status, headers = await _head(reader)
+                refusal = Answer(status, await _body(reader, headers)) if status >= 400 else None
+        except BaseException:
+            writer.close()
+            raise
+        if refusal is not None:
             writer.close()
             return refusal
         return Attachment(reader, writer)
+
+    @contextmanager
+    def _our_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError, asyncio.IncompleteReadError) as error:
+            raise ContainerEngineFailed(f"{self._socket} gave no proper answer: {error}") from error
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
@@ -150,7 +162,10 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
     for line in rest:
         name, _, value = line.partition(":")
         headers[name.strip().lower()] = value.strip()
-    return int(first.split()[1]), headers
+    version, _, status = first.partition(" ")
+    if not version.startswith("HTTP/"):
+        raise ValueError("this is not HTTP")
+    return int(status[:3]), headers
 
 
 async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:

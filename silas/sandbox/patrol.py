@@ -3,7 +3,7 @@
 import asyncio
 from datetime import datetime
 
-from silas.sandbox.census import share_of_memory, take_census
+from silas.sandbox.census import descendants, memory_at_most, memory_of
 from silas.sandbox.disk import DiskUse
 from silas.sandbox.models import Limit, SandboxRequest
 from silas.sandbox.tree import ProcessTree
@@ -42,11 +42,12 @@ class Patrol:
         first = tree.first_process()
         if first is None:
             return None
-        census = take_census(first)
-        if len(census.processes) > self._limits.processes:
+        # One more than allowed is enough to know; a flood of processes is not counted to its end.
+        processes = descendants(first, most=self._limits.processes + 1)
+        if len(processes) > self._limits.processes:
             return Limit.PROCESSES
         most = self._limits.memory_bytes
-        if census.memory_bytes <= most:
+        if memory_at_most(processes) <= most:
             return None
-        used = await asyncio.to_thread(share_of_memory, census.processes)
+        used = await asyncio.to_thread(memory_of, processes)
         return Limit.MEMORY if used > most else None

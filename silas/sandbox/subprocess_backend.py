@@ -10,7 +10,6 @@ script that we wrote; the command is its arguments and is never parsed by it. Th
 empty environment, because one that the caller chose could load code into them.
 """
 
-import asyncio
 import re
 import shlex
 import shutil
@@ -31,7 +30,13 @@ from silas.sandbox.models import (
 )
 from silas.sandbox.pins import pin
 from silas.sandbox.ports import OutputListener
-from silas.sandbox.supervise import KILLED, Run, not_counted_by_the_kernel, probe_by_running
+from silas.sandbox.supervise import (
+    KILLED,
+    Run,
+    not_counted_by_the_kernel,
+    probe_by_running,
+    to_the_end,
+)
 
 _TOOLS = ("setpriv", "unshare")
 _NAMESPACES = ("--user", "--mount", "--pid", "--ipc", "--uts", "--cgroup")
@@ -80,7 +85,7 @@ class SubprocessBackend:
             try:
                 limit = await run.watch(tree, grouped=False)
             finally:
-                await asyncio.shield(run.end(tree))
+                await to_the_end(run.end(tree))
             if not (scratch / _STARTED).exists() and limit is None:
                 raise _not_contained(run.capture.kept("stderr"))
             code = KILLED if limit else tree.exit_code

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -99,7 +99,7 @@ class Run:
                 future.cancel()
 
     async def end(self, tree: ProcessTree) -> None:
-        """Leave no process, and take the last of the output. Shield it from cancellation."""
+        """Leave no process, and take the last of the output. Has to come `to_the_end`."""
         await tree.gone()
         self.capture.finish()
         tree.close()
@@ -119,6 +119,20 @@ class Run:
             duration_seconds=self._clock.monotonic() - self._started,
             not_enforced=not_enforced,
         )
+
+
+async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await what has to be finished, however often we are cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    cancellation: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancellation = error
+    if cancellation is not None:
+        raise cancellation
+    task.result()
 
 
 def _not_started(program: str, error: OSError) -> CommandRefused | SandboxNotStarted:

@@ -1,0 +1,236 @@
+"""Limits that no kernel counter holds: control groups, the census, the disk."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from silas.sandbox import Limit, SandboxLimits, SandboxRequest, python_executable
+from silas.sandbox.census import descendants, memory_at_most, memory_of
+from silas.sandbox.cgroups import ControlGroups, find_home
+from silas.sandbox.disk import DiskUse
+
+MEBIBYTE = 1024 * 1024
+
+
+def make_home(root: Path, *, granted: str = "cpu memory pids") -> Path:
+    """A delegated control group as the kernel shows it, in plain files."""
+    home = root / "user.slice" / "app.slice"
+    (home / "silas.scope").mkdir(parents=True)
+    (home / "cgroup.subtree_control").write_text(granted)
+    (home / "cgroup.procs").write_text("")
+    (root / "membership").write_text("0::/user.slice/app.slice/silas.scope\n")
+    return home
+
+
+class KernelGroups(ControlGroups):
+    """Removes the files that the kernel would remove with the directory."""
+
+    def retire(self, group):
+        for file in group._directory.iterdir():
+            file.unlink()
+        super().retire(group)
+
+
+def test_a_group_is_made_beside_our_own(tmp_path):
+    home = make_home(tmp_path)
+    assert find_home(tmp_path, tmp_path / "membership") == home
+
+
+@pytest.mark.parametrize("granted", ["", "cpu", "memory", "pids io"])
+def test_without_both_controllers_there_is_no_group(tmp_path, granted):
+    make_home(tmp_path, granted=granted)
+    assert find_home(tmp_path, tmp_path / "membership") is None
+
+
+def test_without_the_unified_hierarchy_there_is_no_group(tmp_path):
+    make_home(tmp_path)
+    (tmp_path / "membership").write_text("4:memory:/x\n3:pids:/x\n")
+    assert find_home(tmp_path, tmp_path / "membership") is None
+
+
+def test_a_group_gets_the_limits_and_is_removed(tmp_path):
+    home = make_home(tmp_path)
+    groups = KernelGroups(home)
+    group = groups.make(SandboxLimits(memory_bytes=64 * MEBIBYTE, processes=10))
+    made = next(home.glob("silas-*"))
+    assert (made / "memory.max").read_text() == str(64 * MEBIBYTE)
+    assert (made / "pids.max").read_text() == "12"
+    assert group.join(4711)
+    assert (made / "cgroup.procs").read_text() == "4711"
+    groups.retire(group)
+    assert not made.exists()
+
+
+def test_a_group_that_cannot_be_made_is_no_error(tmp_path):
+    assert ControlGroups(tmp_path / "absent").make(SandboxLimits()) is None
+    assert ControlGroups(None).make(SandboxLimits()) is None
+
+
+def test_running_out_of_memory_is_told(tmp_path):
+    home = make_home(tmp_path)
+    group = KernelGroups(home).make(SandboxLimits())
+    events = next(home.glob("silas-*")) / "memory.events"
+    assert not group.out_of_memory()
+    events.write_text("low 0\nhigh 0\nmax 7\noom 1\noom_kill 0\n")
+    assert not group.out_of_memory()
+    events.write_text("low 0\nhigh 0\nmax 7\noom 1\noom_kill 1\n")
+    assert group.out_of_memory()
+
+
+def test_groups_of_a_killed_silas_are_swept(tmp_path):
+    home = make_home(tmp_path)
+    (home / "silas-999999999-dead").mkdir()
+    (home / f"silas-{os.getpid()}-alive").mkdir()
+    find_home(tmp_path, tmp_path / "membership")
+    assert not (home / "silas-999999999-dead").exists()
+    assert (home / f"silas-{os.getpid()}-alive").exists()
+
+
+def test_the_census_counts_descendants_and_their_memory():
+    program = (
+        "import os, sys, threading\n"
+        "def child():\n"
+        "    if os.fork() == 0:\n"
+        "        keep = bytearray(b'x') * (32 << 20); print('up', flush=True)\n"
+        "        os.read(0, 1); os._exit(0)\n"
+        "threads = [threading.Thread(target=child) for _ in range(3)]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]\n"
+        "os.wait()\n"
+    )
+    first = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        for _ in range(3):
+            first.stdout.readline()
+        processes = descendants(first.pid, most=100)
+        assert len(processes) == 3
+        assert len(descendants(first.pid, most=2)) == 2
+        assert 3 * 32 * MEBIBYTE <= memory_of(processes) <= memory_at_most(processes)
+    finally:
+        first.stdin.close()
+        first.kill()
+        first.wait()
+        first.stdout.close()
+    assert descendants(first.pid, most=100) == ()
+
+
+def test_the_disk_is_counted_without_following_links(tmp_path):
+    since = datetime.now(UTC)
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    outside.mkdir()
+    inside.mkdir()
+    (outside / "big").write_bytes(b"x" * 4 * MEBIBYTE)
+    (inside / "link").symlink_to(outside)
+    (inside / "file-link").symlink_to(outside / "big")
+    (inside / "deep").mkdir()
+    (inside / "deep" / "file").write_bytes(b"x" * MEBIBYTE)
+    use = DiskUse([str(inside)], since=since)
+    assert MEBIBYTE <= use.count() < 2 * MEBIBYTE
+    assert DiskUse([str(inside)], since=since + timedelta(hours=1)).count() == 0
+
+
+def test_a_directory_that_was_taken_away_is_no_use_of_the_disk(tmp_path):
+    (tmp_path / "gone").mkdir()
+    use = DiskUse([str(tmp_path / "gone")], since=datetime.now(UTC))
+    (tmp_path / "gone").rmdir()
+    assert not use.may_exceed(0)
+    assert use.count() == 0
+
+
+def forever(program: str, **fields) -> SandboxRequest:
+    return SandboxRequest(argv=(python_executable(), "-I", "-S", "-c", program), **fields)
+
+
+async def test_processes_in_total_are_limited(bubblewrap):
+    limits = SandboxLimits(wall_seconds=30, processes=20)
+    program = "import os, time\nfor _ in range(200):\n    if os.fork() == 0: time.sleep(60)\n"
+    result = await bubblewrap.run(forever(program + "time.sleep(60)", limits=limits))
+    assert result.limit is Limit.PROCESSES or b"Resource temporarily" in result.stderr
+
+
+async def test_memory_of_many_processes_is_limited(bubblewrap):
+    limits = SandboxLimits(wall_seconds=30, memory_bytes=96 * MEBIBYTE)
+    program = (
+        "import os, time\n"
+        "for _ in range(6):\n"
+        "    if os.fork() == 0:\n"
+        "        keep = bytearray(b'x') * (40 << 20); time.sleep(60)\n"
+        "time.sleep(60)\n"
+    )
+    result = await bubblewrap.run(forever(program, limits=limits))
+    assert result.limit is Limit.MEMORY
+
+
+async def test_pages_that_processes_share_count_once(bubblewrap):
+    limits = SandboxLimits(wall_seconds=30, memory_bytes=128 * MEBIBYTE)
+    program = (
+        "import os, time\n"
+        "keep = bytearray(b'x') * (60 << 20)\n"
+        "for _ in range(6):\n"
+        "    if os.fork() == 0: time.sleep(0.4); os._exit(0)\n"
+        "for _ in range(6): os.wait()\n"
+        "print('done')\n"
+    )
+    result = await bubblewrap.run(forever(program, limits=limits))
+    assert (result.limit, result.stdout) == (None, b"done\n")
+
+
+async def test_the_disk_is_limited_in_total(bubblewrap, workspace):
+    limits = SandboxLimits(wall_seconds=30, disk_bytes=16 * MEBIBYTE)
+    program = (
+        "import os, time\n"
+        "for n in range(60):\n"
+        "    with open(f'f{n}', 'wb') as f: f.write(b'x' * (1 << 20)); f.flush(); os.fsync(f)\n"
+        "time.sleep(60)\n"
+    )
+    request = forever(program, cwd=str(workspace), write=(str(workspace),), limits=limits)
+    assert (await bubblewrap.run(request)).limit is Limit.DISK
+
+
+async def test_a_file_size_limit_is_named(bubblewrap, workspace):
+    limits = SandboxLimits(wall_seconds=30, file_bytes=MEBIBYTE)
+    request = SandboxRequest(
+        argv=("dd", "if=/dev/zero", "of=big", "bs=65536", "count=64"),
+        cwd=str(workspace),
+        write=(str(workspace),),
+        limits=limits,
+    )
+    assert (await bubblewrap.run(request)).limit is Limit.FILE_SIZE
+
+
+async def test_a_processor_limit_is_named(bubblewrap):
+    limits = SandboxLimits(wall_seconds=30, cpu_seconds=1)
+    request = SandboxRequest(argv=("sh", "-c", "while :; do :; done"), limits=limits)
+    assert (await bubblewrap.run(request)).limit is Limit.CPU
+
+
+async def test_it_all_works_for_an_ordinary_user_too(bubblewrap, tmp_path):
+    """The tests may run as root; the limit on processes is the kernel's own for everybody else."""
+    if os.geteuid() != 0:
+        return
+    program = (
+        "import asyncio, os\n"
+        "from silas.sandbox import SandboxLimits, SandboxRequest, runtime\n"
+        "from silas.sandbox.bubblewrap import BubblewrapBackend\n"
+        # Root's own Python may lie where nobody else can see it.
+        "runtime.python_prefix = lambda: ()\n"
+        "os.setgid(65534); os.setuid(65534)\n"
+        "script = 'for i in 1 2 3 4 5 6 7 8 9; do sleep 5 & done; wait'\n"
+        "limits = SandboxLimits(wall_seconds=20, processes=5)\n"
+        "request = SandboxRequest(argv=('bash', '-c', script), limits=limits)\n"
+        "result = asyncio.run(BubblewrapBackend().run(request))\n"
+        "print(result.limit, b'Resource temporarily' in result.stderr, result.not_enforced)\n"
+    )
+    silas = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, cwd="/"
+    )
+    output, _ = await silas.communicate()
+    assert b"True" in output
