@@ -4,6 +4,7 @@
 2. If its checks had passed and this was written down, what they passed is taken over now, and the
    item is done. Doing the work again would do it twice.
 3. Everything else is closed as interrupted, and waits for a fresh attempt.
+4. Files of attempts that nobody works on are removed.
 """
 
 import asyncio
@@ -23,8 +24,6 @@ async def recover(bench: Workbench) -> list[WorkItem]:
         for attempt in await bench.attempts.list_open()
         if attempt.runner != bench.runner and not may_be_alive(attempt.runner)
     ]
-    if not abandoned:
-        return []
     finished = [await _finish(bench, attempt) for attempt in abandoned]
     interrupted = [
         item
@@ -32,14 +31,24 @@ async def recover(bench: Workbench) -> list[WorkItem]:
         for item in await bench.attempts.interrupt(runner=runner)
     ]
     for item in interrupted:
-        await asyncio.to_thread(bench.workspaces.discard, item)
         await bench.audit.log(
             "work_interrupted",
             work_item_id=item.id,
             attempt=item.attempts,
             status=item.status.value,
         )
+    await _sweep(bench)
     return [*(item for item in finished if item), *interrupted]
+
+
+async def _sweep(bench: Workbench) -> None:
+    """Rule 4. Files are made after an attempt was opened: look at the files first."""
+    left = await asyncio.to_thread(bench.workspaces.tasks_with_files)
+    busy = {attempt.work_item_id for attempt in await bench.attempts.list_open()}
+    for work_item_id in sorted(left - busy):
+        item = await bench.items.get(work_item_id)
+        if item is not None:
+            await asyncio.to_thread(bench.workspaces.discard, item)
 
 
 async def _finish(bench: Workbench, attempt: Attempt) -> WorkItem | None:

@@ -180,6 +180,10 @@ class Workspaces:
         if path and GitRepository.is_at(Path(path)):
             GitRepository(Path(path)).forget_worktrees()
 
+    def tasks_with_files(self) -> set[str]:
+        """The ids of the items whose attempts have files here."""
+        return {place.name for place in (self._root / "attempts").glob("*/*")}
+
     def _place(self, plan: str, task: str) -> Path:
         return self._root / "attempts" / plan / task
 

@@ -14,7 +14,8 @@ from silas.approval import (
     KeyManager,
     NonceStore,
 )
-from silas.kernel import IdFactory
+from silas.approval.ports import KeyVault
+from silas.kernel import Clock, IdFactory
 from silas.sandbox.bubblewrap import BubblewrapBackend
 from silas.storage import SqliteDatabase
 from silas.testing import FakeClock, MemoryVault, RecordingAudit
@@ -44,13 +45,16 @@ YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
 class Shop:
     """Everything that work needs, on one database."""
 
-    def __init__(self, database: SqliteDatabase, clock: FakeClock, root: Path) -> None:
-        self.clock = clock
+    def __init__(
+        self, database: SqliteDatabase, clock: Clock, root: Path, vault: KeyVault | None = None
+    ) -> None:
+        self._clock = clock
         self.root = root
         self.audit = RecordingAudit()
         ids = IdFactory(clock)
-        keys = KeyManager(MemoryVault(), clock=clock)
-        keys.generate_keypair()
+        keys = KeyManager(vault or MemoryVault(), clock=clock)
+        if not keys.exists():
+            keys.generate_keypair()
         self.engine = ApprovalEngine(
             database,
             keys,
@@ -78,6 +82,11 @@ class Shop:
             runner=this_runner(),
             agent=ScriptWorker(),
         )
+
+    @property
+    def clock(self) -> FakeClock:
+        assert isinstance(self._clock, FakeClock)
+        return self._clock
 
     def having(self, **changes: Any) -> "Shop":
         """The same shop, otherwise equipped."""

@@ -1,6 +1,5 @@
 """After the owner has signed, each thing is changed in turn: execution is refused, and says why."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -174,7 +173,7 @@ async def test_a_script_while_the_work_goes_on(shop: Shop, signed: WorkItem, sit
 async def test_what_cannot_be_bound_is_not_shown(shop: Shop, site: Path, tmp_path: Path) -> None:
     missing = task(workspace={"path": "site", "files": ["nothing.sh"]})
     wrong = task(workspace={"path": "site", "files": {"build.sh": "0" * 64}})
-    os.symlink("/etc/passwd", site / "link.sh")
+    (site / "link.sh").symlink_to("/etc/passwd")
     link = task(workspace={"path": "site", "files": ["link.sh"]})
     for item in (missing, wrong, link, task(skills=["unknown"]), task(workspace={"path": "no"})):
         with pytest.raises(BindingBroken):

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from silas.testing.work import FakeWorker
 from silas.work import WorkItemStatus
 from silas.work.ports import Briefing, ToolCaller

@@ -1,0 +1,189 @@
+"""SIGKILL of the worker, of the sandbox and of Silas itself, at random points of a project.
+
+Every item ends in an honest state, no task's effects happen twice, and no process is left.
+`SILAS_CHAOS_ROUNDS=200` runs as many rounds as one likes.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from silas.work import Plan, WorkItem, WorkItemStatus
+from tests.work.chaos_runner import open_shop
+from tests.work.shop import check
+from tests.work.test_project import git, project, step
+
+ROUNDS = int(os.environ.get("SILAS_CHAOS_ROUNDS", "25"))
+HERE = Path(__file__).parents[2]
+SCRIPT = 'sleep 0.05\necho "$1" >> "log-$1"\nsleep 0.05\n'
+
+
+class Runner:
+    """The process that starts the processes that are killed."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.work.chaos_runner"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=HERE,
+        )
+
+    def run(self, root: Path) -> int:
+        return int(self._say(f"run {root}"))
+
+    def wait(self) -> int:
+        return int(self._say("wait"))
+
+    def close(self) -> None:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def _say(self, line: str) -> str:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline()
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    runner = Runner()
+    yield runner
+    runner.close()
+
+
+def script_of(root: Path) -> str:
+    """A name that no other round uses, by which its processes are known."""
+    return f"work-{hashlib.sha256(bytes(root)).hexdigest()[:12]}.sh"
+
+
+def plan(root: Path) -> Plan:
+    more = {"budget": {"max_attempts": 1000}}
+
+    def logging(name: str, **fields: object) -> WorkItem:
+        wanted = check(f"cat log-{name}", equals=f"{name}\n")
+        body = f"```run\nsh {script_of(root)} {name}\n```"
+        return step(name, body, verify=[wanted], **more, **fields)
+
+    tasks = [logging("a"), logging("b"), logging("c", depends_on=["a", "b"])]
+    whole = check("cat log-a log-b log-c", equals="a\nb\nc\n")
+    return project(*tasks, workspace={"path": "site"}, verify=[whole], **more)
+
+
+async def prepare(root: Path, number: int) -> None:
+    site = root / "site"
+    site.mkdir(parents=True)
+    (site / script_of(root)).write_text(SCRIPT)
+    if number % 2:
+        git(site, "init", "-q")
+        git(site, "add", ".")
+        git(site, "commit", "-q", "-m", "start")
+    database, shop = await open_shop(root)
+    await shop.approve_plan(plan(root))
+    await database.close()
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below this one, the deepest last."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            found.append((int(path.parent.name), parent))
+    below, wave = [], {pid}
+    while wave:
+        wave = {child for child, parent in found if parent in wave}
+        below += sorted(wave)
+    return below
+
+
+def kill_somebody(pid: int, chance: random.Random) -> None:
+    """Silas itself, the sandbox around a command, or the command in it."""
+    below = descendants(pid)
+    target = chance.choice([pid, below[0], below[-1]]) if below else pid
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(target, signal.SIGKILL)
+
+
+def left_over(root: Path) -> list[str]:
+    """Processes that have anything to do with this directory."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (path / "cmdline").read_bytes() + bytes((path / "cwd").readlink())
+            if str(root).encode() in words or script_of(root).encode() in words:
+                found.append(path.name)
+    return found
+
+
+def nothing_left(root: Path) -> bool:
+    deadline = time.monotonic() + 10
+    while left_over(root):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+async def require_honest(root: Path, *, ended: bool) -> None:
+    """What the store says is what is there."""
+    database, shop = await open_shop(root)
+    items = {item.id: item for item in await shop.bench.items.list_by_parent("p")}
+    for name, item in items.items():
+        log = root / "site" / f"log-{name}"
+        lines = log.read_text() if log.exists() else ""
+        assert lines in ("", f"{name}\n"), "an effect happened twice, or in half"
+        if item.status is WorkItemStatus.DONE:
+            assert lines == f"{name}\n"
+    if ended:
+        assert {item.status for item in items.values()} == {WorkItemStatus.DONE}
+        assert await shop.bench.attempts.list_open() == []
+        passed = [
+            attempt.outcome
+            for name in items
+            for attempt in await shop.bench.attempts.list_of(name)
+            if attempt.outcome == "passed"
+        ]
+        assert len(passed) == 3
+        leftovers = list((root / "work" / "attempts").rglob("files"))
+        assert leftovers == []
+    await database.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(ROUNDS))
+async def test_killed_at_random(runner: Runner, tmp_path: Path, number: int) -> None:
+    chance = random.Random(number)
+    root = tmp_path.resolve()
+    await prepare(root, number)
+    for _ in range(chance.randint(1, 3)):
+        pid = runner.run(root)
+        await asyncio.sleep(chance.uniform(0.0, 0.7))
+        kill_somebody(pid, chance)
+        runner.wait()
+        assert nothing_left(root)
+        await require_honest(root, ended=False)
+    for _ in range(5):  # a task whose sandbox was killed is tried again
+        runner.run(root)
+        if runner.wait() == 0:
+            break
+    runner.run(root)  # and what a kill after the end left behind is cleared away
+    runner.wait()
+    await require_honest(root, ended=True)
+    assert nothing_left(root)

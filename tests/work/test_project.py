@@ -1,0 +1,267 @@
+"""Projects: order, side by side, limits, conflicts, merges; and what a failed task means."""
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from silas.testing.work import FakeWorker
+from silas.work import Plan, WorkItem, WorkItemResult, WorkItemStatus
+from silas.work.ports import Briefing, ToolCaller
+from tests.work.shop import Shop, check, task
+
+DONE, FAILED, BLOCKED = WorkItemStatus.DONE, WorkItemStatus.FAILED, WorkItemStatus.BLOCKED
+
+
+def project(*tasks: WorkItem, **more: Any) -> Plan:
+    ids = [each.id for each in tasks]
+    fields = {"id": "p", "type": "project", "title": "P", "tasks": ids, **more}
+    root = WorkItem.model_validate(fields)
+    children = [
+        each.model_copy(update={"parent": "p", "workspace": root.workspace}) for each in tasks
+    ]
+    return Plan(root, tuple(children))
+
+
+def step(name: str, body: str = "", **more: Any) -> WorkItem:
+    return task(body or f"```file path={name}.txt\n{name}\n```", id=name, **more)
+
+
+async def run(shop: Shop, plan: Plan) -> WorkItemResult:
+    root, *_ = await shop.approve_plan(plan)
+    return await shop.execute(root)
+
+
+async def statuses(shop: Shop) -> dict[str, str]:
+    found = await shop.bench.items.list_by_parent("p")
+    return {item.id: item.status.value for item in found}
+
+
+async def test_tasks_run_in_order_and_pass_on_what_they_made(shop: Shop) -> None:
+    plan = project(
+        step("a"),
+        step("b", "```run\ncp a.txt b.txt\n```", depends_on=["a"], input_artifacts_from=["*"]),
+        step("c", "```run\ncp b.txt c.txt\n```", depends_on=["b"], input_artifacts_from=["b.txt"]),
+        verify=[check("cat a.txt b.txt c.txt", equals="a\na\na\n")],
+    )
+    result = await run(shop, plan)
+    assert (result.status, result.last_error) == (DONE, None)
+    assert result.budget_used.executor_runs == 3
+    assert await statuses(shop) == {"a": "done", "b": "done", "c": "done"}
+
+
+async def test_every_item_needs_its_own_approval(shop: Shop) -> None:
+    plan = project(step("a"), step("b"))
+    root, first, second = await shop.bench.items.save_plan(plan)
+    root, first = await shop.approve(root), await shop.approve(first)
+    result = await shop.execute(root)
+    assert result.status is BLOCKED
+    assert await statuses(shop) == {"a": "done", "b": "blocked"}
+    assert second.approval_token is None
+
+
+async def test_without_the_projects_approval_no_task_runs(shop: Shop) -> None:
+    root, task_ = await shop.bench.items.save_plan(project(step("a")))
+    await shop.approve(task_)
+    assert (await shop.execute(root)).status is BLOCKED
+    assert await statuses(shop) == {"a": "pending"}
+
+
+class Meeting:
+    """A worker that notes how many work at the same time."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.most = 0
+
+    async def __call__(self, _briefing: Briefing, tools: ToolCaller) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.05)
+        await tools.call("write_file", {"path": "x", "content": "x"})
+        self.now -= 1
+
+
+@pytest.mark.parametrize(("per_scope", "everywhere", "most"), [(8, 16, 4), (2, 16, 2), (8, 1, 1)])
+async def test_independent_tasks_run_side_by_side_within_the_limits(
+    shop: Shop, per_scope: int, everywhere: int, most: int
+) -> None:
+    meeting = Meeting()
+    shop.having(agent=FakeWorker(meeting), per_scope=per_scope, pool=asyncio.Semaphore(everywhere))
+    result = await run(shop, project(*(step(name) for name in "abcd")))
+    assert (result.status, meeting.most) == (DONE, most)
+
+
+async def test_a_failed_task_ends_the_project(shop: Shop) -> None:
+    bad = step("a", verify=[check("false", name="no")], budget={"max_attempts": 1})
+    result = await run(shop, project(bad, step("b", depends_on=["a"])))
+    assert result.status is FAILED
+    assert "a is stuck: The checks did not pass." in (result.last_error or "")
+    assert await statuses(shop) == {"a": "stuck", "b": "pending"}
+
+
+async def test_the_projects_own_checks_decide(shop: Shop) -> None:
+    result = await run(shop, project(step("a"), verify=[check("test -f b.txt", name="both")]))
+    assert (result.status, result.last_error) == (FAILED, "These checks did not pass: both.")
+
+
+async def test_two_tasks_that_make_different_files_of_one_name(shop: Shop) -> None:
+    plan = project(
+        step("a", "```file path=x\n1\n```"),
+        step("b", "```file path=x\n2\n```"),
+        step("c", depends_on=["a", "b"], input_artifacts_from=["x"]),
+    )
+    result = await run(shop, plan)
+    assert result.status is BLOCKED
+    assert "Two tasks made different files named x." in (result.last_error or "")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    path = tmp_path / "site"
+    path.mkdir()
+    (path / "one.txt").write_text("1\n2\n3\n4\n5\n")
+    (path / "two.txt").write_text("two\n")
+    return path
+
+
+def git(site: Path, *arguments: str) -> str:
+    environ = {
+        **os.environ,
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_AUTHOR_NAME": "Owner",
+        "GIT_AUTHOR_EMAIL": "owner@localhost",
+        "GIT_COMMITTER_NAME": "Owner",
+        "GIT_COMMITTER_EMAIL": "owner@localhost",
+    }
+    command = ["git", "-C", str(site), *arguments]
+    ran = subprocess.run(command, env=environ, capture_output=True, check=True)
+    return ran.stdout.decode()
+
+
+@pytest.fixture
+def repository(site: Path) -> Path:
+    git(site, "init", "-q", "-b", "main")
+    git(site, "add", ".")
+    git(site, "commit", "-q", "-m", "start")
+    return site
+
+
+def edit(name: str, old: str, new: str, path: str = "one.txt") -> WorkItem:
+    return step(name, f"```run\nsed -i s/{old}/{new}/ {path}\n```", workspace={"path": "site"})
+
+
+SITE = {"workspace": {"path": "site"}}
+
+
+async def test_parallel_changes_of_a_directory_are_put_together(shop: Shop, site: Path) -> None:
+    plan = project(
+        edit("a", "1", "A"),
+        edit("b", "two", "B", "two.txt"),
+        verify=[check("cat one.txt two.txt", contains="A\n2\n3\n4\n5\nB\n")],
+        **SITE,
+    )
+    assert (await run(shop, plan)).status is DONE
+    assert (site / "two.txt").read_text() == "B\n"
+
+
+async def test_a_clash_in_a_directory_blocks_and_names_the_file(shop: Shop, site: Path) -> None:
+    result = await run(shop, project(edit("a", "1", "A"), edit("b", "5", "B"), **SITE))
+    assert result.status is BLOCKED
+    assert "changed by somebody else: one.txt." in (result.last_error or "")
+    assert sorted((await statuses(shop)).values()) == ["blocked", "done"]
+
+
+async def test_parallel_changes_of_a_repository_are_merged(shop: Shop, repository: Path) -> None:
+    plan = project(
+        edit("a", "1", "A"),
+        edit("b", "5", "B"),
+        verify=[check("cat one.txt", contains="A")],
+        **SITE,
+    )
+    result = await run(shop, plan)
+    assert (result.status, result.last_error) == (DONE, None)
+    assert (repository / "one.txt").read_text() == "A\n2\n3\n4\nB\n"
+    assert git(repository, "status", "--porcelain") == ""
+    log = git(repository, "log", "--format=%s%n%b")
+    assert log.count("Silas-Work-Item: a\n") >= 1
+    assert log.count("Silas-Work-Item: b\n") >= 1
+    assert git(repository, "worktree", "list").count("\n") == 1
+
+
+async def test_a_clash_in_a_repository_blocks_and_names_the_file(
+    shop: Shop, repository: Path
+) -> None:
+    result = await run(shop, project(edit("a", "1", "A"), edit("b", "1", "B"), **SITE))
+    assert result.status is BLOCKED
+    assert "The changes clash with others in: one.txt." in (result.last_error or "")
+    assert (repository / "one.txt").read_text()[0] in "AB"
+    assert git(repository, "status", "--porcelain") == ""
+
+
+async def test_the_owners_unsaved_changes_are_never_overwritten(
+    shop: Shop, repository: Path
+) -> None:
+    (repository / "one.txt").write_text("mine\n")
+    (repository / "two.txt").write_text("also mine\n")
+    result = await run(shop, project(edit("a", "1", "A"), **SITE))
+    assert result.status is BLOCKED
+    assert "not committed: one.txt." in (result.last_error or "")
+    assert (repository / "one.txt").read_text() == "mine\n"
+
+
+async def test_unsaved_changes_elsewhere_do_not_matter(shop: Shop, repository: Path) -> None:
+    (repository / "two.txt").write_text("mine\n")
+    assert (await run(shop, project(edit("a", "1", "A"), **SITE))).status is DONE
+    assert (repository / "one.txt").read_text().startswith("A")
+    assert git(repository, "status", "--porcelain") == " M two.txt\n"
+
+
+async def test_new_removed_and_executable_files_are_taken_over(
+    shop: Shop, repository: Path
+) -> None:
+    body = "```file path=new/x.sh\ntrue\n```\n```run\nchmod +x new/x.sh\nrm two.txt\n```"
+    assert (await run(shop, project(step("a", body), **SITE))).status is DONE
+    assert os.access(repository / "new" / "x.sh", os.X_OK)
+    assert not (repository / "two.txt").exists()
+    assert git(repository, "status", "--porcelain") == ""
+
+
+async def test_nothing_of_the_repository_acts(shop: Shop, repository: Path, tmp_path: Path) -> None:
+    alarm = tmp_path / "alarm"
+    hook = repository / ".git" / "hooks" / "post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {alarm}\n")
+    hook.chmod(0o755)
+    git(repository, "config", "core.fsmonitor", f"touch {alarm}; false")
+    assert (await run(shop, project(edit("a", "1", "A"), **SITE))).status is DONE
+    assert not alarm.exists()
+    git(repository, "config", "filter.evil.smudge", f"touch {alarm}")
+    plan = Plan(edit("z", "1", "A"))
+    (item,) = await shop.approve_plan(plan)
+    result = await shop.execute(item)
+    assert result.status is BLOCKED
+    assert "names programs to run: filter.evil.smudge" in (result.last_error or "")
+    assert not alarm.exists()
+
+
+async def test_a_cycle_is_blocked(shop: Shop) -> None:
+    plan = project(step("a", depends_on=["b"]), step("b", depends_on=["a"]))
+    root, *_ = [await shop.approve(item) for item in await shop.bench.items.save_plan(plan)]
+    assert (await shop.execute(root)).last_error == "The tasks wait for each other."
+
+
+async def test_a_blocked_project_goes_on_where_it_was(shop: Shop) -> None:
+    plan = project(step("a"), step("b", depends_on=["a"]))
+    root, first, second = await shop.bench.items.save_plan(plan)
+    root, first = await shop.approve(root), await shop.approve(first)
+    assert (await shop.execute(root)).status is BLOCKED
+    second = await shop.bench.items.get("b")
+    assert second is not None
+    await shop.approve(second)
+    stored = await shop.bench.items.get("p")
+    assert stored is not None
+    assert (await shop.execute(stored)).status is DONE
+    assert len(await shop.bench.attempts.list_of("a")) == 1

@@ -1,0 +1,146 @@
+"""After a crash: a fresh attempt, or what had passed is taken over; never half, never twice."""
+
+from pathlib import Path
+
+import pytest
+
+from silas.work import AttemptOutcome, Plan, WorkItem, WorkItemStatus
+from silas.work.executor import WorkItemExecutor
+from silas.work.runners import may_be_alive, this_runner
+from silas.work.workspaces import AttemptWorkspace
+from tests.work.shop import Shop, check, task
+from tests.work.test_project import git
+
+DEAD = "/".join([*this_runner().split("/")[:2], "999999999", "1"])
+
+
+def test_runners_know_who_is_alive() -> None:
+    host, boot, pid, started = this_runner().split("/")
+    assert may_be_alive(this_runner())
+    assert may_be_alive("elsewhere/boot/1/1"), "of another machine nobody here can say"
+    assert not may_be_alive(DEAD)
+    assert not may_be_alive(f"{host}/{boot}/{pid}/1"), "another process with the same number"
+    assert not may_be_alive(f"{host}/00000000/{pid}/{started}"), "before the machine was restarted"
+
+
+async def abandoned(shop: Shop, item: WorkItem) -> WorkItem:
+    """The item with an attempt of a runner that was killed."""
+    (approved,) = await shop.approve_plan(Plan(item))
+    return await shop.bench.attempts.start(approved.id, runner=DEAD)
+
+
+async def again(shop: Shop) -> WorkItem:
+    await WorkItemExecutor(shop.bench).recover()
+    item = await shop.bench.items.get("t1")
+    assert item is not None
+    return item
+
+
+async def test_an_interrupted_attempt_is_followed_by_a_fresh_one(shop: Shop) -> None:
+    item = await abandoned(shop, task("```run\ntrue\n```", verify=[check("true")]))
+    await shop.bench.ledger.begin(item.id, 1, tool="shell_exec", args={"argv": ["x"]})
+    item = await again(shop)
+    assert item.status is WorkItemStatus.PENDING
+    assert "work_interrupted" in shop.audit.events()
+    assert (await shop.execute(item)).status is WorkItemStatus.DONE
+    outcomes = [each.outcome for each in await shop.bench.attempts.list_of("t1")]
+    assert outcomes == [AttemptOutcome.INTERRUPTED, AttemptOutcome.PASSED]
+    (begun,) = await shop.bench.ledger.entries("t1", 1)
+    assert begun.result is None, "nobody claims to know how it ended"
+
+
+async def test_who_lives_is_left_alone(shop: Shop) -> None:
+    (approved,) = await shop.approve_plan(Plan(task()))
+    other = f"{this_runner().rsplit('/', 2)[0]}/1/{_started_of(1)}"
+    await shop.bench.attempts.start(approved.id, runner=other)
+    assert (await again(shop)).status is WorkItemStatus.RUNNING
+
+
+def _started_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+
+
+async def test_a_crash_in_the_last_attempt_is_stuck_and_not_endless(shop: Shop) -> None:
+    await abandoned(shop, task("```run\ntrue\n```", budget={"max_attempts": 1}))
+    result = await shop.execute(await again(shop))
+    assert result.status is WorkItemStatus.STUCK
+
+
+async def test_the_owners_pause_survives_the_crash(shop: Shop) -> None:
+    await abandoned(shop, task("```run\ntrue\n```"))
+    await shop.bench.control.pause("t1")
+    assert (await again(shop)).status is WorkItemStatus.PAUSED
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    path = tmp_path / "site"
+    path.mkdir()
+    (path / "log.txt").write_text("start\n")
+    (path / "old.txt").write_text("old\n")
+    return path
+
+
+def passed(shop: Shop, item: WorkItem) -> AttemptWorkspace:
+    """What an attempt leaves whose checks had passed, when Silas is killed right then."""
+    files = shop.bench.workspaces.open_attempt(item, item.attempts, {})
+    with (files.directory / "log.txt").open("a") as log:
+        log.write("once\n")
+    (files.directory / "old.txt").unlink()
+    (files.directory / "new.txt").write_text("new\n")
+    shop.bench.workspaces.remember(files, shop.bench.workspaces.prepare(files))
+    return files
+
+
+@pytest.mark.parametrize("repository", [False, True])
+@pytest.mark.parametrize("applied", [(), ("log.txt",), ("log.txt", "new.txt", "old.txt")])
+async def test_what_had_passed_is_taken_over_once(
+    shop: Shop, site: Path, applied: tuple[str, ...], repository: bool
+) -> None:
+    if repository:
+        git(site, "init", "-q")
+        git(site, "add", ".")
+        git(site, "commit", "-q", "-m", "start")
+    item = await abandoned(shop, task(workspace={"path": "site"}))
+    files = passed(shop, item)
+    for name in applied:  # it was killed after it had written these
+        source = files.directory / name
+        if source.exists():
+            (site / name).write_bytes(source.read_bytes())
+        else:
+            (site / name).unlink()
+    item = await again(shop)
+    assert item.status is WorkItemStatus.DONE
+    assert (site / "log.txt").read_text() == "start\nonce\n"
+    assert sorted(p.name for p in site.iterdir() if p.name != ".git") == ["log.txt", "new.txt"]
+    assert (await shop.execute(item)).status is WorkItemStatus.DONE
+    assert (site / "log.txt").read_text() == "start\nonce\n"
+    if repository:
+        assert git(site, "status", "--porcelain") == ""
+        assert git(site, "log", "--format=%s").splitlines() == ["T", "start"]
+
+
+async def test_a_crash_between_the_branch_and_the_files(shop: Shop, site: Path) -> None:
+    for arguments in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "start")):
+        git(site, *arguments)
+    item = await abandoned(shop, task(workspace={"path": "site"}))
+    passed(shop, item)
+    publication = shop.bench.workspaces.pending(item, 1)
+    assert publication is not None
+    assert publication.after is not None
+    git(site, "update-ref", "HEAD", publication.after)
+    assert (await again(shop)).status is WorkItemStatus.DONE
+    assert (site / "log.txt").read_text() == "start\nonce\n"
+    assert git(site, "status", "--porcelain") == ""
+
+
+async def test_what_somebody_changed_in_the_meantime_is_not_overwritten(
+    shop: Shop, site: Path
+) -> None:
+    item = await abandoned(shop, task(workspace={"path": "site"}))
+    passed(shop, item)
+    (site / "log.txt").write_text("mine\n")
+    assert (await again(shop)).status is WorkItemStatus.PENDING
+    assert (site / "log.txt").read_text() == "mine\n"
+    assert (site / "old.txt").exists()
+    assert "work_not_recovered" in shop.audit.events()
