@@ -10,7 +10,11 @@ settings.register_profile(
     "silas",
     deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.differing_executors,  # mutation testing runs a test more than once
+    ],
 )
 settings.load_profile("silas")
 

@@ -30,7 +30,8 @@ class RecordingAudit:
     def __init__(self) -> None:
         self.entries: list[tuple[str, dict[str, Any]]] = []
 
-    def append(self, tx: Transaction, event: str, data: Mapping[str, Any]) -> str:  # noqa: ARG002
+    def append(self, tx: Transaction, event: str, data: Mapping[str, Any]) -> str:
+        tx.fetch_one("SELECT 1")  # outside of a transaction this fails, as the real one would
         self.entries.append((event, dict(data)))
         return f"aud_{len(self.entries)}"
 

@@ -12,17 +12,27 @@ from silas.approval import (
     NonceStore,
 )
 from silas.kernel import IdFactory
-from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.storage import Durability, SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock, MemoryVault, RecordingAudit
 
 YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
+
+
+class WatchedDatabase(SqliteDatabase):
+    """The real database, which also says how durable each transaction was to be."""
+
+    durabilities: list[Durability]
+
+    async def transaction(self, body, *, durability=Durability.ORDINARY):
+        self.durabilities = [*getattr(self, "durabilities", []), durability]
+        return await super().transaction(body, durability=durability)
 
 
 @dataclass
 class Desk:
     """Everything an approval needs, on one database."""
 
-    database: SqliteDatabase
+    database: WatchedDatabase
     clock: FakeClock
     keys: KeyManager
     nonces: NonceStore
@@ -47,7 +57,7 @@ async def open_desk(
     path: Path, *, vault: MemoryVault | None = None, clock: FakeClock | None = None
 ) -> Desk:
     clock = clock or FakeClock()
-    database = SqliteDatabase.open(path)
+    database = WatchedDatabase.open(path)
     await migrate(database, load_migrations("runtime"), clock=clock)
     keys = KeyManager(vault or MemoryVault(), clock=clock)
     if not keys.exists():

@@ -57,7 +57,9 @@ async def test_a_standing_approval_proves_its_policy_too(desk: Desk) -> None:
     proof = await proof_of(desk, GOAL, scope=ApprovalScope.STANDING)
     assert verify_proof(proof, desk.keys.public).spawn_policy == GOAL.spawn_policy_bytes()
     for policy in (None, "e30="):
-        with pytest.raises(ProofInvalid, match="spawn policy"):
+        with pytest.raises(
+            ProofInvalid, match=r"^The spawn policy is not the one that was signed: the hash is "
+        ):
             verify_proof(changed(proof, spawn_policy=policy), desk.keys.public)
 
 
@@ -73,6 +75,10 @@ async def test_flipping_any_bit_of_any_byte_is_found(desk: Desk) -> None:
 
 async def test_cutting_or_growing_it_is_found(desk: Desk) -> None:
     proof = await proof_of(desk)
+    with pytest.raises(
+        ProofInvalid, match=r"^The file is not in canonical form: it was changed after"
+    ):
+        verify_proof(proof + b"\n", desk.keys.public)
     for damaged in (
         b"",
         proof[:-1],
@@ -88,7 +94,10 @@ async def test_cutting_or_growing_it_is_found(desk: Desk) -> None:
 async def test_another_owner_is_not_the_owner(desk: Desk) -> None:
     stranger = KeyManager(MemoryVault(), clock=desk.clock)
     stranger.generate_keypair()
-    with pytest.raises(ProofInvalid, match="another key"):
+    with pytest.raises(
+        ProofInvalid,
+        match=r"^The signature does not fit: the approval was changed, or another key signed it\.$",
+    ):
         verify_proof(await proof_of(desk), stranger.public)
 
 
@@ -119,13 +128,16 @@ async def test_a_signed_no_proves_no_approval(desk: Desk) -> None:
 async def test_an_id_that_was_not_signed(desk: Desk) -> None:
     proof = strict_loads(await proof_of(desk))
     proof["token"]["token_id"] = "tok_other"
-    with pytest.raises(ProofInvalid, match="id is not the one"):
+    with pytest.raises(ProofInvalid, match=r"^The token's id is not the one that was signed\.$"):
         verify_proof(canonical_bytes(proof), desk.keys.public)
 
 
 async def test_a_policy_on_an_approval_that_is_not_standing(desk: Desk) -> None:
     proof = changed(await proof_of(desk), spawn_policy="e30=")
-    with pytest.raises(ProofInvalid, match="not a standing one"):
+    with pytest.raises(
+        ProofInvalid,
+        match=r"^The proof carries a spawn policy, but the approval is not a standing one\.$",
+    ):
         verify_proof(proof, desk.keys.public)
 
 
@@ -133,7 +145,7 @@ async def test_a_policy_on_an_approval_that_is_not_standing(desk: Desk) -> None:
     ("change", "reason"),
     [
         ({"format": "silas-proof-v2"}, "format"),
-        ({"shown": "e30="}, "shown is not what was signed"),
+        ({"shown": "e30="}, "^What was shown is not what was signed: the hash is "),
         ({"shown": "@"}, "not a proof"),
         ({"token": {}}, "well formed"),
         ({"token": []}, "not a proof"),
@@ -149,19 +161,23 @@ async def test_named_defects(desk: Desk, change: dict[str, Any], reason: str) ->
 async def test_another_spelling_of_the_same_token(desk: Desk) -> None:
     proof = strict_loads(await proof_of(desk))
     proof["token"]["issued_at"] = proof["token"]["issued_at"].replace("Z", "+00:00")
-    with pytest.raises(ProofInvalid, match="spelling"):
+    with pytest.raises(
+        ProofInvalid, match=r"^The token in the proof is not in its canonical spelling\.$"
+    ):
         verify_proof(canonical_bytes(proof), desk.keys.public)
 
 
 async def test_counters_cannot_be_smuggled_in(desk: Desk) -> None:
     proof = strict_loads(await proof_of(desk))
     proof["token"]["executions_used"] = 0
-    with pytest.raises(ProofInvalid, match="spelling"):
+    with pytest.raises(
+        ProofInvalid, match=r"^The token in the proof is not in its canonical spelling\.$"
+    ):
         verify_proof(canonical_bytes(proof), desk.keys.public)
 
 
 def test_a_huge_file_is_not_even_parsed() -> None:
-    with pytest.raises(ProofInvalid, match="too large"):
+    with pytest.raises(ProofInvalid, match=r"^The file is too large to be a proof\.$"):
         verify_proof(b"[" * 8_000_001, PublicKeys(()))
     with pytest.raises(ProofInvalid, match="not a proof"):
         verify_proof(b"[" * 8_000_000, PublicKeys(()))
