@@ -5,6 +5,7 @@ No model's opinion decides anything here, and whatever is not expressly allowed 
 """
 
 from silas.gates.envelopes import ActionEnvelope, ArgumentConstraint
+from silas.gates.escalation import EscalationAction
 from silas.gates.expectations import Expectation
 from silas.gates.models import (
     ALLOWED_MUTATIONS,
@@ -27,6 +28,7 @@ __all__ = [
     "ActionEnvelope",
     "ArgumentConstraint",
     "BlockRange",
+    "EscalationAction",
     "Expectation",
     "Gate",
     "GateAction",

@@ -1,5 +1,6 @@
 """What a command must give for a check to pass: exactly one predicate, decided without opinion."""
 
+import math
 import re
 from typing import Annotated, Self
 
@@ -86,3 +87,36 @@ class Expectation(Data):
             for name in _PREDICATES
             if getattr(self, name) is not None and not (name == "not_empty" and not self.not_empty)
         )
+
+
+def judge_output(expect: Expectation, output: str, exit_code: int) -> tuple[bool, str]:
+    """Whether a command's output and exit code are as expected, and why (not).
+
+    A file is not looked for: whoever knows the permitted directories does that.
+    """
+    (named,) = expect.predicates
+    wanted = getattr(expect, named)
+    if named == "exit_code":
+        return exit_code == wanted, f"exit code {exit_code}, expected {wanted}"
+    if named in ("output_lt", "output_gt"):
+        return _compare(named, output, wanted)
+    if named == "regex":
+        passed = re.search(wanted, output) is not None
+    elif named == "contains":
+        passed = wanted in output
+    elif named == "equals":
+        passed = output == wanted
+    else:
+        passed = named == "not_empty" and bool(output)
+    return passed, f"{named}: {'as expected' if passed else 'not as expected'}"
+
+
+def _compare(named: str, output: str, wanted: float) -> tuple[bool, str]:
+    try:
+        number = float(output)
+    except ValueError:
+        return False, "the output is not a number"
+    if not math.isfinite(number):
+        return False, "the output is not a finite number"
+    passed = number < wanted if named == "output_lt" else number > wanted
+    return passed, f"{number:g}, expected {'below' if named == 'output_lt' else 'above'} {wanted:g}"

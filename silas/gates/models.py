@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from silas.gates.expectations import Expectation, Finite
 from silas.kernel.field_problems import FieldProblem, refuse, text_like
@@ -97,6 +97,10 @@ class BlockRange(Data):
         return self
 
 
+Example = str | Finite | dict[str, Any]
+"""A value as the gate would find it, or a whole context to look at."""
+
+
 class Gate(Data):
     """One check: it lets pass, blocks, or asks the owner."""
 
@@ -117,12 +121,21 @@ class Gate(Data):
     check_command: str | None = Field(default=None, min_length=1)
     check_expect: Expectation | None = None
     promote_to_policy: bool = False
+    match: list[Example] = Field(default_factory=list)
+    not_match: list[Example] = Field(default_factory=list)
+    """Examples, checked when the gate is loaded: what it must catch, and what it must let pass."""
 
     @property
     def lane(self) -> GateLane:
         """`llm` only observes, unless it was promoted; every other provider decides."""
         observes = self.provider is GateProvider.LLM and not self.promote_to_policy
         return GateLane.QUALITY if observes else GateLane.POLICY
+
+    @model_serializer(mode="wrap")
+    def _without_empty_examples(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Examples are in the bytes of every gate that has them, and leave the others alone."""
+        fields: dict[str, Any] = written(self)
+        return {name: value for name, value in fields.items() if value or name not in _EXAMPLES}
 
     @model_validator(mode="after")
     def _can_work(self) -> Self:
@@ -148,6 +161,10 @@ def _provider_problems(gate: Gate) -> Iterator[FieldProblem]:
         for name in ("check_command", "check_expect"):
             if getattr(gate, name) is not None:
                 yield FieldProblem((name,), "is used only with `provider: script`")
+    if gate.provider is GateProvider.LLM:
+        for name in sorted(_EXAMPLES):
+            if getattr(gate, name):
+                yield FieldProblem((name,), "cannot be promised for a model's opinion")
 
 
 def _type_problems(gate: Gate) -> Iterator[FieldProblem]:
@@ -183,6 +200,7 @@ def _pattern_problem(config: Mapping[str, Any]) -> str | None:
     return regex_problem(pattern)
 
 
+_EXAMPLES = {"match", "not_match"}
 _CUSTOM_CHECKERS = {GateProvider.SCRIPT, GateProvider.CUSTOM}
 _NEED_A_CHECK = {
     GateProvider.GUARDRAILS_AI: "name the validator, such as `jailbreak` or `pii`",
@@ -212,6 +230,8 @@ class GateResult(Data):
     score: float | None = Field(default=None, ge=0.0, le=1.0)
     flags: list[str] = Field(default_factory=list)
     modified_context: dict[str, Any] | None = None
+    taint_sources: list[str] = Field(default_factory=list)
+    """Where the foreign content came from that made the gate ask."""
 
 
 class AccessLevel(Data):

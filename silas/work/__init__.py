@@ -4,6 +4,7 @@ A plan is parsed here, stored here and changes its status here; nothing in this 
 Completion is something that checks find out, never something that a worker says.
 """
 
+from silas.gates import EscalationAction
 from silas.work.artifacts import Artifact, ArtifactNamespace, ArtifactStore
 from silas.work.attempts import Attempt, AttemptOutcome, AttemptStore
 from silas.work.budget import Budget, BudgetUsed
@@ -25,7 +26,6 @@ from silas.work.execution_models import (
 from silas.work.front_matter import decode_plan
 from silas.work.ledger import LedgerEntry, ToolLedger, collect_artifacts
 from silas.work.models import (
-    EscalationAction,
     InteractionMode,
     WorkItem,
     WorkItemResult,

@@ -170,7 +170,8 @@ async def _gate_after_step(
 ) -> None:
     if bench.gates is None:
         raise Blocked(GATE_BLOCKED, f"Nobody here can evaluate the gate {gate.name}.")
-    context = _step_context(entry)
+    known = {"work_dir": str(tools.files.directory), "work_item_id": item.id}
+    context = {**_step_context(entry), **known}
     policy, quality, _ = await bench.gates.check_gates([gate], GateTrigger.AFTER_STEP, context)
     for result in quality:
         await bench.audit.log(
@@ -197,6 +198,7 @@ async def _ask_after_step(
         args=entry.args,
         reasons=[reason],
         taint=tools.taint,
+        taint_sources=tools.taint_sources,
     )
     decision = await bench.approver.decide_call(call) if bench.approver else None
     if decision is None or decision.verdict is not ApprovalVerdict.APPROVED:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from silas.approval import ApprovalToken
-from silas.gates import AccessLevel, ActionEnvelope, Gate, Name
+from silas.gates import AccessLevel, ActionEnvelope, EscalationAction, Gate, Name
 from silas.kernel.field_problems import FieldProblem, quoted, refuse, text_like
 from silas.kernel.models import Data, UtcDatetime
 from silas.scheduler import CronSchedule, InvalidCron
@@ -69,37 +69,6 @@ class InteractionMode(StrEnum):
     DEFAULT_AND_OFFER = "default_and_offer"
     ACT_AND_REPORT = "act_and_report"
     CONFIRM_ONLY_WHEN_REQUIRED = "confirm_only_when_required"
-
-
-class EscalationAction(Data):
-    """What happens when a gate blocks or a check fails."""
-
-    action: Literal[
-        "report",
-        "escalate_human",
-        "transfer_to_queue",
-        "suppress_and_rephrase",
-        "suppress_and_escalate",
-        "respond",
-        "spawn_task",
-        "retry",
-    ]
-    queue: str | None = Field(default=None, min_length=1)
-    message: str | None = Field(default=None, min_length=1)
-    instruction: str | None = Field(default=None, min_length=1)
-    max_retries: int = Field(default=2, ge=0, le=100)
-    fallback: Name | None = None
-
-    @model_validator(mode="after")
-    def _has_what_it_needs(self) -> Self:
-        needed = {
-            "transfer_to_queue": "queue",
-            "respond": "message",
-            "suppress_and_rephrase": "instruction",
-        }.get(self.action)
-        if needed and getattr(self, needed) is None:
-            refuse([FieldProblem((needed,), f"is missing; {self.action} needs it")])
-        return self
 
 
 def _default_agent(item: dict[str, Any]) -> Agent:

@@ -6,15 +6,11 @@ that never runs, a gate that nobody asks, a name that leads nowhere, a level tha
 
 from collections.abc import Iterator, Mapping
 
-from silas.gates import GateTrigger
+from silas.gates import EscalationAction, GateTrigger
+from silas.gates.escalation import BUILT_IN_ESCALATIONS
 from silas.kernel.field_problems import FieldPath, FieldProblem, quoted
-from silas.work.models import EscalationAction, WorkItem, WorkItemType
+from silas.work.models import WorkItem, WorkItemType
 from silas.work.plan_keys import meant_instead
-
-BUILT_IN_ESCALATIONS = frozenset(
-    {"report", "polite_redirect", "escalate_human", "spawn_task", "retry"}
-)
-"""Escalations that need no entry in `escalation`, because they need no details."""
 
 CONSULT_PLANNER = "consult_planner"
 PUBLIC = "public"
@@ -87,7 +83,11 @@ def _gate_problems(item: WorkItem, project: WorkItem | None) -> Iterator[FieldPr
 
 
 def _escalation_problems(item: WorkItem, project: WorkItem | None) -> Iterator[FieldProblem]:
-    known = set(item.escalation) | BUILT_IN_ESCALATIONS | set(project.escalation if project else ())
+    known = (
+        set(item.escalation)
+        | set(BUILT_IN_ESCALATIONS)
+        | set(project.escalation if project else ())
+    )
     for path, name in _escalation_names(item):
         allowed = known | ({CONSULT_PLANNER} if path == ("on_stuck",) else set())
         if name not in allowed:

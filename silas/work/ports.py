@@ -160,6 +160,8 @@ class PausedCall(Data):
     args: dict[str, Any]
     reasons: list[str]
     taint: TaintLevel
+    taint_sources: list[str] = Field(default_factory=list)
+    """Where the foreign content in this run came from."""
 
 
 class Approver(Protocol):

@@ -19,6 +19,7 @@ from typing import Any
 
 from silas.approval import ApprovalScope, ApprovalVerdict
 from silas.gates import Gate, GateAction, GateTrigger
+from silas.gates.envelope_rules import is_inside, outside_reason
 from silas.kernel import (
     ApprovalError,
     CanonicalError,
@@ -29,7 +30,6 @@ from silas.kernel import (
 )
 from silas.sandbox.models import SandboxConfig
 from silas.work.budget import BudgetUsed
-from silas.work.envelope_rules import is_inside
 from silas.work.errors import BindingBroken
 from silas.work.execution_models import ExecutionEnvelope, ExecutionResult, ModelView
 from silas.work.executors import Tool
@@ -71,6 +71,7 @@ class AttemptTools:
     used: BudgetUsed
     started: float
     taint: TaintLevel = TaintLevel.OWNER
+    taint_sources: list[str] = field(default_factory=list)
     broken: BindingBroken | None = None
     _steps: int = 0
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -134,9 +135,8 @@ class AttemptTools:
             return args, []
         if self.bench.gates is None:
             raise Refused("The plan has gates, and nobody here can evaluate them.")
-        context = {"tool_name": tool.name, "tool_args": args}
         policy, quality, merged = await self.bench.gates.check_gates(
-            gates, GateTrigger.ON_TOOL_CALL, context
+            gates, GateTrigger.ON_TOOL_CALL, self._gate_context(tool, args)
         )
         item = self.files.item
         for result in quality:
@@ -158,14 +158,31 @@ class AttemptTools:
         asks = [each for each in policy if each.action is GateAction.REQUIRE_APPROVAL]
         return args, [f"{each.gate_name}: {each.reason}" for each in asks]
 
+    def _gate_context(self, tool: Tool, args: dict[str, Any]) -> dict[str, Any]:
+        """The call, and what the runtime knows about it; nothing of it comes from the worker."""
+        item = self.files.item
+        return {
+            "tool_name": tool.name,
+            "tool_args": args,
+            "tool_parameters": sorted(tool.arguments.model_fields),
+            "contained": tool.contained,
+            "changes_state": tool.changes_state,
+            "taint": self.taint.value,
+            "taint_sources": self.taint_sources,
+            "envelopes": [each.model_dump(mode="json") for each in item.approvals],
+            "work_dir": str(self.files.directory),
+            "work_item_id": item.id,
+        }
+
     def _outside_reasons(self, tool: Tool, args: dict[str, Any]) -> list[str]:
-        if tool.contained or is_inside(self.files.item.approvals, tool.name, args):
-            return []
-        if tool.changes_state:
-            return ["It changes something outside of the sandbox, and the plan does not cover it."]
-        if self.taint is TaintLevel.EXTERNAL:
-            return ["Foreign content has entered this run, and the plan does not cover this call."]
-        return []
+        reason = outside_reason(
+            contained=tool.contained,
+            inside=is_inside(self.files.item.approvals, tool.name, args),
+            changes_state=tool.changes_state,
+            taint=self.taint,
+            taint_sources=self.taint_sources,
+        )
+        return [reason] if reason else []
 
     async def _ask(self, tool: Tool, args: dict[str, Any], reasons: list[str]) -> None:
         """Let the owner decide, with a token for exactly this call; a no is the answer."""
@@ -177,6 +194,7 @@ class AttemptTools:
             args=args,
             reasons=reasons,
             taint=self.taint,
+            taint_sources=self.taint_sources,
         )
         if self.bench.approver is None:
             await self._log_block(tool, reasons)
@@ -211,17 +229,24 @@ class AttemptTools:
         self._steps += 1
         bench.progress(item.id, "call", _shown(tool, args))
         result = await tool.execute(self._envelope(tool, args, seq))
-        result = result.model_copy(update={"taint": self._tainted(result)})
+        result = result.model_copy(update={"taint": self._tainted(tool, result)})
         await bench.ledger.finish(item.id, attempt, seq=seq, result=result)
         bench.progress(item.id, "result", result.error or result.return_value)
         return result
 
-    def _tainted(self, result: ExecutionResult) -> TaintLevel:
+    def _tainted(self, tool: Tool, result: ExecutionResult) -> TaintLevel:
         found = [self.taint, result.taint]
+        if result.taint is TaintLevel.EXTERNAL:
+            self._came_from(f"tool:{tool.name}")
         if self.files.holds_foreign_content:
             found.append(TaintLevel.EXTERNAL)
+            self._came_from("files of the workspace")
         self.taint = join_taint(*found)
         return self.taint
+
+    def _came_from(self, source: str) -> None:
+        if source not in self.taint_sources:
+            self.taint_sources.append(source)
 
     def _envelope(self, tool: Tool, args: dict[str, Any], seq: int) -> ExecutionEnvelope:
         bench, item, workspace = self.bench, self.files.item, self.files.workspace

@@ -13,14 +13,12 @@
 """
 
 import asyncio
-import math
-import re
 import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from silas.gates import Expectation
+from silas.gates.expectations import judge_output
 from silas.kernel import Clock, SandboxError
 from silas.sandbox.models import (
     MEBIBYTE,
@@ -134,36 +132,6 @@ def _judge(
         output=output[:MAX_CHECK_OUTPUT],
         exit_code=ran.exit_code,
     )
-
-
-def judge_output(expect: Expectation, output: str, exit_code: int) -> tuple[bool, str]:
-    """Whether a command's output and exit code are as expected, and why (not)."""
-    (named,) = expect.predicates
-    wanted = getattr(expect, named)
-    if named == "exit_code":
-        return exit_code == wanted, f"exit code {exit_code}, expected {wanted}"
-    if named in ("output_lt", "output_gt"):
-        return _compare(named, output, wanted)
-    if named == "regex":
-        passed = re.search(wanted, output) is not None
-    elif named == "contains":
-        passed = wanted in output
-    elif named == "equals":
-        passed = output == wanted
-    else:
-        passed = named == "not_empty" and bool(output)
-    return passed, f"{named}: {'as expected' if passed else 'not as expected'}"
-
-
-def _compare(named: str, output: str, wanted: float) -> tuple[bool, str]:
-    try:
-        number = float(output)
-    except ValueError:
-        return False, "the output is not a number"
-    if not math.isfinite(number):
-        return False, "the output is not a finite number"
-    passed = number < wanted if named == "output_lt" else number > wanted
-    return passed, f"{number:g}, expected {'below' if named == 'output_lt' else 'above'} {wanted:g}"
 
 
 def _look_for(path: str, artifacts: Path, home: Path) -> tuple[bool, str]:

@@ -56,6 +56,8 @@ _GATE_FIELDS = {
     "check_command": "The command of a custom_check.",
     "check_expect": "What the command of a custom_check must give.",
     "promote_to_policy": "Whether a gate of the provider llm may block.",
+    "match": "Examples that the gate must catch; it does not load otherwise.",
+    "not_match": "Examples that the gate must let pass; it does not load otherwise.",
 }
 
 
