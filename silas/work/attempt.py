@@ -50,6 +50,8 @@ class Outcome:
     results: list[VerificationResult] = field(default_factory=list)
     artifacts: dict[str, str] = field(default_factory=dict)
     next_steps: list[str] = field(default_factory=list)
+    acted_outside: bool = False
+    """Whether a call had effects beyond the attempt's own files."""
     guidance: str | None = None
 
 
@@ -77,10 +79,16 @@ async def run_attempt(
         summary=ran.output.summary,
         artifacts=artifacts,
         next_steps=ran.output.next_steps,
+        acted_outside=any(_acts_outside(bench, entry) for entry in entries),
     )
     if not item.verify:
         return _without_checks(outcome, entries)
     return await _verify(bench, files, outcome)
+
+
+def _acts_outside(bench: Workbench, entry: LedgerEntry) -> bool:
+    tool = bench.registry.get(entry.tool)
+    return tool is None or not tool.contained
 
 
 async def _brief(bench: Workbench, files: AttemptWorkspace, earlier: Earlier) -> Briefing:
@@ -219,7 +227,7 @@ def _step_context(entry: LedgerEntry) -> dict[str, object]:
 async def _verify(bench: Workbench, files: AttemptWorkspace, outcome: Outcome) -> Outcome:
     """Step e."""
     try:
-        await asyncio.to_thread(files.require_unchanged)
+        await files.require_unchanged()
     except BindingBroken as error:
         raise Blocked(CHANGED, error.message) from error
     bench.progress(files.item.id, "verifying")

@@ -38,7 +38,7 @@ from silas.work.plan_rules import CONSULT_PLANNER
 from silas.work.store import require_item
 from silas.work.tree import Tree
 from silas.work.workbench import Workbench
-from silas.work.workspaces import AttemptWorkspace
+from silas.work.workspaces import AttemptWorkspace, WorkspaceKind
 
 _CONSULT_AFTER = 3
 _GUIDANCE_SECONDS = 90
@@ -167,15 +167,17 @@ async def _close(
         detail=outcome.error or "",
         results=outcome.results,
     )
-    await asyncio.to_thread(bench.workspaces.discard, item)
     event = "work_done" if item.status is WorkItemStatus.DONE else "work_attempt_ended"
-    await bench.audit.log(
-        event,
-        work_item_id=item.id,
-        attempt=item.attempts,
-        outcome=outcome.outcome.value,
-        status=item.status.value,
-        reason=outcome.error,
+    await asyncio.gather(
+        asyncio.to_thread(bench.workspaces.discard, item),
+        bench.audit.log(
+            event,
+            work_item_id=item.id,
+            attempt=item.attempts,
+            outcome=outcome.outcome.value,
+            status=item.status.value,
+            reason=outcome.error,
+        ),
     )
     bench.progress(item.id, item.status.value, outcome.error or "")
     return item
@@ -212,7 +214,8 @@ async def _take_over(
     """What passed the checks becomes the result; until it is written down, nothing is done."""
     try:
         await _keep_artifacts(bench, files, outcome)
-        await asyncio.to_thread(_publish, bench, files, outcome)
+        if files.kind is not WorkspaceKind.EMPTY or outcome.acted_outside:
+            await asyncio.to_thread(_publish, bench, files, outcome)
     except PublicationConflict as error:
         raise Blocked("execution_blocked_conflict", error.message) from error
     except (FileRefused, ArtifactRefused) as error:
@@ -232,6 +235,8 @@ def _publish(bench: Workbench, files: AttemptWorkspace, outcome: Outcome) -> Non
 
 async def _keep_artifacts(bench: Workbench, files: AttemptWorkspace, outcome: Outcome) -> None:
     """Keep what the ledger says was made, as far as it still is what the ledger says."""
+    if not outcome.artifacts:
+        return
     namespace = namespace_of(files.item, files.attempt)
     contents, left_out = await asyncio.to_thread(_read_artifacts, files, outcome.artifacts)
     for name, content in contents.items():

@@ -218,7 +218,7 @@ class AttemptTools:
 
     async def _require_unchanged(self) -> None:
         try:
-            await asyncio.to_thread(self.files.require_unchanged)
+            await self.files.require_unchanged()
         except SilasError as error:
             self.broken = BindingBroken(error.message)
             raise Refused(error.message) from error

@@ -8,6 +8,7 @@
 Preparing and completing hold the lock of the directory that is changed.
 """
 
+import asyncio
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
@@ -75,8 +76,12 @@ class AttemptWorkspace:
         """Whether anything was there before the worker started; nobody knows where it came from."""
         return bool(self.base.digests)
 
-    def require_unchanged(self) -> None:
+    async def require_unchanged(self) -> None:
         """Raise `BindingBroken` if a file that the approval covers is different now."""
+        if self.workspace.pinned:
+            await asyncio.to_thread(self._compare_files)
+
+    def _compare_files(self) -> None:
         with Tree.open(self.directory) as tree:
             require_files(tree, self.workspace.pinned)
 

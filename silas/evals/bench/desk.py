@@ -14,9 +14,10 @@ from silas.testing import MemoryVault
 
 @dataclass(frozen=True)
 class Desk:
-    """What the lines *tokens* and *audit* measure."""
+    """What the lines *tokens*, *audit* and *work loop* stand on."""
 
     path: Path
+    database: SqliteDatabase
     keys: KeyManager
     audit: AuditLog
     engine: ApprovalEngine
@@ -44,6 +45,6 @@ async def open_desk(folder: Path) -> AsyncIterator[Desk]:
         policy=ApprovalPolicy(),
     )
     try:
-        yield Desk(folder / "silas.db", keys, audit, engine)
+        yield Desk(folder / "silas.db", database, keys, audit, engine)
     finally:
         await database.close()
