@@ -110,22 +110,45 @@ async def _run(
 ) -> SandboxResult:
     backends = all_backends(image=image) if image else all_backends()
     chosen = await BackendChoice(backends).choose(backend)
-    printer = None if quiet else _Printer()
-    result = await chosen.run(request, on_output=printer.hear if printer else None)
-    if printer:
-        printer.end()
+    if quiet:
+        return await chosen.run(request)
+    printer = _Printer()
+    running = asyncio.ensure_future(chosen.run(request, on_output=printer.hear))
+    printer.running = running
+    try:
+        result = await running
+    except asyncio.CancelledError:
+        if printer.broken:
+            raise BrokenPipeError from None
+        raise
+    finally:
+        running.cancel()
+    printer.end()
     return result
 
 
 class _Printer:
-    """Passes output on: byte for byte to a pipe, but to a terminal nothing that it would obey."""
+    """Passes output on: byte for byte to a pipe, but to a terminal nothing that it would obey.
+
+    When nobody reads any more, as in `… | head -1`, the command is ended.
+    """
 
     def __init__(self) -> None:
+        self.broken = False
+        self.running: asyncio.Future[SandboxResult] | None = None
         make = codecs.getincrementaldecoder("utf-8")
         self._streams = {"stdout": sys.stdout, "stderr": sys.stderr}
         self._decoders = {name: make(errors="backslashreplace") for name in self._streams}
 
     def hear(self, name: Literal["stdout", "stderr"], data: bytes) -> None:
+        try:
+            self._print(name, data)
+        except BrokenPipeError:
+            self.broken = True
+            if self.running is not None:
+                self.running.cancel()
+
+    def _print(self, name: Literal["stdout", "stderr"], data: bytes) -> None:
         stream = self._streams[name]
         if stream.isatty():
             stream.write(visible(self._decoders[name].decode(data)))

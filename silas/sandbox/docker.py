@@ -38,6 +38,8 @@ from silas.sandbox.supervise import (
 
 DEFAULT_IMAGE = "python:3.12-slim"
 _OWNER_LABEL = "silas.owner"
+_NOT_THERE = 404
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 0.0)
 _LONGEST_ARGUMENT, _LONGEST_COMMAND = 128 * 1024, 2 * MEBIBYTE - 4096
 _MISSING = ("not found", "no such file")
 _REFUSED = ("permission denied", "exec format error", "is a directory")
@@ -220,9 +222,13 @@ def _refusal_code(message: str) -> int:
 
 async def _remove(engine: Engine, name: str) -> None:
     """Kill and remove it; a container that was never made is no problem."""
-    answer = await engine.ask("DELETE", f"/containers/{name}", force=1, v=1)
-    if not answer.ok and answer.status != 404:
-        raise ContainerEngineFailed(f"The container {name} was not removed: {answer.message}")
+    for pause in _PAUSES:
+        answer = await engine.ask("DELETE", f"/containers/{name}", force=1, v=1)
+        if answer.ok or answer.status == _NOT_THERE:
+            return
+        # One that ends by itself at this very moment can be neither killed nor removed yet.
+        await asyncio.sleep(pause)
+    raise ContainerEngineFailed(f"The container {name} was not removed: {answer.message}")
 
 
 async def _remove_orphans(engine: Engine) -> None:

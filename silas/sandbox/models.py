@@ -58,14 +58,14 @@ SharedPath = Annotated[CanonicalPath, AfterValidator(_not_the_root)]
 
 
 class SandboxLimits(Data):
-    """How much a command may use. Sizes are bytes."""
+    """How much a command may use. Sizes are bytes; below the minima the sandbox itself fails."""
 
     wall_seconds: float = Field(default=300.0, gt=0)
     cpu_seconds: int = Field(default=60, ge=1)
     memory_bytes: int = Field(default=512 * MEBIBYTE, ge=16 * MEBIBYTE)
     processes: int = Field(default=128, ge=1)
-    open_files: int = Field(default=1024, ge=16)
-    file_bytes: int = Field(default=256 * MEBIBYTE, ge=0)
+    open_files: int = Field(default=1024, ge=64)
+    file_bytes: int = Field(default=256 * MEBIBYTE, ge=MEBIBYTE)
     temporary_bytes: int = Field(default=256 * MEBIBYTE, ge=MEBIBYTE)
     disk_bytes: int = Field(default=GIBIBYTE, ge=0)
     output_bytes: int = Field(default=100_000, ge=0)

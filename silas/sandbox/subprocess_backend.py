@@ -3,18 +3,19 @@
 It contains the network, processes, shared memory, the environment and the limits. It does **not**
 contain files: the command sees and writes what its user may. It does not filter system calls.
 
-How a command is started: `setpriv` takes away the way to new privileges and makes the kernel end
+How a command is started: `setpriv` takes away the way to new privileges and has the kernel end
 everything when Silas dies; `unshare` makes the namespaces; a shell sets limits and environment and
 is the first process of the pid namespace, so that all others end with it. The shell executes a
 script that we wrote; the command is its arguments and is never parsed by it. The launchers get an
 empty environment, because one that the caller chose could load code into them.
 """
 
+import os
 import re
 import shlex
 import shutil
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from silas.kernel import Clock, SystemClock
@@ -38,9 +39,7 @@ from silas.sandbox.supervise import (
     to_the_end,
 )
 
-_TOOLS = ("setpriv", "unshare")
 _NAMESPACES = ("--user", "--mount", "--pid", "--ipc", "--uts", "--cgroup")
-_STARTED = "started"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 CONTAINS = (
@@ -62,9 +61,10 @@ class SubprocessBackend:
 
     name = "subprocess"
 
-    def __init__(self, *, clock: Clock | None = None) -> None:
+    def __init__(self, *, clock: Clock | None = None, unshare: str | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._tools = [shutil.which(tool, path=runtime.SYSTEM_PATH) for tool in _TOOLS]
+        self._unshare = unshare or shutil.which("unshare", path=runtime.SYSTEM_PATH)
+        self._setpriv = shutil.which("setpriv", path=runtime.SYSTEM_PATH)
 
     async def probe(self) -> BackendReport:
         return await probe_by_running(self, contains=CONTAINS, does_not_contain=DOES_NOT_CONTAIN)
@@ -77,35 +77,81 @@ class SubprocessBackend:
         with ExitStack() as stack:
             for path in (*request.read, *request.write):
                 pin(path, stack)
-            scratch = Path(stack.enter_context(_scratch_directory()))
-            directory = pin(_place(request.cwd, scratch), stack)
-            argv = self._command_line(request, scratch)
-            tree = run.start(argv, [], directory=directory)
+            scratch = _Scratch(request, stack)
+            directory = pin(scratch.place(request.cwd), stack)
+            tree = run.start(self._command_line(request, scratch), [], directory=directory)
             limit: Limit | None = None
             try:
                 limit = await run.watch(tree, grouped=False)
             finally:
                 await to_the_end(run.end(tree))
-            if not (scratch / _STARTED).exists() and limit is None:
+            if limit is None and not scratch.started():
                 raise _not_contained(run.capture.kept("stderr"))
             code = KILLED if limit else tree.exit_code
             missing = (FILES_NOT_CONTAINED, *not_counted_by_the_kernel())
             return run.result(self.name, code, limit, not_enforced=missing)
 
-    def _command_line(self, request: SandboxRequest, scratch: Path) -> list[str]:
-        setpriv, unshare = self._tools
-        if setpriv is None or unshare is None:
-            raise BackendUnavailable("`setpriv` and `unshare` are not installed (util-linux).")
-        script = scratch / "start"
-        script.write_text(_script(request, scratch), encoding="utf-8")
+    def _command_line(self, request: SandboxRequest, scratch: "_Scratch") -> list[str]:
+        if self._unshare is None or self._setpriv is None:
+            raise BackendUnavailable("`unshare` and `setpriv` are not installed (util-linux).")
         user = str(runtime.USER_ID)
         network = () if request.network else ("--net",)
         return [
-            *(setpriv, "--no-new-privs", "--pdeathsig", "KILL", "--"),
-            *(unshare, *_NAMESPACES, *network, "--fork", "--kill-child=KILL", "--mount-proc"),
-            *(f"--map-user={user}", f"--map-group={user}", "--"),
-            *("/bin/sh", str(script), *request.argv),
+            *(self._setpriv, "--no-new-privs", "--pdeathsig", "KILL", "--"),
+            *(self._unshare, *_NAMESPACES, *network, "--fork", "--kill-child=KILL"),
+            *("--mount-proc", f"--map-user={user}", f"--map-group={user}", "--"),
+            *("/bin/sh", scratch.script, *request.argv),
         ]
+
+
+class _Scratch:
+    """A private directory for one run: the script, and the command's /tmp."""
+
+    def __init__(self, request: SandboxRequest, stack: ExitStack) -> None:
+        self._path = tempfile.mkdtemp(prefix="silas-")
+        stack.callback(self._remove)
+        self.script = f"{self._path}/start"
+        self._written = self._text(request).encode()
+        Path(self.script).write_bytes(self._written)
+
+    def place(self, cwd: str) -> str:
+        """The working directory; the sandbox's own /tmp is this one."""
+        return self._path if cwd == TEMPORARY else cwd
+
+    def started(self) -> bool:
+        """Whether the script was executed: the first thing that it does is to empty itself."""
+        try:
+            return Path(self.script).read_bytes() != self._written
+        except OSError:
+            return True
+
+    def _text(self, request: SandboxRequest) -> str:
+        """Limits, environment, then the command; in braces, so that it is read whole at once."""
+        if request.argv[0].startswith("-"):
+            raise CommandRefused("A shell would take the program's name for an option.")
+        limits = request.limits
+        lines = [f": > {shlex.quote(self.script)}"]
+        # Shells differ in the letter for processes, and for root the kernel does not count them.
+        most = limits.processes + 1
+        lines += [f"ulimit -u {most} 2>&- || ulimit -p {most} 2>&-"]
+        lines += [f"ulimit -c 0; ulimit -t {limits.cpu_seconds}; ulimit -n {limits.open_files}"]
+        lines += [f"ulimit -f {limits.file_bytes // 512}; ulimit -d {limits.memory_bytes // 1024}"]
+        own = {"HOME": self._path, "TMPDIR": self._path}
+        for name, value in (runtime.environment(request) | own | request.env).items():
+            if not _VARIABLE.fullmatch(name):
+                raise CommandRefused(f"A shell cannot set the environment variable {name!r}.")
+            lines.append(f"export {name}={shlex.quote(value)}")
+        # Replaced by the program, the subshell cannot take its name for that of a builtin.
+        lines += ['(exec "$@")', "exit $?"]
+        return "{\n" + "\n".join(lines) + "\n}\n"
+
+    def _remove(self) -> None:
+        with suppress(OSError):
+            for name in os.listdir(self._path):  # noqa: PTH208 - this runs for every command
+                os.unlink(f"{self._path}/{name}")  # noqa: PTH108
+            os.rmdir(self._path)  # noqa: PTH106
+            return
+        shutil.rmtree(self._path, ignore_errors=True)
 
 
 def _refuse_what_is_not_enforced(request: SandboxRequest) -> None:
@@ -113,35 +159,6 @@ def _refuse_what_is_not_enforced(request: SandboxRequest) -> None:
     if missing:
         walls = ", ".join(sorted(missing))
         raise CannotContain(f"The subprocess backend does not contain: {walls}. Use bubblewrap.")
-
-
-def _script(request: SandboxRequest, scratch: Path) -> str:
-    """Limits, environment, then the command; in braces, so that it is read whole at once."""
-    if request.argv[0].startswith("-"):
-        raise CommandRefused("A shell would take the program's name for an option.")
-    limits = request.limits
-    lines = [f": > {shlex.quote(str(scratch / _STARTED))}"]
-    # Shells differ in the letter for processes, and none of them has to know it for root.
-    lines += [f"ulimit -u {limits.processes + 1} 2>&- || ulimit -p {limits.processes + 1} 2>&-"]
-    lines += [f"ulimit -c 0; ulimit -t {limits.cpu_seconds}; ulimit -n {limits.open_files}"]
-    lines += [f"ulimit -f {limits.file_bytes // 512}; ulimit -d {limits.memory_bytes // 1024}"]
-    environment = {"HOME": str(scratch), "TMPDIR": str(scratch)} | request.env
-    for name, value in (runtime.environment(request) | environment).items():
-        if not _VARIABLE.fullmatch(name):
-            raise CommandRefused(f"A shell cannot set the environment variable {name!r}.")
-        lines.append(f"export {name}={shlex.quote(value)}")
-    # Replaced by the program, the subshell cannot take its name for that of a builtin.
-    lines += ['(exec "$@")', "exit $?"]
-    return "{\n" + "\n".join(lines) + "\n}\n"
-
-
-def _place(cwd: str, scratch: Path) -> str:
-    """The working directory; the sandbox's own /tmp is a directory of this run."""
-    return str(scratch) if cwd == TEMPORARY else cwd
-
-
-def _scratch_directory() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="silas-", ignore_cleanup_errors=True)
 
 
 def _not_contained(stderr: bytes) -> CannotContain:

@@ -24,7 +24,7 @@ BACKENDS = ("bubblewrap", "subprocess", "docker")
 INSTALL = {
     "bubblewrap": "apt install bubblewrap",
     "subprocess": "apt install util-linux, and a kernel that allows user namespaces",
-    "docker": "apt install podman runc catatonit",
+    "docker": "apt install podman runc",
 }
 
 

@@ -122,13 +122,12 @@ async def test_a_bubblewrap_that_cannot_build_the_sandbox_runs_nothing(tmp_path,
         await BubblewrapBackend(program=str(broken)).run(shell("echo ran"))
 
 
-async def test_without_namespaces_the_subprocess_backend_fails_closed(monkeypatch, tmp_path):
+async def test_without_namespaces_the_subprocess_backend_fails_closed(tmp_path):
     """A request without network is never run with it."""
     broken = tmp_path / "unshare"
     broken.write_text("#!/bin/sh\necho 'unshare failed: Operation not permitted' >&2; exit 1\n")
     broken.chmod(0o755)
-    backend = SubprocessBackend()
-    monkeypatch.setattr(backend, "_tools", [backend._tools[0], str(broken)])
+    backend = SubprocessBackend(unshare=str(broken))
     with pytest.raises(CannotContain, match="Operation not permitted"):
         await backend.run(shell("echo ran > /tmp/silas-must-not-exist"))
     report = await backend.probe()
