@@ -234,11 +234,16 @@ def _publish(bench: Workbench, files: AttemptWorkspace, outcome: Outcome) -> Non
 
 
 async def _keep_artifacts(bench: Workbench, files: AttemptWorkspace, outcome: Outcome) -> None:
-    """Keep what the ledger says was made, as far as it still is what the ledger says."""
-    if not outcome.artifacts:
+    """Keep what the ledger says was made, as far as it still is what the ledger says.
+
+    What was taken over from earlier work is passed on, so that the next task finds it here.
+    """
+    passed_on = files.base.digests if files.kind is WorkspaceKind.EMPTY else {}
+    artifacts = {**passed_on, **outcome.artifacts}
+    if not artifacts:
         return
     namespace = namespace_of(files.item, files.attempt)
-    contents, left_out = await asyncio.to_thread(_read_artifacts, files, outcome.artifacts)
+    contents, left_out = await asyncio.to_thread(_read_artifacts, files, artifacts)
     for name, content in contents.items():
         await bench.artifacts.keep(namespace, name, content)
     if left_out:
