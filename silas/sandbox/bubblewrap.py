@@ -16,6 +16,7 @@ How a command is started:
 
 import asyncio
 import os
+import platform
 import shutil
 import subprocess
 from contextlib import ExitStack
@@ -25,9 +26,10 @@ from silas.kernel import Clock, SystemClock
 from silas.sandbox import profile, runtime, seccomp
 from silas.sandbox.cgroups import ControlGroup, ControlGroups, find_home
 from silas.sandbox.channels import Gate, OptionsPipe, StatusPipe
-from silas.sandbox.errors import BackendUnavailable, SandboxNotStarted
+from silas.sandbox.errors import BackendUnavailable, CannotContain, SandboxNotStarted
 from silas.sandbox.models import (
     BackendReport,
+    Boundary,
     Limit,
     SandboxLimits,
     SandboxRequest,
@@ -81,6 +83,8 @@ class BubblewrapBackend:
     async def run(
         self, request: SandboxRequest, *, on_output: OutputListener | None = None
     ) -> SandboxResult:
+        if Boundary.SYSTEM_CALLS in request.require and _not_filtered():
+            raise CannotContain(f"Nothing was run. {_not_filtered()[0]}.")
         run = Run(request, self._clock, on_output)
         with ExitStack() as stack:
             status, options, gate = StatusPipe(stack), OptionsPipe(stack), Gate(stack)
@@ -99,8 +103,8 @@ class BubblewrapBackend:
             if limit is None and group is not None and group.out_of_memory():
                 limit = Limit.MEMORY
             code = _exit_code(status.exit_code(), run.capture.kept("stderr"), limit)
-            not_enforced = () if grouped else not_counted_by_the_kernel()
-            return run.result(self.name, code, limit, not_enforced=not_enforced)
+            missing = (*_not_filtered(), *(() if grouped else not_counted_by_the_kernel()))
+            return run.result(self.name, code, limit, not_enforced=missing)
 
     def _prepare(
         self,
@@ -160,6 +164,12 @@ class BubblewrapBackend:
         except OSError as error:
             raise BackendUnavailable(f"{self._program}: {error.strerror}.") from error
         return frozenset(word for word in told.stdout.decode().split() if word.startswith("--"))
+
+
+def _not_filtered() -> tuple[str, ...]:
+    if seccomp.supported():
+        return ()
+    return (f"system calls: there is no filter for {platform.machine()}",)
 
 
 async def _let_in(status: StatusPipe, gate: Gate, limits: SandboxLimits, *, grouped: bool) -> None:

@@ -122,6 +122,14 @@ async def test_a_bubblewrap_that_cannot_build_the_sandbox_runs_nothing(tmp_path,
         await BubblewrapBackend(program=str(broken)).run(shell("echo ran"))
 
 
+async def test_a_machine_without_a_filter_says_so_or_refuses(bubblewrap, monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    result = await bubblewrap.run(shell("true"))
+    assert "no filter for riscv64" in result.not_enforced[0]
+    with pytest.raises(CannotContain, match="riscv64"):
+        await bubblewrap.run(shell("true", require=frozenset({Boundary.SYSTEM_CALLS})))
+
+
 async def test_without_namespaces_the_subprocess_backend_fails_closed(tmp_path):
     """A request without network is never run with it."""
     broken = tmp_path / "unshare"
