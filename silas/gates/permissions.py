@@ -33,7 +33,7 @@ def escalation_needed(
     missing = tuple(sorted(set(required) - set(granted)))
     if not missing:
         return None
-    known = {_resource(each) for each in granted}
+    known = {_resource(each) for each in granted} - {None}
     familiar = all(_resource(each) in known for each in missing)
     return PermissionEscalation(missing=missing, risk="medium" if familiar else "high")
 
@@ -65,10 +65,10 @@ def check_connection_permission(gate: Gate, context: Mapping[str, Any]) -> GateR
     return asks(gate, reason)  # 5
 
 
-def _resource(permission: str) -> str:
-    """`Mail` of `Mail.ReadWrite`; a name without parts is a resource of its own."""
+def _resource(permission: str) -> str | None:
+    """`Mail` of `Mail.ReadWrite`; a name without parts may mean everything."""
     cut = max(permission.rfind(each) for each in _SEPARATORS)
-    return permission[:cut] if cut > 0 else permission
+    return permission[:cut] if cut > 0 else None
 
 
 def _names(value: Any) -> list[str] | None:
