@@ -55,7 +55,7 @@ def open_workshop(
         attempts=stores.attempts,
         ledger=stores.ledger,
         artifacts=stores.artifacts,
-        workspaces=Workspaces(ground.paths.data_dir / "work"),
+        workspaces=Workspaces(ground.paths.data_dir / "work", off_limits=(ground.paths.data_dir,)),
         control=WorkControl(stores.items, stores.attempts, audit=ground.audit, clock=clock),
         registry=ExecutorRegistry(_tools(settings, sandbox)),
         verification=VerificationRunner(

@@ -11,10 +11,11 @@ f   without checks: something was done, and the last call worked
 import asyncio
 from dataclasses import dataclass, field, replace
 
-from silas.approval import ApprovalVerdict
 from silas.gates import Gate, GateAction, GateTrigger
-from silas.kernel import CanonicalError, SilasError, strict_loads
+from silas.kernel import ApprovalError, CanonicalError, SilasError, strict_loads
 from silas.work.attempts import AttemptOutcome
+from silas.work.authorisation import authorise_call
+from silas.work.binding import require_skills
 from silas.work.budget import BudgetUsed
 from silas.work.checks import VerificationResult
 from silas.work.door import CHANGED, Blocked
@@ -64,6 +65,7 @@ async def run_attempt(
     tools = AttemptTools(bench, files, gates, item.budget_used, started)
     briefing = await _brief(bench, files, earlier)
     ran, error = await _work(bench, briefing, tools)
+    await tools.close()
     used = _charged(tools.used_now(), ran)
     if tools.broken is not None:
         raise Blocked(CHANGED, tools.broken.message)
@@ -101,6 +103,10 @@ async def _brief(bench: Workbench, files: AttemptWorkspace, earlier: Earlier) ->
             parts.append(describe_failures(list(earlier.failed)))
     if earlier.guidance:
         parts.append(f"# Planner guidance\n\n{earlier.guidance}")
+    try:
+        await require_skills(item, bench.skills)
+    except BindingBroken as error:
+        raise Blocked(CHANGED, error.message) from error
     skills = {}
     for name in item.skill_hashes:
         skills[name] = await bench.skills.instructions(name) if bench.skills else ""
@@ -208,9 +214,10 @@ async def _ask_after_step(
         taint=tools.taint,
         taint_sources=tools.taint_sources,
     )
-    decision = await bench.approver.decide_call(call) if bench.approver else None
-    if decision is None or decision.verdict is not ApprovalVerdict.APPROVED:
-        raise Blocked(GATE_BLOCKED, f"The owner did not agree: {reason}")
+    try:
+        await authorise_call(bench, call)
+    except ApprovalError as error:
+        raise Blocked(GATE_BLOCKED, error.message) from error
 
 
 def _step_context(entry: LedgerEntry) -> dict[str, object]:

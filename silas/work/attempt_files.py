@@ -75,8 +75,16 @@ def changes_since(tree: Tree, base: Base) -> list[FileChange]:
         executable = stamp.executable if stamp else False
         same_mode = old is not None and old.executable == executable
         if before != after or not same_mode:
+            _require_harmless(name)
             changes.append(FileChange(path=name, before=before, after=after, executable=executable))
     return changes
+
+
+def _require_harmless(name: str) -> None:
+    """A file through which other programs run code is not taken over, however deep it lies."""
+    held = sorted(_SKIPPED & set(name.split("/")))
+    if held:
+        raise FileRefused(f"{name} cannot be taken over: {held[0]} makes other programs act.")
 
 
 def apply_changes(source: Tree, target: Tree, changes: list[FileChange]) -> None:

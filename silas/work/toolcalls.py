@@ -1,6 +1,6 @@
 """The tool calls of one attempt: the only way in which a worker does anything. For each call:
 
-1. the run may go on: it was not blocked, and the budget is not used up;
+1. the run may go on: it is not over, it was not blocked, and the budget is not used up;
 2. the tool exists and its arguments fit its schema;
 3. the gates `on_tool_call` let it pass, may rewrite its arguments (which must fit again), block it,
    or ask the owner;
@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from silas.approval import ApprovalScope, ApprovalVerdict
 from silas.gates import Gate, GateAction, GateTrigger
 from silas.gates.envelope_rules import is_inside, outside_reason
 from silas.kernel import (
@@ -29,6 +28,7 @@ from silas.kernel import (
     join_taint,
 )
 from silas.sandbox.models import SandboxConfig
+from silas.work.authorisation import authorise_call
 from silas.work.budget import BudgetUsed
 from silas.work.errors import BindingBroken
 from silas.work.execution_models import ExecutionEnvelope, ExecutionResult, ModelView
@@ -39,26 +39,10 @@ from silas.work.workbench import Workbench
 from silas.work.workspaces import AttemptWorkspace
 
 _NOT_WITHIN_AN_ATTEMPT = {"max_attempts", "max_planner_calls"}
-_ONE_CALL = frozenset({ApprovalScope.SINGLE_STEP})
 
 
 class Refused(Exception):
     """The call is not made; the text is the worker's answer."""
-
-
-@dataclass(frozen=True)
-class CallPayload:
-    """One paused call as something to approve: its exact arguments, for this attempt alone."""
-
-    id: str
-    content: Mapping[str, Any]
-    parent: str | None = None
-
-    def plan_bytes(self) -> bytes:
-        return canonical_bytes({"id": self.id, **self.content})
-
-    def spawn_policy_bytes(self) -> bytes:
-        return b""
 
 
 @dataclass
@@ -73,6 +57,7 @@ class AttemptTools:
     taint: TaintLevel = TaintLevel.OWNER
     taint_sources: list[str] = field(default_factory=list)
     broken: BindingBroken | None = None
+    over: bool = False
     _steps: int = 0
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -87,6 +72,14 @@ class AttemptTools:
                 return (await self._call(tool, dict(args))).model_view()
             except Refused as refused:
                 return self._answer(str(refused))
+
+    async def close(self) -> None:
+        """Wait for the call that is going on; from now on none is made.
+
+        Whoever keeps this object beyond the worker's run must not work beside the checks.
+        """
+        async with self._turn:
+            self.over = True
 
     def used_now(self) -> BudgetUsed:
         """What was used before this attempt, and in it so far."""
@@ -109,6 +102,8 @@ class AttemptTools:
         return await self._execute(tool, args)
 
     def _require_going_on(self) -> None:
+        if self.over:
+            raise Refused("The attempt is over.")
         if self.broken is not None:
             raise Refused(self.broken.message)
         reached = set(self.used_now().reached(self.files.item.budget)) - _NOT_WITHIN_AN_ATTEMPT
@@ -196,25 +191,11 @@ class AttemptTools:
             taint=self.taint,
             taint_sources=self.taint_sources,
         )
-        if self.bench.approver is None:
-            await self._log_block(tool, reasons)
-            raise Refused(f"This needs the owner's decision, and nobody can be asked: {reasons[0]}")
-        decision = await self.bench.approver.decide_call(call)
-        if decision.verdict is not ApprovalVerdict.APPROVED:
-            await self._log_block(
-                tool, [*reasons, f"The owner's verdict: {decision.verdict.value}"]
-            )
-            raise Refused("The owner declined this call.")
-        payload = CallPayload(self.bench.ids.new("call"), call.model_dump(mode="json"))
         try:
-            token = await self.bench.approvals.issue_token(
-                payload, decision, ApprovalScope.SINGLE_STEP
-            )
-            valid, why = await self.bench.approvals.verify(token, payload, accept=_ONE_CALL)
+            await authorise_call(self.bench, call)
         except ApprovalError as error:
-            raise Refused(f"The decision could not be used: {error.message}") from error
-        if not valid:
-            raise Refused(f"The decision could not be used: {why}")
+            await self._log_block(tool, [*reasons, error.message])
+            raise Refused(error.message) from error
 
     async def _require_unchanged(self) -> None:
         try:

@@ -11,7 +11,7 @@ Preparing and completing hold the lock of the directory that is changed.
 import asyncio
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -102,10 +102,11 @@ class Publication(Data):
 
 
 class Workspaces:
-    """The workspaces of one data directory, below `root`."""
+    """The workspaces of one data directory, below `root`; nothing `off_limits` is worked on."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, off_limits: Sequence[Path] = ()) -> None:
         self._root = root.resolve()
+        self._off_limits = [path.resolve() for path in off_limits]
 
     def open_attempt(
         self, item: WorkItem, attempt: int, imported: Mapping[str, bytes]
@@ -198,6 +199,7 @@ class Workspaces:
             make_private_directory(directory)
             return WorkspaceKind.EMPTY, None
         try:
+            self._require_allowed(Path(workspace.path))
             with Tree.open(Path(workspace.path)) as source:
                 require_directory(source, workspace)
                 if GitRepository.is_at(source.path):
@@ -208,6 +210,12 @@ class Workspaces:
                 return WorkspaceKind.COPY, None
         except FileRefused as error:
             raise BindingBroken(f"The workspace cannot be used: {error.message}") from error
+
+    def _require_allowed(self, path: Path) -> None:
+        """Silas's own files, with its keys and its records, are never given to a worker."""
+        for own in self._off_limits:
+            if own.is_relative_to(path) or path.is_relative_to(own):
+                raise FileRefused(f"{path} holds files of Silas itself, or lies among them.")
 
 
 def _check_out(source: Path, directory: Path) -> str:

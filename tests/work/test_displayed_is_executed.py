@@ -9,6 +9,7 @@ from silas.testing.work import FakeSkills, FakeWorker
 from silas.work import Plan, WorkItem, WorkItemConflict, WorkItemStatus
 from silas.work.binding import bind
 from silas.work.errors import BindingBroken
+from silas.work.workspaces import Workspaces
 from tests.work.shop import Shop, calls, check, shell, task
 
 BODY = "Build it.\n\n```run\nsh build.sh --release\n```\n"
@@ -178,6 +179,15 @@ async def test_what_cannot_be_bound_is_not_shown(shop: Shop, site: Path, tmp_pat
     for item in (missing, wrong, link, task(skills=["unknown"]), task(workspace={"path": "no"})):
         with pytest.raises(BindingBroken):
             await bind(item, base=tmp_path)
+
+
+async def test_silas_own_files_are_never_worked_on(shop: Shop, tmp_path: Path) -> None:
+    own = tmp_path / "data"
+    (own / "deep").mkdir(parents=True)
+    shop.having(workspaces=Workspaces(tmp_path / "work", off_limits=[own]))
+    for number, place in enumerate(("data", "data/deep", ".")):
+        result = await shop.run(task(id=f"t{number}", workspace={"path": place}))
+        assert "files of Silas itself" in (result.last_error or "")
 
 
 async def test_a_program_that_the_plan_changes_can_be_named(

@@ -1,7 +1,10 @@
 """Workers that lie: none of them ever gets `done`."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from silas.testing.work import FakeWorker
 from silas.work import WorkItemStatus
@@ -106,6 +109,35 @@ async def test_who_leaves_a_link_to_somewhere_else(shop: Shop, tmp_path: Path) -
     secret = tmp_path / "secret"
     secret.write_text("42\n")
     await never_done(shop, FakeWorker(calls(shell("ln", "-s", str(secret), "result"))))
+
+
+async def test_who_goes_on_beside_the_checks(shop: Shop) -> None:
+    answers: list[str | None] = []
+    left: list[asyncio.Task[None]] = []
+
+    async def leave_somebody_behind(_briefing: Briefing, tools: ToolCaller) -> None:
+        async def keep_trying() -> None:
+            while (await tools.call(*shell("true"))).success:
+                pass
+            answers.append((await tools.call(*script("echo 42 > result"))).error)
+
+        left.append(asyncio.create_task(keep_trying()))
+
+    slow = check("sleep 0.3; cat result", name="result", equals="42\n")
+    await never_done(shop, FakeWorker(leave_somebody_behind), verify=[slow])
+    await asyncio.gather(*left)
+    assert answers == ["The attempt is over."] * 2
+
+
+@pytest.mark.parametrize("name", ["sub/.git/hooks/post-commit", "a/.vscode/tasks.json"])
+async def test_what_makes_other_programs_act_is_never_taken_over(
+    shop: Shop, tmp_path: Path, name: str
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    plant = script(f"mkdir -p {Path(name).parent}; echo evil > {name}; echo 42 > result")
+    await never_done(shop, FakeWorker(calls(plant)), workspace={"path": str(site)})
+    assert list(site.iterdir()) == []
 
 
 async def test_a_link_is_never_taken_over(shop: Shop, tmp_path: Path) -> None:
