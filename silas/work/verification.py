@@ -76,7 +76,7 @@ class VerificationRunner:
             return _failed(check, f"The verification directory cannot be used: {error.strerror}")
         try:
             ran = await self._sandbox.run(self._request(check, home, artifacts))
-            return await asyncio.to_thread(_judge, check, ran, artifacts or home, home)
+            return _judge(check, ran, artifacts or home, home)
         except SandboxError as error:
             return _failed(check, f"Not run: {error.message}")
         except ValueError as error:

@@ -132,13 +132,20 @@ def left_over(root: Path) -> list[str]:
     return found
 
 
-def nothing_left(root: Path) -> bool:
+def require_nothing_left(root: Path) -> None:
     deadline = time.monotonic() + 10
-    while left_over(root):
-        if time.monotonic() > deadline:
-            return False
+    while left := left_over(root):
+        assert time.monotonic() < deadline, [describe(pid) for pid in left]
         time.sleep(0.01)
-    return True
+
+
+def describe(pid: str) -> str:
+    """What a process is and what it waits for, for whoever has to find out why it is there."""
+    told = []
+    for name in ("cmdline", "wchan", "stat"):
+        with contextlib.suppress(OSError):
+            told.append((Path("/proc") / pid / name).read_bytes().decode(errors="replace"))
+    return " | ".join(told)
 
 
 async def require_honest(root: Path, *, ended: bool) -> None:
@@ -152,7 +159,8 @@ async def require_honest(root: Path, *, ended: bool) -> None:
         if item.status is WorkItemStatus.DONE:
             assert lines == f"{name}\n"
     if ended:
-        assert {item.status for item in items.values()} == {WorkItemStatus.DONE}
+        ended_as = [(item.id, item.status, item.budget_used) for item in items.values()]
+        assert {item.status for item in items.values()} == {WorkItemStatus.DONE}, ended_as
         assert await shop.bench.attempts.list_open() == []
         passed = [
             attempt.outcome
@@ -177,7 +185,7 @@ async def test_killed_at_random(runner: Runner, tmp_path: Path, number: int) -> 
         await asyncio.sleep(chance.uniform(0.0, 0.7))
         kill_somebody(pid, chance)
         runner.wait()
-        assert nothing_left(root)
+        require_nothing_left(root)
         await require_honest(root, ended=False)
     for _ in range(5):  # a task whose sandbox was killed is tried again
         runner.run(root)
@@ -186,4 +194,4 @@ async def test_killed_at_random(runner: Runner, tmp_path: Path, number: int) -> 
     runner.run(root)  # and what a kill after the end left behind is cleared away
     runner.wait()
     await require_honest(root, ended=True)
-    assert nothing_left(root)
+    require_nothing_left(root)
