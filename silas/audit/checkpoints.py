@@ -1,6 +1,8 @@
 """Checkpoints: the owner's key vouches for the chain up to its present end."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from silas.audit.chain import Position
@@ -11,15 +13,34 @@ from silas.audit.ports import CheckpointSigner, CheckpointVerifier
 from silas.audit.source import DatabaseSource
 from silas.audit.statements import Checkpoint
 from silas.audit.store import insert_checkpoint, newest_checkpoint
-from silas.audit.witness import check_witness, read_witness, write_witness
+from silas.audit.witness import check_witness, holds, read_witness, write_witness
 from silas.kernel import Clock, IdFactory, format_timestamp
 from silas.storage import Database, Durability, Reader
 
 _ATTEMPTS = 20
 
 
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What a checkpoint is made from."""
+
+    newest: Checkpoint | None
+    head: Position
+    is_noted: bool
+    """Whether the witness file holds the newest checkpoint."""
+    witness_problem: str | None
+
+    @property
+    def unvouched(self) -> int:
+        return self.head.seq - (self.newest.position.seq if self.newest else 0)
+
+
 class CheckpointWriter:
-    """Makes checkpoints, one at a time."""
+    """Makes checkpoints, one at a time.
+
+    What came since the last checkpoint is examined first: a chain that does not hold is not signed.
+    `record_problem` is told what the witness file showed before it is written anew.
+    """
 
     def __init__(
         self,
@@ -30,6 +51,7 @@ class CheckpointWriter:
         clock: Clock,
         ids: IdFactory,
         witness: Path | None,
+        record_problem: Callable[[str], Awaitable[object]],
     ) -> None:
         self._database = database
         self._signer = signer
@@ -37,52 +59,41 @@ class CheckpointWriter:
         self._clock = clock
         self._ids = ids
         self._witness = witness
+        self._record_problem = record_problem
         self._one_at_a_time = asyncio.Lock()
 
-    async def newest(self) -> Position | None:
-        """What the newest checkpoint vouches for; None if there is none that can be read."""
-        stored = await self._database.snapshot(newest_checkpoint)
-        checkpoint = Checkpoint.read(stored.signed) if stored else None
-        return checkpoint.position if checkpoint else None
+    @property
+    def busy(self) -> bool:
+        """Whether a checkpoint is being made just now."""
+        return self._one_at_a_time.locked()
 
-    async def write(self) -> str:
-        """Vouch for the chain as it is now; returns the checkpoint's id.
+    async def write(self, *, unless_fewer_than: int = 0) -> Checkpoint:
+        """Vouch for the chain as it is now; returns the newest checkpoint.
 
-        What came since the last checkpoint is examined first: a chain that does not hold is not
-        signed. If the newest checkpoint speaks of the present end already, it is that one.
+        That is the one that is there already if it speaks of the present end, or if fewer entries
+        than given have come since.
         """
         async with self._one_at_a_time:
+            recorded = False
             for _ in range(_ATTEMPTS):
-                newest, head = await self._database.snapshot(self._examine)
-                if newest is not None and newest.position == head:
-                    checkpoint = newest
-                    break
+                view = await self._database.snapshot(self._look)
+                if view.witness_problem is not None and not recorded:
+                    await self._record_problem(view.witness_problem)
+                    recorded = True
+                    continue
+                # A run that was killed may have left the file behind by one, never by more.
+                if view.newest is not None and not view.is_noted:
+                    await self._note(view.newest)
+                if view.newest is not None and view.unvouched <= max(0, unless_fewer_than - 1):
+                    return view.newest
                 # Reaching the key may mean asking the system's keyring.
-                checkpoint = await asyncio.to_thread(self._make, head, newest)
+                checkpoint = await asyncio.to_thread(self._make, view)
                 if await self._insert(checkpoint):
-                    break
-            else:
-                raise CheckpointNotWritten
-            if self._witness is not None:
-                await write_witness(self._witness, checkpoint)
-            return checkpoint.checkpoint_id
+                    await self._note(checkpoint)
+                    return checkpoint
+            raise CheckpointNotWritten
 
-    async def witness_problem(self) -> str | None:
-        """What is wrong with the witness file, in words, before it is written anew."""
-        witness = self._witness
-        if witness is None:
-            return None
-
-        def look(reader: Reader) -> Findings:
-            findings = Findings()
-            source = DatabaseSource(reader)
-            check_witness(read_witness(witness), source, verifier=self._verifier, findings=findings)
-            return findings
-
-        problems = (await self._database.snapshot(look)).in_order()
-        return problems[0].sentence if problems else None
-
-    def _examine(self, reader: Reader) -> tuple[Checkpoint | None, Position]:
+    def _look(self, reader: Reader) -> _View:
         source = DatabaseSource(reader)
         report = examine_chain(source, from_checkpoint=LATEST, verifier=self._verifier)
         if report.first_problem is not None:
@@ -92,14 +103,24 @@ class CheckpointWriter:
             )
         stored = newest_checkpoint(reader)
         newest = Checkpoint.read(stored.signed) if stored else None
-        return newest, Position(report.head_seq, report.head_hash)
+        head = Position(report.head_seq, report.head_hash)
+        if self._witness is None:
+            return _View(newest, head, is_noted=True, witness_problem=None)
+        witness, findings = read_witness(self._witness), Findings()
+        check_witness(witness, source, verifier=self._verifier, findings=findings)
+        return _View(
+            newest,
+            head,
+            is_noted=newest is not None and holds(witness, newest),
+            witness_problem=next((found.sentence for found in findings.in_order()), None),
+        )
 
-    def _make(self, head: Position, newest: Checkpoint | None) -> Checkpoint:
+    def _make(self, view: _View) -> Checkpoint:
         return Checkpoint.make(
             self._ids.new("ckp"),
-            head,
+            view.head,
             at=format_timestamp(self._clock.now()),
-            previous=newest.checkpoint_id if newest else None,
+            previous=view.newest.checkpoint_id if view.newest else None,
             signer=self._signer,
         )
 
@@ -107,3 +128,7 @@ class CheckpointWriter:
         return await self._database.transaction(
             lambda tx: insert_checkpoint(tx, checkpoint), durability=Durability.TRUST
         )
+
+    async def _note(self, checkpoint: Checkpoint) -> None:
+        if self._witness is not None:
+            await write_witness(self._witness, checkpoint)

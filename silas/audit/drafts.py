@@ -63,41 +63,31 @@ class Drafter:
         """The entry for something that happens now."""
         at = format_timestamp(self._clock.now())
         entry_id = self._ids.new("aud")
-        name, written = self._written(event, data)
-        return Draft(
-            entry_id,
-            f'{{"at":"{at}","data":{written},"entry_id":"{entry_id}","event":{name},"seq":',
-        )
-
-    def _written(self, event: str, data: Mapping[str, Any]) -> tuple[str, str]:
         try:
-            rules = self._current_rules()
+            rules = self._rules if self._known_secrets is None else self._current_rules()
         except Exception as error:  # noqa: BLE001 - a vault that fails must not stop the log
             reason = f"the known secrets could not be read ({type(error).__name__})"
-            return _json("[withheld]"), _json({"withheld": reason})
-        return _event_name(event, rules), _data(data, rules.redactor)
+            name, written = _json("[withheld]"), _json({"withheld": reason})
+        else:
+            cleared = rules.events.get(event) if type(event) is str else None
+            name = cleared or _event_name(event, rules)
+            written = _data(data, rules.redactor)
+        text = f'{{"at":"{at}","data":{written},"entry_id":"{entry_id}","event":{name},"seq":'
+        return Draft(entry_id, text)
 
     def _current_rules(self) -> _Rules:
-        if self._known_secrets is not None:
-            known = tuple(self._known_secrets())
-            if known != self._rules.known:
-                self._rules = _Rules(known, Redactor(known, json_only=True), {})
+        known = tuple(self._known_secrets()) if self._known_secrets else ()
+        if known != self._rules.known:
+            self._rules = _Rules(known, Redactor(known, json_only=True), {})
         return self._rules
 
 
-def _event_name(event: str, rules: _Rules) -> str:
-    if type(event) is not str:
-        return _json(_clean_name(str(plain(event)), rules.redactor))
-    written = rules.events.get(event)
-    if written is None:
-        written = _json(_clean_name(plain(event), rules.redactor))
-        if len(rules.events) < _REMEMBERED_EVENTS:
-            rules.events[event] = written
+def _event_name(event: Any, rules: _Rules) -> str:
+    name = rules.redactor.text(str(plain(event)))[:_MAX_EVENT]
+    written = _json(name)
+    if type(event) is str and len(rules.events) < _REMEMBERED_EVENTS:
+        rules.events[event] = written
     return written
-
-
-def _clean_name(name: str, redactor: Redactor) -> str:
-    return redactor.text(name)[:_MAX_EVENT]
 
 
 def _data(data: Mapping[str, Any], redactor: Redactor) -> str:

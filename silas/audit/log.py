@@ -61,12 +61,20 @@ class AuditLog:
         self._drafter = Drafter(clock=clock, ids=ids, known_secrets=known_secrets)
         self._batcher = DraftBatcher(self._write)
         self._checkpoint_every = checkpoint_every
-        self._vouched: int | None = None
+        self._vouched = 0
         self._checkpoints: CheckpointWriter | None = None
         self._archiver: Archiver | None = None
         if signer is not None:
             self._checkpoints = CheckpointWriter(
-                database, signer, verifier=verifier, clock=clock, ids=ids, witness=witness
+                database,
+                signer,
+                verifier=verifier,
+                clock=clock,
+                ids=ids,
+                witness=witness,
+                record_problem=lambda sentence: self._append(
+                    "audit_witness_problem", {"problem": sentence}
+                ),
             )
             self._archiver = Archiver(
                 database, signer, verifier=verifier, clock=clock, append=self.append
@@ -75,7 +83,9 @@ class AuditLog:
     async def log(self, event: str, /, **data: Any) -> str:
         """Record that something happened; returns the entry's id once it is on the disk."""
         draft = self._drafter.draft(event, data)
-        await self._batcher.add(draft)
+        head = await self._batcher.add(draft)
+        if head is not None:
+            await self._after_writing(head)
         return draft.entry_id
 
     def append(self, tx: Transaction, event: str, data: Mapping[str, Any]) -> str:
@@ -91,16 +101,17 @@ class AuditLog:
         """Have the owner's key vouch for the chain as it is; returns the checkpoint's id."""
         if self._checkpoints is None:
             raise AuditNotSigned
-        problem = await self._checkpoints.witness_problem()
-        if problem is not None:
-            # The file is about to be replaced. What it showed must not be forgotten with it.
-            await self._append("audit_witness_problem", {"problem": problem})
-        return await self._checkpoints.write()
+        return (await self._checkpoints.write()).checkpoint_id
 
     async def checkpoint_if_due(self) -> str | None:
-        """Write a checkpoint if enough entries have come since the last one."""
+        """Write a checkpoint if enough entries have come since the last one; returns its id."""
         state = await self._database.snapshot(read_state)
-        return await self._write_if_due(state.head) if state else None
+        if state is None or not self._may_be_due(state.head) or self._checkpoints is None:
+            return None
+        before = self._vouched
+        checkpoint = await self._checkpoints.write(unless_fewer_than=self._checkpoint_every)
+        self._vouched = checkpoint.position.seq
+        return checkpoint.checkpoint_id if self._vouched != before else None
 
     async def verify_chain(self) -> tuple[bool, int]:
         """Whether all of the log is as it was written, and how many entries were hashed."""
@@ -168,35 +179,30 @@ class AuditLog:
         await self.write_checkpoint()
         return archived
 
-    async def _write(self, drafts: list[Draft]) -> None:
+    async def _write(self, drafts: list[Draft]) -> Position:
         try:
-            head = await self._database.transaction(
+            return await self._database.transaction(
                 lambda tx: append_drafts(tx, drafts), durability=Durability.TRUST
             )
         except DatabaseConstraint as error:
             raise AuditStateDamaged from error
+
+    async def _after_writing(self, head: Position) -> None:
+        """One of many callers sees to the checkpoint; the others need not wait for it."""
+        if self._checkpoints is None or self._checkpoints.busy or not self._may_be_due(head):
+            return
         try:
-            await self._write_if_due(head)
+            checkpoint = await self._checkpoints.write(unless_fewer_than=self._checkpoint_every)
+            self._vouched = checkpoint.position.seq
         except Exception as error:  # noqa: BLE001 - the entries are written; that must be said
             self._vouched = head.seq  # try again after as many entries, not after every one
             await self._append("audit_checkpoint_failed", {"error": error})
 
-    async def _append(self, event: str, data: Mapping[str, Any]) -> None:
-        await self._database.transaction(
+    def _may_be_due(self, head: Position) -> bool:
+        """By what is remembered; other processes write checkpoints as well."""
+        return head.seq - self._vouched >= self._checkpoint_every
+
+    async def _append(self, event: str, data: Mapping[str, Any]) -> str:
+        return await self._database.transaction(
             lambda tx: self.append(tx, event, data), durability=Durability.TRUST
         )
-
-    async def _write_if_due(self, head: Position) -> str | None:
-        if self._checkpoints is None or not await self._is_due(head, self._checkpoints):
-            return None
-        checkpoint_id = await self.write_checkpoint()
-        self._vouched = head.seq
-        return checkpoint_id
-
-    async def _is_due(self, head: Position, checkpoints: CheckpointWriter) -> bool:
-        if head.seq - (self._vouched or 0) < self._checkpoint_every:
-            return False
-        # What is remembered may be out of date: other processes write checkpoints as well.
-        newest = await checkpoints.newest()
-        self._vouched = newest.seq if newest else 0
-        return head.seq - self._vouched >= self._checkpoint_every

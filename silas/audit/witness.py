@@ -39,13 +39,13 @@ def read_witness(path: Path) -> Witness:
 
 
 async def write_witness(path: Path, checkpoint: Checkpoint) -> None:
-    """Replace the file; a crash leaves the old one or the new one."""
+    """Let the file hold this checkpoint; a crash leaves the old one or the new one."""
     await asyncio.to_thread(_write, path, checkpoint)
 
 
 def _write(path: Path, checkpoint: Checkpoint) -> None:
     try:
-        write_private_file(path, checkpoint.signed.to_bytes() + b"\n")
+        write_private_file(path, _content(checkpoint))
     except OSError as error:
         raise AuditFileNotWritten(
             f"The checkpoint was made, but its witness {path} could not be written: "
@@ -65,6 +65,9 @@ def check_witness(
         _check_absence(source, findings)
         return
     noted = _checkpoint_in(witness)
+    stored = source.checkpoint(noted.checkpoint_id) if noted else None
+    if noted is not None and stored is not None and stored.signed == noted.signed:
+        return  # its signature is checked where it lies in the log
     if noted is None or (verifier is not None and not noted.signed.signed_by(verifier)):
         findings.add(
             ProblemKind.WITNESS_DAMAGED,
@@ -72,7 +75,8 @@ def check_witness(
             "The witness file is damaged, or not signed by a key that is trusted here.",
         )
         return
-    _check_presence(noted, source, findings)
+    if stored is None or stored.signed.body != noted.signed.body:
+        _report_absence(noted, source, findings)
 
 
 def _check_absence(source: ChainSource, findings: Findings) -> None:
@@ -87,14 +91,11 @@ def _check_absence(source: ChainSource, findings: Findings) -> None:
         )
 
 
-def _check_presence(noted: Checkpoint, source: ChainSource, findings: Findings) -> None:
+def _report_absence(noted: Checkpoint, source: ChainSource, findings: Findings) -> None:
     state = source.state()
     number = noted.position.seq
     if state is not None and number < state.base.seq:
         return  # archived: the start of the log is vouched for by a statement of its own
-    stored = source.checkpoint(noted.checkpoint_id)
-    if stored is not None and stored.signed.body == noted.signed.body:
-        return
     if state is not None and number > state.head.seq:
         findings.add(
             ProblemKind.TRUNCATED,
@@ -109,6 +110,15 @@ def _check_presence(noted: Checkpoint, source: ChainSource, findings: Findings) 
             f"Checkpoint {noted.checkpoint_id} of {noted.at}, which the witness file holds, is "
             "not in the log.",
         )
+
+
+def holds(witness: Witness, checkpoint: Checkpoint) -> bool:
+    """Whether the file holds exactly this checkpoint."""
+    return witness.content == _content(checkpoint)
+
+
+def _content(checkpoint: Checkpoint) -> bytes:
+    return checkpoint.signed.to_bytes() + b"\n"
 
 
 def _checkpoint_in(witness: Witness) -> Checkpoint | None:

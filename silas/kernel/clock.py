@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 _FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
+_LENGTH = len("0000-00-00T00:00:00.000000")
 
 
 class Clock(Protocol):
@@ -31,13 +32,17 @@ class SystemClock:
 
 def format_timestamp(moment: datetime) -> str:
     """Write a moment as UTC with six fractional digits, so that text order is time order."""
+    utc = moment if moment.tzinfo is UTC else _in_utc(moment)
+    return utc.isoformat("T", "microseconds")[:_LENGTH] + "Z"
+
+
+def _in_utc(moment: datetime) -> datetime:
     if moment.utcoffset() is None:
         raise ValueError("a datetime without a time zone is ambiguous: use an aware one")
     try:
-        utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+        return moment.astimezone(UTC)
     except OverflowError as error:
         raise ValueError("in UTC, this moment lies outside the years 1 to 9999") from error
-    return utc.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def parse_timestamp(text: str) -> datetime:

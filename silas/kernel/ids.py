@@ -7,12 +7,12 @@ factory are strictly increasing, also within one millisecond and when the clock 
 import os
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 
 from silas.kernel.clock import Clock
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
-_SHIFTS = range(120, -1, -10)
 _RANDOM_BITS = 80
 
 
@@ -39,5 +39,15 @@ class IdFactory:
 
 
 def _encode(number: int) -> str:
-    # Two letters at a time: ids are made for every entry of the audit log.
-    return "".join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS])
+    # Ids are made for every entry of the audit log. Within a millisecond they begin alike, so only
+    # the last letters are worked out anew.
+    low = number & 0xFF_FFFF_FFFF
+    return (
+        f"{_stem(number >> 40)}{_PAIRS[low >> 30]}{_PAIRS[low >> 20 & 1023]}"
+        f"{_PAIRS[low >> 10 & 1023]}{_PAIRS[low & 1023]}"
+    )
+
+
+@lru_cache(maxsize=16)
+def _stem(high: int) -> str:
+    return "".join([_PAIRS[high >> shift & 1023] for shift in range(80, -1, -10)])

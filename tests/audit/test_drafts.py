@@ -191,6 +191,8 @@ class TestOddValues:
             (Colour.RED, "red"),
             (5, "5"),
             (None, "None"),
+            (["a", 1], "['a', 1]"),
+            (Hostile(), "[unserialisable: tests.audit.test_drafts.Hostile]"),
             ("\ud800", "\\ud800"),
             ("x" * 500, "x" * 200),
         ],

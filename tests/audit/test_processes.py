@@ -16,7 +16,7 @@ from silas.kernel import SystemClock, strict_loads
 from silas.testing import MemoryVault
 from tests.audit import worker
 
-KILLS = 250
+KILLS = 200
 KILLS_WHILE_ARCHIVING = 60
 
 # A server process that has everything imported: a fresh child costs milliseconds, not a second.
@@ -33,7 +33,9 @@ def vault() -> MemoryVault:
 
 def start(target: Callable[..., None], *arguments: object) -> tuple[Any, Connection]:
     ours, theirs = CONTEXT.Pipe(duplex=False)
-    process = CONTEXT.Process(target=target, args=(*arguments[:2], theirs, *arguments[2:]))
+    process = CONTEXT.Process(
+        target=target, args=(*arguments[:2], theirs, *arguments[2:]), daemon=True
+    )
     process.start()
     theirs.close()
     return process, ours

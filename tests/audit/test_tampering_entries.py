@@ -329,10 +329,7 @@ class TestRewritten:
         forged = Copy.__new__(Copy)
         forged.__dict__ = {**copy.__dict__, "keys": stranger}
         assert not forged.examine().ok
-        assert kinds(forged.examine()) == {
-            ProblemKind.CHECKPOINT_FORGED,
-            ProblemKind.WITNESS_DAMAGED,
-        }
+        assert kinds(forged.examine()) == {ProblemKind.CHECKPOINT_FORGED}
 
     def test_with_all_checkpoints_removed(self, copy: Copy) -> None:
         entries = copy.entries()
