@@ -128,19 +128,21 @@ class AuditLog:
         *,
         from_checkpoint: str | None = None,
         verifier: CheckpointVerifier | None = None,
+        witness: Path | None = None,
         progress: Progress | None = None,
     ) -> AuditReport:
         """Examine all of the log, or what came after a checkpoint (an id, or `LATEST`).
 
-        `verifier` takes the place of the one that the log was made with. `progress` is called on
-        another thread.
+        `verifier` and `witness` (a copy that was kept elsewhere, say) take the place of those that
+        the log was made with. `progress` is called on another thread.
         """
+        noted = witness or self._witness
         return await self._database.snapshot(
             lambda reader: examine_chain(
                 DatabaseSource(reader),
                 from_checkpoint=from_checkpoint,
                 verifier=verifier or self._verifier,
-                witness=read_witness(self._witness) if self._witness else None,
+                witness=read_witness(noted) if noted else None,
                 progress=progress,
             )
         )

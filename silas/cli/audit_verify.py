@@ -18,6 +18,8 @@ from silas.audit import (
     ends_of,
     examine_file,
 )
+from silas.audit.examination import Progress
+from silas.audit.witness import Witness, read_witness
 from silas.cli.commands import JsonCommand
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.opening import with_ground
@@ -54,8 +56,19 @@ class _Examined:
     metavar="KEY|FILE",
     help="The owner's public key: 64 hexadecimal digits, or the path of an owner.pub file.",
 )
+@click.option(
+    "--witness",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A copy of the file audit.checkpoint that was kept elsewhere.",
+)
 @pass_cli
-def verify(cli: CliContext, full: bool, files: tuple[Path, ...], public_key: str | None) -> None:
+def verify(
+    cli: CliContext,
+    full: bool,
+    files: tuple[Path, ...],
+    public_key: str | None,
+    witness: Path | None,
+) -> None:
     """Say whether the audit log was changed, and where.
 
     The exit code is 0 only if everything holds. A file can be verified on any machine.
@@ -67,16 +80,15 @@ def verify(cli: CliContext, full: bool, files: tuple[Path, ...], public_key: str
             progress("Verifying", done, total)
 
         if files:
-            examined = [
-                _Examined(str(file), examine_file(file, verifier=keys, progress=tell))
-                for file in files
-            ]
+            noted = read_witness(witness) if witness else None
+            examined = [_examined(file, keys, None, tell) for file in files[:-1]]
+            examined.append(_examined(files[-1], keys, noted, tell))
         else:
 
             async def examine(ground: Ground) -> AuditReport:
                 start = None if full else LATEST
                 return await ground.audit.examine(
-                    from_checkpoint=start, verifier=keys, progress=tell
+                    from_checkpoint=start, verifier=keys, witness=witness, progress=tell
                 )
 
             examined = [_Examined("The audit log", with_ground(cli, examine))]
@@ -85,6 +97,12 @@ def verify(cli: CliContext, full: bool, files: tuple[Path, ...], public_key: str
     cli.show(_as_data(examined, breaks, ok=ok), _in_words(examined, breaks, keys))
     if not ok:
         raise click.exceptions.Exit(AuditBroken.exit_code)
+
+
+def _examined(
+    file: Path, keys: PublicKeys | None, witness: Witness | None, tell: Progress
+) -> _Examined:
+    return _Examined(str(file), examine_file(file, verifier=keys, witness=witness, progress=tell))
 
 
 def _breaks(files: tuple[Path, ...]) -> list[str]:

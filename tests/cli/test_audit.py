@@ -151,6 +151,23 @@ class TestVerify:
         assert "The audit log is not vouched for by the key that you gave." in shown
         assert "is not the key that you gave (key_" in shown
 
+    def test_a_witness_that_was_kept_elsewhere(self, owner: Machine) -> None:
+        """It shows that the log, its own witness included, is an older copy."""
+        folder = owner.data_dir.parent
+        names = ("silas.db", "audit.checkpoint")
+        older = {name: (owner.data_dir / name).read_bytes() for name in names}
+        output_of(owner.run("audit", "export", str(folder / "older.jsonl")))
+        output_of(owner.run("keys", "rotate", "--yes"))
+        kept = folder / "kept"
+        kept.write_bytes((owner.data_dir / "audit.checkpoint").read_bytes())
+        for name, content in older.items():
+            (owner.data_dir / name).write_bytes(content)
+        output_of(owner.run("audit", "verify", "--full"))
+        for source in ([], ["--file", str(folder / "older.jsonl")]):
+            run = owner.run("audit", "verify", "--full", *source, "--witness", str(kept))
+            assert run.returncode == BROKEN
+            assert "an older copy of the log was put in its place" in run.stdout.decode()
+
     def test_what_is_no_key(self, owner: Machine) -> None:
         code, said = failure_of(owner.run("audit", "verify", "--public-key", "abc"))
         assert code == 46
