@@ -34,8 +34,10 @@ from silas.storage.files import write_private_file
 from silas.storage.migrations import check_applied
 from silas.storage.ports import Progress
 from silas.storage.restore import Restored, restore_backup
+from silas.storage.trees import unpack_tree
 
 _DERIVED = {"embeddings.db"}
+_TREES = ("artifacts", "customer_context")
 _MIGRATIONS = {"silas.db": "runtime"}
 _CONFIG_ELSEWHERE = "config.backup.yaml"
 _VOID_OPEN_TOKENS = """
@@ -108,6 +110,11 @@ def _source(paths: Paths) -> BackupSource:
         following_files=lambda: {
             f"{paths.archive.name}/{path.name}": path for path in paths.archive.glob("*.jsonl")
         },
+        trees={
+            f"{name}.tar": paths.data_dir / name
+            for name in _TREES
+            if (paths.data_dir / name).is_dir()
+        },
     )
 
 
@@ -130,6 +137,11 @@ async def _prepare(inside: Paths, clock: Clock) -> int:
     if not inside.database.exists():
         raise BackupRefused(f"{BackupRefused.sentence()} ({inside.database.name} is missing)")
     await _check_audit(inside, clock)
+    for name in _TREES:
+        packed = inside.data_dir / f"{name}.tar"
+        if packed.exists():
+            unpack_tree(packed, inside.data_dir / name)
+            packed.unlink()
     database = SqliteDatabase.open(inside.database)
     try:
         await migrate(database, load_migrations("runtime"), clock=clock)

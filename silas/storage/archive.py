@@ -29,7 +29,7 @@ _END = bytes(2 * _BLOCK)
 _CHUNK = 1 << 20
 _NAME = (
     r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,60}\.(db|ya?ml)|vault\.json|owner\.pub|audit\.checkpoint"
-    r"|archive/[A-Za-z0-9_][A-Za-z0-9_.-]{0,60}\.jsonl)$"
+    r"|archive/[A-Za-z0-9_][A-Za-z0-9_.-]{0,60}\.jsonl|(artifacts|customer_context)\.tar)$"
 )
 
 

@@ -11,7 +11,7 @@
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from silas.storage.copying import check_database, copy_database
 from silas.storage.errors import BackupExists, BackupNotWritten, BackupUnsettled
 from silas.storage.files import PRIVATE_FILE, sync_directory
 from silas.storage.ports import Progress
+from silas.storage.trees import pack_tree
 from silas.storage.workplace import workplace_beside
 
 FolderCheck = Callable[[Path], None]
@@ -40,6 +41,8 @@ class BackupSource:
     """Files that may be older than the databases, but not newer: the audit log's witness."""
     following_files: Callable[[], Mapping[str, Path]]
     """Files that may be newer than the databases, but not older: what was moved out of them."""
+    trees: Mapping[str, Path] = field(default_factory=dict)
+    """Directories that go in whole, each as one archive of that name; also not older."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,11 @@ def _copy_all(source: BackupSource, folder: Path, progress: Progress) -> list[st
             for name, path in following.items():
                 (folder / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(path, folder / name)
-            return [*sorted(small), *sorted(source.databases), *sorted(following)]
+            for name, directory in source.trees.items():
+                progress(f"packing {directory.name}", 0, 1)
+                pack_tree(directory, folder / name)
+            kept = {**following, **source.trees}
+            return [*sorted(small), *sorted(source.databases), *sorted(kept)]
     raise BackupUnsettled
 
 

@@ -50,7 +50,10 @@ def test_everything_comes_back_on_another_machine(owner: Machine, tmp_path: Path
     file = tmp_path / "b.tar"
     written = json.loads(output_of(owner.run("backup", str(file), "--json")))
     names = [entry["name"] for entry in written["manifest"]["files"]]
-    assert names == ["audit.checkpoint", "owner.pub", "silas.yaml", "vault.json", "silas.db"]
+    assert names == [
+        *("audit.checkpoint", "owner.pub", "silas.yaml", "vault.json"),
+        *("silas.db", "customer_context.tar"),
+    ]
     assert written["size"] == file.stat().st_size
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
@@ -247,3 +250,19 @@ def test_on_a_terminal_it_shows_how_far_it_has_got(owner: Machine, tmp_path: Pat
     assert "copying silas.db 100 %" in shown
     assert "checking silas.db 100 %" in shown
     assert shown.rstrip().endswith("Keep it elsewhere.")
+
+
+def test_artifacts_and_customer_files_come_back(owner: Machine, tmp_path: Path) -> None:
+    kept = owner.data_dir / "artifacts" / "plan" / "task" / "1" / "result.txt"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("made by hand")
+    (owner.data_dir / "customer_context" / "c1.json").write_text("{}")
+    output_of(owner.run("backup", str(tmp_path / "b.tar")))
+    elsewhere = Machine(
+        tmp_path / "new", {**owner.environ, "SILAS_DATA_DIR": str(tmp_path / "new")}
+    )
+    output_of(elsewhere.run("restore", str(tmp_path / "b.tar"), cwd=tmp_path))
+    back = elsewhere.data_dir / kept.relative_to(owner.data_dir)
+    assert back.read_text() == "made by hand"
+    assert (elsewhere.data_dir / "customer_context" / "c1.json").exists()
+    assert not list(elsewhere.data_dir.glob("*.tar"))
