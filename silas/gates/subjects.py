@@ -43,11 +43,11 @@ class Subject:
     def rewritable(self) -> bool:
         """Whether a gate may change it: texts and arguments, nothing else."""
         whole_text = len(self.path) == 1 and self.path[0] in _TEXTS
-        return whole_text or (self.path[0] == "tool_args" and len(self.path) > 1)
+        return whole_text or self.path[0] == "tool_args"
 
     def rewriting(self, value: Any, context: Mapping[str, Any]) -> dict[str, Any]:
         """The `modified_context` that puts another value in its place."""
-        if self.path[0] != "tool_args":
+        if len(self.path) == 1:
             return {self.path[0]: value}
         argument = self.path[1]
         whole = context["tool_args"][argument]
