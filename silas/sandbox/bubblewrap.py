@@ -11,7 +11,8 @@ How a command is started:
 4. With the options, it builds the namespaces and executes the command. Where the number of
    processes can only be limited from within the new user namespace, it waits there once more.
 5. When the command has ended, or is to be ended, the first process is killed; the kernel takes
-   everything in its pid namespace with it. The same happens when Silas itself is killed.
+   everything in its pid namespace with it. The same happens when Silas itself is killed
+   (`undertaker`).
 """
 
 import asyncio

@@ -18,9 +18,13 @@ _HIDDEN_FROM_ROOT = ("kcore", "sysrq-trigger", "timer_list")
 
 
 def isolation(request: SandboxRequest, *, disable_userns: bool) -> Iterator[str]:
-    """Namespaces, identity and lifetime."""
+    """Namespaces, identity and lifetime.
+
+    No `--new-session`: the launcher itself leads a new one, without a terminal, and its process
+    group is what the undertaker kills.
+    """
     yield from ("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts")
-    yield from ("--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
+    yield from ("--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL")
     yield from ("--uid", str(runtime.USER_ID), "--gid", str(runtime.USER_ID))
     yield from ("--hostname", runtime.HOSTNAME)
     if not request.network:

@@ -3,11 +3,11 @@
 It contains the network, processes, shared memory, the environment and the limits. It does **not**
 contain files: the command sees and writes what its user may. It does not filter system calls.
 
-How a command is started: `setpriv` takes away the way to new privileges and has the kernel end
-everything when Silas dies; `unshare` makes the namespaces; a shell sets limits and environment and
-is the first process of the pid namespace, so that all others end with it. The shell executes a
-script that we wrote; the command is its arguments and is never parsed by it. The launchers get an
-empty environment, because one that the caller chose could load code into them.
+How a command is started: `setpriv` takes away the way to new privileges; `unshare` makes the
+namespaces; a shell sets limits and environment and is the first process of the pid namespace, so
+that all others end with it. The shell executes a script that we wrote; the command is its arguments
+and is never parsed by it. The launchers get an empty environment, because one that the caller chose
+could load code into them. Their input is a pipe: the shell waits for a word, and ends without it.
 """
 
 import os
@@ -79,9 +79,14 @@ class SubprocessBackend:
                 pin(path, stack)
             scratch = _Scratch(request, stack)
             directory = pin(scratch.place(request.cwd), stack)
-            tree = run.start(self._command_line(request, scratch), [], directory=directory)
+            waiting, word = os.pipe2(os.O_CLOEXEC)
+            stack.callback(os.close, waiting)
+            stack.callback(os.close, word)
+            argv = self._command_line(request, scratch)
+            tree = run.start(argv, [], directory=directory, stdin=waiting)
             limit: Limit | None = None
             try:
+                os.write(word, b"go\n")
                 limit = await run.watch(tree, grouped=False)
             finally:
                 await to_the_end(run.end(tree))
@@ -97,7 +102,7 @@ class SubprocessBackend:
         user = str(runtime.USER_ID)
         network = () if request.network else ("--net",)
         return [
-            *(self._setpriv, "--no-new-privs", "--pdeathsig", "KILL", "--"),
+            *(self._setpriv, "--no-new-privs", "--"),
             *(self._unshare, *_NAMESPACES, *network, "--fork", "--kill-child=KILL"),
             *("--mount-proc", f"--map-user={user}", f"--map-group={user}", "--"),
             *("/bin/sh", scratch.script, *request.argv),
@@ -105,12 +110,15 @@ class SubprocessBackend:
 
 
 class _Scratch:
-    """A private directory for one run: the script, and the command's /tmp."""
+    """A private directory for one run: the script, the input, and the command's /tmp."""
 
     def __init__(self, request: SandboxRequest, stack: ExitStack) -> None:
         self._path = tempfile.mkdtemp(prefix="silas-")
         stack.callback(self._remove)
         self.script = f"{self._path}/start"
+        self._input = f"{self._path}/input" if request.stdin else "/dev/null"
+        if request.stdin:
+            Path(self._input).write_bytes(request.stdin)
         self._written = self._text(request).encode()
         Path(self.script).write_bytes(self._written)
 
@@ -119,7 +127,7 @@ class _Scratch:
         return self._path if cwd == TEMPORARY else cwd
 
     def started(self) -> bool:
-        """Whether the script was executed: the first thing that it does is to empty itself."""
+        """Whether the script was executed: the first thing that it changes is itself."""
         try:
             return Path(self.script).read_bytes() != self._written
         except OSError:
@@ -130,7 +138,7 @@ class _Scratch:
         if request.argv[0].startswith("-"):
             raise CommandRefused("A shell would take the program's name for an option.")
         limits = request.limits
-        lines = [f": > {shlex.quote(self.script)}"]
+        lines = ["read -r word || exit", f": > {shlex.quote(self.script)}"]
         # Shells differ in the letter for processes, and for root the kernel does not count them.
         most = limits.processes + 1
         lines += [f"ulimit -u {most} 2>&- || ulimit -p {most} 2>&-"]
@@ -142,7 +150,7 @@ class _Scratch:
                 raise CommandRefused(f"A shell cannot set the environment variable {name!r}.")
             lines.append(f"export {name}={shlex.quote(value)}")
         # Replaced by the program, the subshell cannot take its name for that of a builtin.
-        lines += ['(exec "$@")', "exit $?"]
+        lines += [f'(exec "$@" <{shlex.quote(self._input)})', "exit $?"]
         return "{\n" + "\n".join(lines) + "\n}\n"
 
     def _remove(self) -> None:

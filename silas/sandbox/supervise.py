@@ -15,6 +15,7 @@ from silas.sandbox.models import BackendReport, Limit, SandboxLimits, SandboxReq
 from silas.sandbox.patrol import Patrol
 from silas.sandbox.ports import OutputListener, SandboxBackend
 from silas.sandbox.tree import ProcessTree
+from silas.sandbox.undertaker import the_undertaker
 
 _BY_EXIT_CODE = {128 + signal.SIGXCPU: Limit.CPU, 128 + signal.SIGXFSZ: Limit.FILE_SIZE}
 KILLED = 128 + signal.SIGKILL
@@ -42,15 +43,24 @@ class Run:
         self._clock = clock
         self._started = clock.monotonic()
         self._since = clock.now()
+        self._undertaker = the_undertaker()
         self.capture = Capture(request.limits, listener)
 
     def start(
-        self, argv: Sequence[str], descriptors: Sequence[int], *, directory: int | None = None
+        self,
+        argv: Sequence[str],
+        descriptors: Sequence[int],
+        *,
+        directory: int | None = None,
+        stdin: int | None = None,
     ) -> ProcessTree:
-        """Start the launcher with an empty environment, inheriting nothing but `descriptors`."""
+        """Start the launcher with an empty environment, inheriting nothing but `descriptors`.
+
+        Its input is what the request says, unless another one is given. It has to wait for
+        something from us before it starts the command, so that it never runs unwatched.
+        """
         with ExitStack() as ours:
-            stdin = self._request.stdin
-            source = memory_file(stdin, ours) if stdin else subprocess.DEVNULL
+            source = self._input(ours) if stdin is None else stdin
             stdout, stderr = self.capture.pipe("stdout"), self.capture.pipe("stderr")
             ours.callback(os.close, stdout)
             ours.callback(os.close, stderr)
@@ -68,7 +78,13 @@ class Run:
             except OSError as error:
                 self.capture.finish()
                 raise _not_started(argv[0], error) from error
+            # The launcher leads a new session, and so a process group with its own number.
+            self._undertaker.enter(launcher.pid)
             return ProcessTree(launcher)
+
+    def _input(self, stack: ExitStack) -> int:
+        data = self._request.stdin
+        return memory_file(data, stack) if data else subprocess.DEVNULL
 
     async def watch(self, tree: ProcessTree, *, grouped: bool) -> Limit | None:
         """Wait for the end of a process tree, and say which limit brought it about, if one did."""
@@ -101,6 +117,7 @@ class Run:
     async def end(self, tree: ProcessTree) -> None:
         """Leave no process, and take the last of the output. Has to come `to_the_end`."""
         await tree.gone()
+        self._undertaker.strike(tree.pid)
         self.capture.finish()
         tree.close()
 

@@ -1,6 +1,7 @@
 """What every backend promises, tested the same way on each."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from silas.sandbox import (
     SandboxRequest,
     python_executable,
 )
+from silas.sandbox.undertaker import Undertaker
 from tests.sandbox.conftest import require_backend
 
 MEBIBYTE = 1024 * 1024
@@ -48,6 +50,17 @@ def processes_with(marker: str) -> list[int]:
             continue
         if marker.encode() in text and not zombie and int(entry.name) != os.getpid():
             found.append(int(entry.name))
+    return found
+
+
+def readers_of(descriptor: int) -> list[int]:
+    """Processes whose standard input is this pipe."""
+    pipe = Path(f"/proc/self/fd/{descriptor}").readlink()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (entry / "fd" / "0").readlink() == pipe:
+                found.append(int(entry.name))
     return found
 
 
@@ -319,6 +332,51 @@ async def test_a_killed_silas_leaves_no_process(name, workspace, request):
         silas.wait()
     await until(lambda: not processes_with(marker))
 
+
+@pytest.mark.parametrize("name", ["bubblewrap", "subprocess"])
+async def test_a_silas_killed_while_it_builds_a_sandbox_leaves_no_process(name, request):
+    """Launchers are tied to their parent only once they run; the undertaker knows them before."""
+    backend = await require_backend(name, request)
+    where = type(backend).__module__, type(backend).__name__
+    marker = f"marker-{uuid.uuid4().hex}"
+    for moment in range(6):
+        silas = subprocess.Popen(  # noqa: ASYNC220 - it returns at once
+            [sys.executable, "-c", _SILAS_TO_KILL_EARLY, *where, marker], stdout=subprocess.PIPE
+        )
+        silas.stdout.readline()
+        await asyncio.sleep(moment * 0.0015)
+        silas.kill()
+        silas.wait()
+        silas.stdout.close()
+    await until(lambda: not processes_with(marker))
+
+
+def test_the_undertaker_is_replaced_when_it_is_killed():
+    undertaker = Undertaker()
+    victim = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    undertaker.enter(victim.pid)
+    (shell_pid,) = readers_of(undertaker._writing)
+    os.kill(shell_pid, signal.SIGKILL)
+    os.waitpid(shell_pid, 0)
+    undertaker.strike(1)
+    os.close(undertaker._writing)
+    assert victim.wait(timeout=10) == -signal.SIGKILL
+
+
+_SILAS_TO_KILL_EARLY = """
+import asyncio, importlib, sys
+from silas.sandbox import SandboxRequest
+module, name, marker = sys.argv[1:]
+backend = getattr(importlib.import_module(module), name)()
+
+async def main():
+    await backend.run(SandboxRequest(argv=("true",)))
+    print("now", flush=True)
+    script = "(setsid sleep 1000 &); sleep 1000; :"
+    await backend.run(SandboxRequest(argv=("sh", "-c", script, "sh", marker)))
+
+asyncio.run(main())
+"""
 
 _SILAS_TO_KILL = """
 import asyncio, importlib, sys
