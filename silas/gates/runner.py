@@ -110,10 +110,10 @@ class GateRunner:
             return blocks(gate, reason).model_copy(update={"lane": GateLane.POLICY})
         if self.allowance is None or not self.allowance.take():
             return blocks(gate, _TOO_MANY)
-        problem = await self.examples.problem(gate, provider)
-        if problem:
-            return blocks(gate, problem)
         try:
+            problem = await self.examples.problem(gate, provider)
+            if problem:
+                return blocks(gate, problem)
             result = await provider.check(gate, own_copy(context))  # 2
         except Exception as error:  # noqa: BLE001 - a guard that breaks must not open the door
             await events.failed(gate, error)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from silas.gates import ALLOWED_MUTATIONS, Gate, GateAction, GateLane, GateResult, GateTrigger
 from silas.gates.decisions import strictest
+from silas.gates.errors import GateInputInvalid
 from silas.gates.runner import GateRunner
 from silas.kernel import canonical_bytes
 from silas.testing import RecordingAudit
@@ -241,6 +242,16 @@ async def test_a_gate_whose_examples_fail_blocks() -> None:
     result = await desk.runner.check_gate(custom("a", match=["bad"]), CONTEXT)
     assert result.action is BLOCK
     assert result.reason == "Example 1 of match does not hold: it was let pass."
+
+
+async def test_what_is_nested_too_deep_reaches_no_gate() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(10_000):
+        deep = {"x": deep}
+    desk = Desk({})
+    with pytest.raises(GateInputInvalid):
+        await desk.check(custom("a"), context={"tool_args": deep})
+    assert desk.custom.seen == []
 
 
 async def test_one_gate_alone_is_filtered_too() -> None:
