@@ -108,10 +108,9 @@ class AuditLog:
         state = await self._database.snapshot(read_state)
         if state is None or not self._may_be_due(state.head) or self._checkpoints is None:
             return None
-        before = self._vouched
         checkpoint = await self._checkpoints.write(unless_fewer_than=self._checkpoint_every)
         self._vouched = checkpoint.position.seq
-        return checkpoint.checkpoint_id if self._vouched != before else None
+        return checkpoint.checkpoint_id if self._vouched >= state.head.seq else None
 
     async def verify_chain(self) -> tuple[bool, int]:
         """Whether all of the log is as it was written, and how many entries were hashed."""

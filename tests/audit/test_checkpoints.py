@@ -95,6 +95,7 @@ class TestInTime:
         await first.write(6)
         await first.database.close()
         second = await open_ledger(tmp_path, keys=first.keys, checkpoint_every=4)
+        assert await second.log.checkpoint_if_due() is None
         await second.write(1)
         assert [each["seq"] for each in await checkpoints(second)] == [4]
         await second.write(1)
