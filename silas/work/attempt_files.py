@@ -122,6 +122,14 @@ def _mode_differs(target: Tree, change: FileChange) -> bool:
     return target.is_executable(change.path) != change.executable
 
 
+def has_happened(target: Tree, change: FileChange) -> bool:
+    """Whether the file is what this change makes of it, and was not so before."""
+    try:
+        return change.before != change.after and target.digest(change.path) == change.after
+    except FileRefused:
+        return False
+
+
 def _conflicts(target: Tree, change: FileChange) -> bool:
     try:
         return target.digest(change.path) not in (change.before, change.after)

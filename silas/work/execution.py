@@ -25,7 +25,7 @@ from silas.work.attempt import Earlier, Outcome, run_attempt
 from silas.work.attempts import AttemptOutcome
 from silas.work.budget import BudgetUsed
 from silas.work.control import STOPPED_BY_OWNER, Stopped
-from silas.work.door import CHANGED, Blocked, hydrate, namespace_of, require_entry
+from silas.work.door import CHANGED, Blocked, hydrate, require_entry
 from silas.work.errors import (
     ArtifactRefused,
     BindingBroken,
@@ -36,15 +36,24 @@ from silas.work.errors import (
 from silas.work.models import WorkItem, WorkItemResult, WorkItemStatus
 from silas.work.plan_rules import CONSULT_PLANNER
 from silas.work.store import require_item
-from silas.work.tree import Tree
+from silas.work.taking_over import (
+    CONFLICT,
+    clear_files,
+    keep_artifacts,
+    publish,
+    take_over_pending,
+)
 from silas.work.workbench import Workbench
-from silas.work.workspaces import AttemptWorkspace, WorkspaceKind
+from silas.work.workspaces import AttemptWorkspace
 
 _CONSULT_AFTER = 3
 _GUIDANCE_SECONDS = 90
 _NOT_EXHAUSTING = {"max_planner_calls"}
-_MAX_KEPT = 1000
-_MAX_KEPT_BYTES = 64 * 1024 * 1024
+_OVER = {
+    WorkItemStatus.DONE: "This was done before.",
+    WorkItemStatus.PAUSED: "It is paused. Resume it first.",
+    WorkItemStatus.FAILED: "It has failed or was cancelled. Resume it first.",
+}
 _TAKEN_UP_AGAIN = {WorkItemStatus.BLOCKED, WorkItemStatus.STUCK}
 _WAITING = frozenset({WorkItemStatus.PENDING})
 T = TypeVar("T")
@@ -53,18 +62,17 @@ T = TypeVar("T")
 async def execute_task(bench: Workbench, item: WorkItem) -> WorkItemResult:
     """Execute one task to its end; the result says what is so, not what the worker says."""
     item = await stored(bench, item)
-    if item.status is WorkItemStatus.DONE:
-        return _result(item, "This was done before.")
-    if item.status in (WorkItemStatus.PAUSED, WorkItemStatus.FAILED):
-        return _result(item, f"It is {item.status.value}. Resume it first.")
+    if item.status in _OVER:
+        return _result(item, _OVER[item.status])
     try:
         await require_entry(bench, item)  # 0
         imported = await hydrate(bench, item)  # 0.5
+        passed = await _had_passed(bench, item) or await take_over_pending(bench, item)
     except Blocked as blocked:
         return await block(bench, item, blocked)
     if item.status in _TAKEN_UP_AGAIN:
         item = await bench.items.update_status(item.id, WorkItemStatus.PENDING, item.budget_used)
-    if await _had_passed(bench, item):
+    if passed:
         return await _close_as_done(bench, item)
     try:
         return await bench.control.unless_stopped(item.id, _attempts(bench, item, imported))
@@ -168,8 +176,9 @@ async def _close(
         results=outcome.results,
     )
     event = "work_done" if item.status is WorkItemStatus.DONE else "work_attempt_ended"
+    passed = outcome.outcome is AttemptOutcome.PASSED
     await asyncio.gather(
-        asyncio.to_thread(bench.workspaces.discard, item),
+        asyncio.to_thread(clear_files, bench, item, passed=passed),
         bench.audit.log(
             event,
             work_item_id=item.id,
@@ -213,66 +222,16 @@ async def _take_over(
 ) -> tuple[Outcome, WorkItemStatus]:
     """What passed the checks becomes the result; until it is written down, nothing is done."""
     try:
-        await _keep_artifacts(bench, files, outcome)
-        if files.kind is not WorkspaceKind.EMPTY or outcome.acted_outside:
-            await asyncio.to_thread(_publish, bench, files, outcome)
+        await keep_artifacts(bench, files, outcome)
+        await publish(bench, files, outcome)
     except PublicationConflict as error:
-        raise Blocked("execution_blocked_conflict", error.message) from error
+        raise Blocked(CONFLICT, error.message) from error
     except (FileRefused, ArtifactRefused) as error:
+        if bench.workspaces.pending(files.item, files.attempt):
+            raise Blocked(CONFLICT, f"It could not be taken over: {error.message}") from error
         failed = replace(outcome, outcome=AttemptOutcome.FAILED, error=error.message)
         return await _after_failure(bench, files.item, failed)
     return outcome, WorkItemStatus.DONE
-
-
-def _publish(bench: Workbench, files: AttemptWorkspace, outcome: Outcome) -> None:
-    with bench.workspaces.changing(files.item):
-        publication = bench.workspaces.prepare(files).model_copy(
-            update={"results": outcome.results, "budget_used": outcome.used}
-        )
-        bench.workspaces.remember(files, publication)
-        bench.workspaces.complete(publication, files.item)
-
-
-async def _keep_artifacts(bench: Workbench, files: AttemptWorkspace, outcome: Outcome) -> None:
-    """Keep what the ledger says was made, as far as it still is what the ledger says.
-
-    What was taken over from earlier work is passed on, so that the next task finds it here.
-    """
-    passed_on = files.base.digests if files.kind is WorkspaceKind.EMPTY else {}
-    artifacts = {**passed_on, **outcome.artifacts}
-    if not artifacts:
-        return
-    namespace = namespace_of(files.item, files.attempt)
-    contents, left_out = await asyncio.to_thread(_read_artifacts, files, artifacts)
-    for name, content in contents.items():
-        await bench.artifacts.keep(namespace, name, content)
-    if left_out:
-        await bench.audit.log(
-            "artifacts_not_kept",
-            work_item_id=files.item.id,
-            attempt=files.attempt,
-            names=left_out[:100],
-        )
-
-
-def _read_artifacts(
-    files: AttemptWorkspace, artifacts: dict[str, str]
-) -> tuple[dict[str, bytes], list[str]]:
-    kept: dict[str, bytes] = {}
-    left_out: list[str] = []
-    size = 0
-    with Tree.open(files.directory) as tree:
-        for name, digest in sorted(artifacts.items()):
-            if tree.digest(name) != digest:
-                left_out.append(name)  # removed again, or changed by nobody that we know
-                continue
-            content = tree.read(name, limit=_MAX_KEPT_BYTES)
-            size += len(content)
-            if len(kept) >= _MAX_KEPT or size > _MAX_KEPT_BYTES:
-                left_out.append(name)
-                continue
-            kept[name] = content
-    return kept, left_out
 
 
 async def _after_failure(

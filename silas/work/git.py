@@ -5,8 +5,9 @@ A repository whose own configuration defines filters or merge drivers is refused
 outside of any sandbox.
 """
 
-import os
+import re
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,8 @@ _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
 }
 _ACTIVE = r"^(filter\..*\.(clean|smudge|process)|merge\..*\.driver|core\.(worktree|gitproxy))$"
+_LOCKED = re.compile(rb"\.lock'?: File exists")
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 0.8)
 _SECONDS = 120
 
 
@@ -124,7 +127,7 @@ class GitRepository:
 
     def advance(self, before: str, after: str, *, message: str) -> None:
         """Move the current branch from one commit to the next, unless it has moved already."""
-        if self._is_ancestor(after, self.head()):
+        if self.contains(after):
             return
         moved = self._run("update-ref", "-m", message, "HEAD", after, before, ok=(0, 1, 128))
         if moved.returncode:
@@ -138,6 +141,10 @@ class GitRepository:
         )
         self._run("update-index", "-q", "--refresh", ok=(0, 1))
 
+    def contains(self, commit: str) -> bool:
+        """Whether the current branch has this commit."""
+        return self._is_ancestor(commit, self.head())
+
     def _is_ancestor(self, older: str, newer: str) -> bool:
         return self._run("merge-base", "--is-ancestor", older, newer, ok=(0, 1)).returncode == 0
 
@@ -147,20 +154,30 @@ class GitRepository:
     def _run(
         self, *arguments: str, ok: tuple[int, ...] = (0,), stdin: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
+        for pause in _PAUSES:
+            ran = self._run_once(arguments, stdin)
+            # Another git, perhaps that of a Silas which was just killed, is still at it.
+            if ran.returncode in ok or not _LOCKED.search(ran.stderr):
+                break
+            time.sleep(pause)
+        if ran.returncode not in ok:
+            told = ran.stderr.decode(errors="replace").strip()
+            raise FileRefused(f"git {arguments[0]} did not work in {self.path}: {told}")
+        return ran
+
+    def _run_once(
+        self, arguments: Sequence[str], stdin: bytes
+    ) -> subprocess.CompletedProcess[bytes]:
         command = ["git", "-C", str(self.path), *_OFF, *arguments]
         try:
-            ran = subprocess.run(  # noqa: S603 - a list of arguments, and no shell
+            return subprocess.run(  # noqa: S603 - a list of arguments, and no shell
                 command,
                 input=stdin,
                 capture_output=True,
                 env=_ENVIRONMENT,
                 timeout=_SECONDS,
                 check=False,
-                process_group=0 if os.name == "posix" else None,
+                process_group=0,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise FileRefused(f"git {arguments[0]} did not work: {error}.") from error
-        if ran.returncode not in ok:
-            told = ran.stderr.decode(errors="replace").strip()
-            raise FileRefused(f"git {arguments[0]} did not work in {self.path}: {told}")
-        return ran

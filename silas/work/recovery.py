@@ -10,11 +10,11 @@
 import asyncio
 
 from silas.work.attempts import Attempt, AttemptOutcome
-from silas.work.errors import FileRefused, PublicationConflict
+from silas.work.door import Blocked
 from silas.work.models import WorkItem, WorkItemStatus
 from silas.work.runners import may_be_alive
+from silas.work.taking_over import take_over_pending
 from silas.work.workbench import Workbench
-from silas.work.workspaces import Publication
 
 
 async def recover(bench: Workbench) -> list[WorkItem]:
@@ -47,8 +47,13 @@ async def _sweep(bench: Workbench) -> None:
     busy = {attempt.work_item_id for attempt in await bench.attempts.list_open()}
     for work_item_id in sorted(left - busy):
         item = await bench.items.get(work_item_id)
-        if item is not None:
+        if item is not None and not _still_needed(bench, item):
             await asyncio.to_thread(bench.workspaces.discard, item)
+
+
+def _still_needed(bench: Workbench, item: WorkItem) -> bool:
+    done = item.status is WorkItemStatus.DONE
+    return not done and bench.workspaces.pending(item, item.attempts) is not None
 
 
 async def _finish(bench: Workbench, attempt: Attempt) -> WorkItem | None:
@@ -60,10 +65,10 @@ async def _finish(bench: Workbench, attempt: Attempt) -> WorkItem | None:
     if publication is None:
         return None
     try:
-        await asyncio.to_thread(_complete, bench, item, publication)
-    except (FileRefused, PublicationConflict) as error:
-        await bench.audit.log("work_not_recovered", work_item_id=item.id, reason=error.message)
-        return None
+        if not await take_over_pending(bench, item):
+            return None
+    except Blocked:
+        return None  # it stays as it is, and says so when it is executed the next time
     item = await bench.attempts.finish(
         item.id,
         attempt.attempt,
@@ -77,8 +82,3 @@ async def _finish(bench: Workbench, attempt: Attempt) -> WorkItem | None:
         "work_done", work_item_id=item.id, attempt=attempt.attempt, recovered=True
     )
     return item
-
-
-def _complete(bench: Workbench, item: WorkItem, publication: Publication) -> None:
-    with bench.workspaces.changing(item):
-        bench.workspaces.complete(publication, item)

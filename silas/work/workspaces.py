@@ -3,7 +3,8 @@
 1. `open_attempt` compares what will be worked on with what was approved; a difference is an error.
 2. `prepare` puts together what is to be taken over; after it is written down, a crash no longer
    means that the work is done again.
-3. `complete` takes it over. It can be repeated: the outcome is the same.
+3. `complete` takes it over. It can be repeated: the outcome is the same. As long as it has not
+   been completed, what was prepared is kept, and the work is not done anew: it would be done twice.
 
 Preparing and completing hold the lock of the directory that is changed.
 """
@@ -27,6 +28,7 @@ from silas.work.attempt_files import (
     apply_changes,
     changes_since,
     copy_tree,
+    has_happened,
     remove_tree,
     require_no_conflict,
     take_base,
@@ -168,16 +170,23 @@ class Workspaces:
         except (FileNotFoundError, ValidationError):
             return None
 
-    def complete(self, publication: Publication, item: WorkItem) -> None:
-        """Take over what was prepared."""
+    def complete(self, publication: Publication, item: WorkItem) -> str | None:
+        """Take over what was prepared; returns what else the owner should know."""
         if not publication.changes:
-            return
+            return None
         place = self._place(item.parent or item.id, item.id) / str(publication.attempt)
         with Tree.open(place / _FILES) as source, _target(publication) as target:
             if publication.before and publication.after:
-                _advance(publication, source, target)
-            else:
-                apply_changes(source, target, publication.changes)
+                return _advance(publication, source, target)
+            apply_changes(source, target, publication.changes)
+            return None
+
+    def is_untouched(self, publication: Publication) -> bool:
+        """Whether nothing of it has been taken over yet, so that it can be dropped safely."""
+        with _target(publication) as target:
+            if publication.after and GitRepository(target.path).contains(publication.after):
+                return False
+            return not any(has_happened(target, change) for change in publication.changes)
 
     def discard(self, item: WorkItem) -> None:
         """Remove the files of an item's attempts."""
@@ -256,13 +265,18 @@ def _merge(files: AttemptWorkspace, plan: Publication) -> dict[str, object]:
     return {"changes": changes, "before": head, "after": merged}
 
 
-def _advance(publication: Publication, source: Tree, target: Tree) -> None:
+def _advance(publication: Publication, source: Tree, target: Tree) -> str | None:
     repository = GitRepository(target.path)
     before, after = publication.before or "", publication.after or ""
     require_no_conflict(target, publication.changes)
     repository.advance(before, after, message=f"silas: {publication.work_item_id}")
     apply_changes(source, target, publication.changes)
-    repository.index(repository.changes(before, after))
+    try:
+        repository.index(repository.changes(before, after))
+    except FileRefused as error:
+        # The commit and the files are there. The index is git's own note of them.
+        return f"{error.message} Run `git reset` there once nothing else uses the repository."
+    return None
 
 
 @contextmanager

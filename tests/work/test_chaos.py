@@ -115,7 +115,7 @@ def descendants(pid: int) -> list[int]:
 
 def kill_somebody(pid: int, chance: random.Random) -> None:
     """Silas itself, the sandbox around a command, or the command in it."""
-    below = descendants(pid)
+    below = [each for each in descendants(pid) if not describe(str(each)).startswith("git")]
     target = chance.choice([pid, below[0], below[-1]]) if below else pid
     with contextlib.suppress(ProcessLookupError):
         os.kill(target, signal.SIGKILL)
@@ -125,10 +125,12 @@ def left_over(root: Path) -> list[str]:
     """Processes that have anything to do with this directory."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
+        words = b""
         with contextlib.suppress(OSError):
-            words = (path / "cmdline").read_bytes() + bytes((path / "cwd").readlink())
-            if str(root).encode() in words or script_of(root).encode() in words:
-                found.append(path.name)
+            words += (path / "cmdline").read_bytes()
+            words += bytes((path / "cwd").readlink())
+        if str(root).encode() in words or script_of(root).encode() in words:
+            found.append(path.name)
     return found
 
 
@@ -142,9 +144,10 @@ def require_nothing_left(root: Path) -> None:
 def describe(pid: str) -> str:
     """What a process is and what it waits for, for whoever has to find out why it is there."""
     told = []
-    for name in ("cmdline", "wchan", "stat"):
+    for name in ("cmdline", "wchan", f"task/{pid}/children", "stat"):
         with contextlib.suppress(OSError):
-            told.append((Path("/proc") / pid / name).read_bytes().decode(errors="replace"))
+            text = (Path("/proc") / pid / name).read_bytes().decode(errors="replace")
+            told.append(text.replace("\0", " ")[:120])
     return " | ".join(told)
 
 

@@ -144,3 +144,38 @@ async def test_what_somebody_changed_in_the_meantime_is_not_overwritten(
     assert (site / "log.txt").read_text() == "mine\n"
     assert (site / "old.txt").exists()
     assert "work_not_recovered" in shop.audit.events()
+
+
+async def test_what_was_taken_over_in_part_waits_for_the_owner(shop: Shop, site: Path) -> None:
+    """Doing it again would do it twice; overwriting would lose the owner's change."""
+    item = await abandoned(shop, task("```run\ntrue\n```", workspace={"path": "site"}))
+    files = passed(shop, item)
+    (site / "log.txt").write_bytes((files.directory / "log.txt").read_bytes())
+    (site / "old.txt").write_text("mine\n")
+    result = await shop.execute(await again(shop))
+    assert result.status is WorkItemStatus.BLOCKED
+    assert "taken over in part: These files were changed by somebody else: old.txt." in (
+        result.last_error or ""
+    )
+    assert (site / "old.txt").read_text() == "mine\n"
+    (site / "old.txt").write_text("old\n")
+    result = await shop.execute(await again(shop))
+    assert result.status is WorkItemStatus.DONE
+    assert (site / "log.txt").read_text() == "start\nonce\n"
+    assert not (site / "old.txt").exists()
+
+
+async def test_a_git_index_that_is_locked_does_not_undo_what_is_done(
+    shop: Shop, site: Path
+) -> None:
+    for arguments in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "start")):
+        git(site, *arguments)
+    (site / ".git" / "index.lock").touch()
+    body = "```file path=new.txt\nnew\n```"
+    result = await shop.run(task(body, workspace={"path": "site"}))
+    assert result.status is WorkItemStatus.DONE
+    assert (site / "new.txt").read_text() == "new\n"
+    assert "taken_over_with_a_note" in shop.audit.events()
+    (site / ".git" / "index.lock").unlink()
+    git(site, "reset", "-q")
+    assert git(site, "status", "--porcelain") == ""
