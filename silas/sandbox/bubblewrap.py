@@ -40,6 +40,7 @@ from silas.sandbox.pins import pin_all
 from silas.sandbox.ports import OutputListener
 from silas.sandbox.rlimits import limit_process, limit_processes
 from silas.sandbox.supervise import (
+    HIGHEST_EXIT_CODE,
     KILLED,
     NO_SUCH_PROGRAM,
     NOT_EXECUTABLE,
@@ -103,7 +104,9 @@ class BubblewrapBackend:
                 await to_the_end(_end(run, tree, status))
             if limit is None and group is not None and group.out_of_memory():
                 limit = Limit.MEMORY
-            code = _exit_code(status.exit_code(), run.capture.kept("stderr"), limit)
+            code = KILLED if limit else status.exit_code()
+            if code is None:
+                code = _code_without_report(tree.exit_code, run.capture.kept("stderr"))
             missing = (*_not_filtered(), *(() if grouped else not_counted_by_the_kernel()))
             return run.result(self.name, code, limit, not_enforced=missing)
 
@@ -190,12 +193,11 @@ async def _end(run: Run, tree: ProcessTree, status: StatusPipe) -> None:
     await run.end(tree)
 
 
-def _exit_code(reported: int | None, stderr: bytes, limit: Limit | None) -> int:
-    """bubblewrap reports an exit code only of a command that it could execute."""
-    if reported is not None:
-        return reported
-    if limit is not None:
-        return KILLED
+def _code_without_report(launcher: int, stderr: bytes) -> int:
+    """bubblewrap reports an exit code only of a command that it executed and saw the end of."""
+    if launcher > HIGHEST_EXIT_CODE:
+        # Somebody killed it; whether the command was executed by then, nobody knows.
+        return launcher
     if stderr.startswith(_EXECUTION_FAILED):
         missing = b"No such file or directory" in stderr
         return NO_SUCH_PROGRAM if missing else NOT_EXECUTABLE

@@ -32,6 +32,7 @@ from silas.sandbox.models import (
 from silas.sandbox.pins import pin
 from silas.sandbox.ports import OutputListener
 from silas.sandbox.supervise import (
+    HIGHEST_EXIT_CODE,
     KILLED,
     Run,
     not_counted_by_the_kernel,
@@ -90,9 +91,9 @@ class SubprocessBackend:
                 limit = await run.watch(tree, grouped=False)
             finally:
                 await to_the_end(run.end(tree))
-            if limit is None and not scratch.started():
-                raise _not_contained(run.capture.kept("stderr"))
             code = KILLED if limit else tree.exit_code
+            if code <= HIGHEST_EXIT_CODE and not scratch.started():
+                raise _not_contained(run.capture.kept("stderr"))
             missing = (FILES_NOT_CONTAINED, *not_counted_by_the_kernel())
             return run.result(self.name, code, limit, not_enforced=missing)
 

@@ -18,7 +18,9 @@ from silas.sandbox.tree import ProcessTree
 from silas.sandbox.undertaker import the_undertaker
 
 _BY_EXIT_CODE = {128 + signal.SIGXCPU: Limit.CPU, 128 + signal.SIGXFSZ: Limit.FILE_SIZE}
-KILLED = 128 + signal.SIGKILL
+# Above it, a signal ended the process.
+HIGHEST_EXIT_CODE = 128
+KILLED = HIGHEST_EXIT_CODE + signal.SIGKILL
 NO_SUCH_PROGRAM, NOT_EXECUTABLE = 127, 126
 
 

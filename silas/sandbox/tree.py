@@ -46,7 +46,12 @@ class ProcessTree:
         return self._first_pid
 
     def has_ended(self) -> bool:
-        return self._launcher.poll() is not None
+        """Whether the launcher has ended, in whatever way."""
+        return self._ending() is not None
+
+    def _ending(self) -> os.waitid_result | None:
+        # Without taking its status: as long as we have not, nobody else can get its number.
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
 
     async def ended(self) -> None:
         """Return when the command has ended; processes that it left behind may still live."""
@@ -69,6 +74,9 @@ class ProcessTree:
             if descriptor is not None:
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        # A launcher that somebody killed half-way has left a child that we may not know.
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
         for descriptor in (self._first, self._outer):
@@ -81,12 +89,13 @@ class ProcessTree:
             self.adopt(child)
 
     def _nothing_left(self) -> bool:
-        """Whether the launcher has ended and the first process, if it still is there, is alone.
+        """Whether the launcher ended by itself and the first process, if still there, is alone.
 
         Every process of the namespace descends from the first one. Without children it is only the
         sandbox's own, on its way out; taking the namespaces down keeps it for a millisecond more.
         """
-        if not self.has_ended():
+        ending = self._ending()
+        if ending is None or ending.si_code != os.CLD_EXITED:
             return False
         return self._first_pid is None or _children(self._first_pid) == []
 

@@ -351,6 +351,21 @@ async def test_a_silas_killed_while_it_builds_a_sandbox_leaves_no_process(name, 
     await until(lambda: not processes_with(marker))
 
 
+@pytest.mark.parametrize("name", ["bubblewrap", "subprocess"])
+async def test_a_launcher_killed_while_it_builds_leaves_no_process(name, request):
+    backend = await require_backend(name, request)
+    marker = f"marker-{uuid.uuid4().hex}"
+    for _ in range(12):
+        task = asyncio.create_task(backend.run(shell("sleep 1000; :", marker)))
+        await until(lambda: processes_with(marker))
+        for pid in processes_with(marker)[:1]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        # Never "nothing was run": by then, nobody knows.
+        assert (await task).exit_code == 137
+        await until(lambda: not processes_with(marker))
+
+
 def test_the_undertaker_is_replaced_when_it_is_killed():
     undertaker = Undertaker()
     victim = subprocess.Popen(["sleep", "600"], start_new_session=True)
