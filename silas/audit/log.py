@@ -32,7 +32,7 @@ from silas.audit.witness import read_witness
 from silas.kernel import Clock, IdFactory
 from silas.storage import Database, DatabaseConstraint, Durability, Transaction
 
-CHECKPOINT_EVERY = 256
+CHECKPOINT_EVERY = 1024
 
 
 class AuditLog:

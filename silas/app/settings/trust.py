@@ -126,7 +126,7 @@ class AuditSettings(Section):
         None, description="How long entries are kept; null keeps them for ever."
     )
     checkpoint_every: Count = Field(
-        256, description="Entries between two signed checkpoints of the chain."
+        1024, description="Entries between two signed checkpoints of the chain."
     )
 
 

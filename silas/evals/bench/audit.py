@@ -24,7 +24,7 @@ async def measure(folder: Path) -> list[Line]:
                 "single": lambda: floor.append(300, batch=1),
                 "batch": lambda: floor.append(5000, batch=100),
                 "append": lambda: rate_of(
-                    _CALLERS, 50, lambda: desk.audit.log("bench_entry", **_DATA)
+                    _CALLERS, 100, lambda: desk.audit.log("bench_entry", **_DATA)
                 ),
             }
         )

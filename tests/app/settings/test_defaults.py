@@ -32,7 +32,7 @@ ADDED = {
     "database_url": None,
     "models.base_url": None,
     "audit.retention_days": None,
-    "audit.checkpoint_every": 256,
+    "audit.checkpoint_every": 1024,
 }
 
 
