@@ -105,6 +105,10 @@ async def test_the_audit_log_says_where_the_taint_came_from() -> None:
         ({"one_of": [1, "b"]}, "b", None, True),
         ({"min": 0, "max": 1}, True, None, False),
         ({"min": 0}, "5", None, False),
+        ({"min": 0, "max": 1}, 0, None, True),
+        ({"min": 0, "max": 1}, 1, None, True),
+        ({"min": 0, "max": 1}, -0.1, None, False),
+        ({"min": 0, "max": 1}, 1.1, None, False),
         ({"any": True}, None, None, True),
     ],
 )

@@ -60,8 +60,9 @@ HUMAN: dict[str, Any] = {"action": "escalate_human", "message": "One moment."}
 
 async def test_a_person_takes_over_if_the_channel_has_one() -> None:
     desk = FakeDesk()
-    await handled("h", desk, h=HUMAN)
+    outcome = await handled("h", desk, h=HUMAN)
     assert desk.done == [("hand_over", "One moment.")]
+    assert outcome.resolved is False
 
 
 async def test_otherwise_the_queue_and_without_one_a_report() -> None:
@@ -103,6 +104,7 @@ async def test_retrying_has_a_limit_and_without_a_fallback_it_is_reported(retrie
     outcome = await handled("r", desk, r={"action": "retry", "max_retries": retries})
     assert desk.done == [("retry", "")] * retries + [TOLD]
     assert outcome.steps == ["retry", "report"]
+    assert outcome.resolved is False
 
 
 async def test_suppress_and_escalate_always_goes_on() -> None:

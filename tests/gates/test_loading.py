@@ -105,3 +105,12 @@ def test_a_gate_without_examples_is_written_as_before() -> None:
     assert amount(match=[60]).model_dump(mode="json")["match"] == [60.0]
     again = Gate.model_validate(amount(match=[60]).model_dump(mode="json"))
     assert again == amount(match=[60])
+
+
+async def test_an_example_that_breaks_the_provider_counts_as_caught() -> None:
+    def breaks(_gate: Gate, _context: dict[str, Any]) -> Any:
+        raise RuntimeError
+
+    provider = FakeProvider(breaks)
+    assert await ExampleBook().problem(amount(match=[1]), provider) is None
+    assert await ExampleBook().problem(amount(not_match=[1]), provider) is not None

@@ -354,3 +354,9 @@ async def test_without_extract_the_text_is_looked_at(on: str, key: str) -> None:
     assert (await provider.check(text, {key: "hi"})).action is GO
     assert (await provider.check(text, {key: "ho"})).action is BLOCK
     assert (await provider.check(text, {"other": "hi"})).action is BLOCK
+
+
+async def test_a_number_may_be_clamped_to_one_value() -> None:
+    rules = {"normalise": [{"clamp": [5, 5]}]}
+    five = gate("numeric_range", auto_approve={"min": 5, "max": 5}, config=rules)
+    assert (await judged(five, 9)).modified_context == {"tool_args": {"value": 5.0}}

@@ -283,3 +283,20 @@ async def test_no_value_breaks_a_provider_or_gets_past_it(name: str, value: str)
     result = await provider.check(gate, context)
     assert result.action is BLOCK
     assert len(result.reason) < 500
+
+
+def test_a_script_whose_value_could_not_be_judged_is_found_out() -> None:
+    odd = script(**AGE, config={"normalise": ["odd"]})
+    assert ScriptProvider(FakeCommands()).problem(odd) is not None
+    assert ScriptProvider(FakeCommands()).problem(script(**AGE)) is None
+
+
+async def test_a_line_without_a_name_says_nothing() -> None:
+    assert (await ran(script(**AGE), "age\n: 5\nage: 7\nage")).action is GO
+
+
+async def test_a_good_answer_is_not_logged_as_a_failure() -> None:
+    audit = RecordingAudit()
+    runner = GateRunner({"llm": LlmProvider(FakeGateModel(GOOD))}, audit)
+    await runner.check_gate(question(), {"response": "x"})
+    assert audit.events() == []

@@ -371,3 +371,18 @@ async def test_two_tenants_in_parallel_share_nothing() -> None:
         assert merged["message"] == "/".join([tenant] * 9)
     for _, data in audit.entries:
         assert set(data["after"].split("/")) == {data["sender_id"]}
+
+
+async def test_one_quality_gate_alone_decides_nothing_either() -> None:
+    desk = Desk({"q": answer(BLOCK)})
+    assert (await desk.runner.check_gate(llm("q"), CONTEXT)).action is GO
+    assert desk.data(VIOLATION)[0]["gate"] == "q"
+
+
+async def test_a_text_that_was_not_there_before_is_logged_too() -> None:
+    guard = FakeProvider(answer(modified_context={"message": "new"}))
+    audit = RecordingAudit()
+    runner = GateRunner({"guardrails_ai": guard}, audit)
+    await runner.check_gates([custom("g", provider="guardrails_ai")], MESSAGE, {"message": None})
+    assert audit.entries[0][1]["before"] == "[redacted]"
+    assert audit.entries[0][1]["after"] == "new"

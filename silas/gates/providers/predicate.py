@@ -59,8 +59,6 @@ class PredicateProvider:
         except ValidationError as error:
             where = ".".join(map(str, error.errors()[0]["loc"]))
             return f"config.{where} cannot be used."
-        if gate.type is GateType.CUSTOM_CHECK:
-            return "A custom_check needs the provider script or custom."
         return None
 
     async def check(self, gate: Gate, context: dict[str, Any]) -> GateResult:
