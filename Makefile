@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs bench mutants fuzz lock clean
+.PHONY: help run test check docs bench eval mutants fuzz lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -26,6 +26,9 @@ check: $(VENV)/.dev  ## Lint, types, layers
 
 bench: $(VENV)/.dev  ## Measure against floors and peers, as ratios of one run
 	$(BIN)/python -m silas.evals.bench
+
+eval: $(VENV)/.dev  ## Measure the guards: ATTACKS=FILE.jsonl BENIGN=FILE.jsonl
+	$(BIN)/python -m silas.evals.guards $(if $(ATTACKS),--attacks $(ATTACKS)) $(if $(BENIGN),--benign $(BENIGN))
 
 mutants: $(VENV)/.dev  ## Mutation testing of the trust rooms (about an hour)
 	$(BIN)/mutmut run

@@ -34,6 +34,11 @@ class Paths:
         return self.data_dir / "artifacts"
 
     @property
+    def gates(self) -> Path:
+        """The scripts that gates may run."""
+        return self.data_dir / "gates"
+
+    @property
     def archive(self) -> Path:
         """Old parts of the audit log, each a file that proves itself."""
         return self.data_dir / "archive"

@@ -4,8 +4,9 @@ In this order, and at the end in the reverse:
 
 1. The instance lock.
 2. The database, with its schema up to date.
-3. The control socket: `ping`, `status`, `reload_keys`, `stop`.
-4. Housekeeping.
+3. The gates of the configuration: if one of them could not do its work, nothing is started.
+4. The control socket: `ping`, `status`, `reload_keys`, `stop`.
+5. Housekeeping.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from typing import Any
 import silas
 from silas.app.control import ControlServer
 from silas.app.errors import NotInitialised
+from silas.app.gates import load_system_gates
 from silas.app.ground import Ground
 from silas.app.housekeeping import Housekeeping, PeriodicJob
 from silas.app.instance import InstanceLock
@@ -79,6 +81,7 @@ async def running_server(
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(InstanceLock(paths.lock, clock=clock, command=command))
         opened = await stack.enter_async_context(ground)
+        await load_system_gates(opened)
         housekeeping = Housekeeping(jobs_of(opened), clock=clock)
         server = RunningServer(
             paths=paths,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from silas.app.gates import open_gates
 from silas.app.ground import Ground
 from silas.app.settings import Settings
 from silas.app.work import work_stores
@@ -47,7 +48,10 @@ def open_workshop(
     skills: SkillFiles | None = None,
     progress: Progress = silent,
 ) -> WorkItemExecutor:
-    """The executor of this ground floor; without an agent, plans must say what is to be run."""
+    """The executor of this ground floor; without an agent, plans must say what is to be run.
+
+    Gates are evaluated by the runner that is given, or by the ground floor's own.
+    """
     settings, clock = ground.settings, ground.clock
     stores, sandbox = work_stores(ground), _sandbox(ground)
     bench = Workbench(
@@ -70,7 +74,7 @@ def open_workshop(
         ids=ground.ids,
         runner=this_runner(),
         agent=agent or ScriptWorker(),
-        gates=gates,
+        gates=gates or open_gates(ground),
         planner=planner,
         approver=approver,
         skills=skills,

@@ -28,6 +28,9 @@ COMMANDS = {
     "verify": LazyCommand("silas.cli.verify:verify", "Check a proof of approval, offline."),
     "audit": LazyCommand("silas.cli.audit:audit", "Read and verify the audit log."),
     "sandbox": LazyCommand("silas.cli.sandbox:sandbox", "Run a command contained."),
+    "gates": LazyCommand(
+        "silas.cli.gates:gates", "Show and try what every text and call has to pass."
+    ),
     "plan": LazyCommand("silas.cli.plan:plan", "Check plans, show them, and run them."),
     "work": LazyCommand("silas.cli.work:work", "Show work items, and stop or resume them."),
     "backup": LazyCommand("silas.cli.backup:backup", "Write everything to one verified file."),

@@ -1,0 +1,101 @@
+"""Validators of guardrails-ai by name; its interface is stood in for, because it is 470 MB."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from silas.gates import Gate, GateAction
+from silas.gates.guards.registry import built_in_guards
+from silas.gates.providers.guardrails_ai import GuardrailsAiProvider
+from silas.gates.providers.guardrails_library import AllValidators, library_classes
+
+
+@dataclass
+class Result:
+    outcome: str
+    error_message: str = ""
+    fix_value: Any = None
+
+
+class Short:
+    """A validator as the library makes them: fails texts over `length`, and can cut them."""
+
+    def __init__(self, length: int = 5, **more: Any) -> None:
+        if more:
+            raise TypeError(more)
+        self._length = length
+
+    def validate(self, value: str, metadata: dict[str, Any]) -> Result:
+        if len(value) <= self._length:
+            return Result("pass")
+        return Result("fail", f"{value} is too long", value[: self._length])
+
+
+class NoFix(Short):
+    def validate(self, value: str, metadata: dict[str, Any]) -> Result:
+        return Result("fail")
+
+
+def find(name: str) -> Callable[..., Any] | None:
+    return {"acme/short": Short, "acme/no_fix": NoFix}.get(name)
+
+
+def provider(*, installed: bool = True) -> GuardrailsAiProvider:
+    embedded = built_in_guards()
+    library = find if installed else None
+    return GuardrailsAiProvider(AllValidators(embedded, names=embedded.names, library=library))
+
+
+def gate(check: str, **config: Any) -> Gate:
+    fields = {"name": "g", "on": "every_user_message", "provider": "guardrails_ai"}
+    return Gate.model_validate({**fields, "check": check, "config": config})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text", "action", "changed"),
+    [
+        (gate("acme/short"), "short", GateAction.CONTINUE, None),
+        (gate("acme/short"), "longer", GateAction.BLOCK, None),
+        (gate("acme/short", length=6), "longer", GateAction.CONTINUE, None),
+        (gate("acme/short", mode="fix"), "longer", GateAction.CONTINUE, {"message": "longe"}),
+        (gate("acme/short", on_fail="fix"), "longer", GateAction.CONTINUE, {"message": "longe"}),
+        (gate("acme/short", on_fail="exception"), "longer", GateAction.BLOCK, None),
+        (gate("acme/no_fix", mode="fix"), "qq", GateAction.BLOCK, None),
+        (gate("acme/unheard"), "qq", GateAction.BLOCK, None),
+        (gate("acme/short", on_fail="noop"), "qq", GateAction.BLOCK, None),
+        (gate("jailbreak"), "What is for dinner?", GateAction.CONTINUE, None),
+    ],
+)
+async def test_validators_by_name(
+    wanted: Gate, text: str, action: GateAction, changed: dict[str, str] | None
+) -> None:
+    result = await provider().check(wanted, {"message": text})
+    assert (result.action, result.modified_context) == (action, changed)
+    assert text not in result.reason
+
+
+def test_without_the_library_its_validators_cannot_be_used() -> None:
+    problem = provider(installed=False).problem(gate("acme/short"))
+    assert "pip install 'silas[guardrails]'" in (problem or "")
+    assert "There is no guard" in (provider(installed=False).problem(gate("unheard")) or "")
+    assert provider(installed=False).problem(gate("jailbreak")) is None
+
+
+def test_the_library_is_found_if_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "guardrails"]:
+        monkeypatch.delitem(sys.modules, name)
+    package = tmp_path / "guardrails"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "validator_base.py").write_text("def get_validator_class(name): return name\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = library_classes()
+    assert found is not None
+    assert found("acme/short") == "acme/short"
+    del sys.modules["guardrails.validator_base"], sys.modules["guardrails"]
