@@ -70,14 +70,15 @@ async def audit(ground: Ground) -> Finding:
     report = await ground.audit.examine(from_checkpoint="latest")
     if report.first_problem:
         return problem("audit", report.first_problem.sentence, fix="silas audit verify --full")
-    return ok("audit", f"{report.head_seq} entries; signatures: {report.signatures.value}.")
+    entries = "1 entry" if report.head_seq == 1 else f"{report.head_seq} entries"
+    return ok("audit", f"{entries}; signatures: {report.signatures.value}.")
 
 
 def model(settings: Settings, environ: Mapping[str, str]) -> Finding:
     """Who thinks: a configured model, or the offline brain."""
     roles = settings.models.model_dump(exclude={"base_url"}, exclude_none=True)
     if not roles:
-        return ok("model", "None is configured: the offline brain serves, with no network.")
+        return ok("model", "None is configured: plans run without one, and nothing leaves this machine.")
     names = sorted(set(roles.values()))
     keyless = [name for name in names if (key := _key_variable(name)) and not environ.get(key)]
     if keyless:
