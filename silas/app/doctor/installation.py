@@ -78,7 +78,7 @@ def model(settings: Settings, environ: Mapping[str, str]) -> Finding:
     """Who thinks: a configured model, or the offline brain."""
     roles = settings.models.model_dump(exclude={"base_url"}, exclude_none=True)
     if not roles:
-        return ok("model", "None is configured: plans run without one, and nothing leaves this machine.")
+        return ok("model", "None is configured: plans run without one, and nothing leaves here.")
     names = sorted(set(roles.values()))
     keyless = [name for name in names if (key := _key_variable(name)) and not environ.get(key)]
     if keyless:
