@@ -9,7 +9,7 @@ from typing import Any
 
 from silas.gates.models import Gate, GateAction, GateProvider, GateResult
 from silas.gates.ports import AuditTrail
-from silas.kernel import REDACTED, redact
+from silas.kernel.redaction import REDACTED, redact
 
 _LONGEST = 2000
 _WHO = ("sender_id", "connection_id", "work_item_id", "tool_name")

@@ -1,7 +1,8 @@
 """The words every room speaks: ids, time, canonical bytes, taint, errors, text made safe to show.
 
 Everything here is pure, apart from reading the clock and the operating system's randomness.
-No room above may be imported, and nothing here knows what Silas does.
+No room above may be imported, and nothing here knows what Silas does. What few commands need and
+takes long to load (redaction, YAML, record models) is imported from its own module.
 """
 
 from silas.kernel.canonical import CanonicalError, canonical_bytes, strict_loads
@@ -23,12 +24,10 @@ from silas.kernel.errors import (
     WorkError,
 )
 from silas.kernel.ids import IdFactory
-from silas.kernel.redaction import REDACTED, redact, redact_text
 from silas.kernel.taint import TaintLevel, join_taint
 from silas.kernel.visible import visible, visible_json
 
 __all__ = [
-    "REDACTED",
     "ApprovalError",
     "AuditError",
     "BackupError",
@@ -52,8 +51,6 @@ __all__ = [
     "format_timestamp",
     "join_taint",
     "parse_timestamp",
-    "redact",
-    "redact_text",
     "strict_loads",
     "visible",
     "visible_json",

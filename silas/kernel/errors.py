@@ -15,7 +15,7 @@ Families own ten exit codes each: 10 configuration, 20 storage, 30 secrets, 40 a
 """
 
 import inspect
-import secrets
+import os
 from typing import Any, ClassVar
 
 
@@ -29,7 +29,7 @@ class SilasError(Exception):
         self, message: str | None = None, *, correlation_id: str | None = None, **details: Any
     ) -> None:
         self.message = message or self.sentence()
-        self.correlation_id = correlation_id or secrets.token_hex(6)
+        self.correlation_id = correlation_id or os.urandom(6).hex()
         self.details = details
         super().__init__(self.message)
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silas.audit import GENESIS
-from silas.kernel import redact, strict_loads
+from silas.kernel import strict_loads
+from silas.kernel.redaction import redact
 from silas.storage import Durability, Transaction
 from tests.audit.ledger import Ledger, make_keys, open_ledger
 

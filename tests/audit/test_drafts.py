@@ -20,13 +20,12 @@ from pydantic import BaseModel, SecretStr
 
 from silas.audit.drafts import MAX_BODY, Drafter
 from silas.kernel import (
-    REDACTED,
     DatabaseError,
     IdFactory,
     canonical_bytes,
-    redact,
     strict_loads,
 )
+from silas.kernel.redaction import REDACTED, redact
 from silas.testing import FakeClock
 from tests.audit.ledger import open_ledger
 from tests.kernel.test_redaction import EXAMPLES

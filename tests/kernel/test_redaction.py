@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.kernel import REDACTED, redact, redact_text
-from silas.kernel.redaction import Redactor
+from silas.kernel.redaction import REDACTED, Redactor, redact, redact_text
 from silas.kernel.secret_formats import SECRET_FORMATS
 
 # Put together here, so that no scanner takes this file for a leak.
