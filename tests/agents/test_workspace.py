@@ -13,11 +13,11 @@ from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
 
 from silas.agents.workspace import SandboxWorkspace
 from silas.sandbox.bubblewrap import BubblewrapBackend
-from silas.sandbox.subprocess_backend import SubprocessBackend
+from tests.sandbox.installed import require_backend
 
 
 class _Suite(WorkspaceBackendSuite):
-    kind: type[BubblewrapBackend] | type[SubprocessBackend]
+    kind: str
 
     @pytest.fixture(autouse=True)
     def short_patience(self, monkeypatch):
@@ -34,16 +34,20 @@ class _Suite(WorkspaceBackendSuite):
         return "asyncio"
 
     @pytest.fixture
-    def fresh_backend(self, tmp_path):
-        return lambda: SandboxWorkspace(self.kind(), parent=tmp_path)
+    async def sandbox(self, request):
+        return await require_backend(self.kind, request)
+
+    @pytest.fixture
+    def fresh_backend(self, sandbox, tmp_path):
+        return lambda: SandboxWorkspace(sandbox, parent=tmp_path)
 
     @pytest.fixture
     def backend(self, fresh_backend):
         return fresh_backend()
 
     @pytest.fixture
-    def attach_backend(self, tmp_path):
-        return lambda ref: SandboxWorkspace(self.kind(), parent=tmp_path, ref=ref)
+    def attach_backend(self, sandbox, tmp_path):
+        return lambda ref: SandboxWorkspace(sandbox, parent=tmp_path, ref=ref)
 
     @pytest.fixture
     def destroy_environment(self, tmp_path):
@@ -84,14 +88,18 @@ def _lives(marker: str) -> bool:
 
 
 class TestBubblewrap(_Suite):
-    kind = BubblewrapBackend
+    kind = "bubblewrap"
 
     # No FIFO can be made inside; `test_a_fifo_is_not_read` puts one there from outside.
     test_fifo_read_does_not_wait_for_writer = None
 
 
 class TestSubprocess(_Suite):
-    kind = SubprocessBackend
+    kind = "subprocess"
+
+
+class TestDocker(_Suite):
+    kind = "docker"
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from silas.sandbox import (
     python_executable,
 )
 from silas.sandbox.undertaker import Undertaker
-from tests.sandbox.conftest import require_backend
+from tests.sandbox.installed import require_backend
 
 MEBIBYTE = 1024 * 1024
 

@@ -28,7 +28,7 @@ from tests.sandbox.battery import (
     verdicts,
     write_table,
 )
-from tests.sandbox.conftest import BACKENDS, require_backend
+from tests.sandbox.installed import BACKENDS, require_backend
 
 MEBIBYTE = 1024 * 1024
 WRITING = bool(os.environ.get("SILAS_WRITE_TABLE"))

@@ -11,7 +11,7 @@ import pytest
 from silas.sandbox import BackendUnavailable, ContainerEngineFailed, Limit, SandboxLimits
 from silas.sandbox.docker import DockerBackend
 from silas.sandbox.engine import Engine, find_socket
-from tests.sandbox.conftest import require_backend
+from tests.sandbox.installed import require_backend
 from tests.sandbox.test_backends import python, shell, until
 
 
