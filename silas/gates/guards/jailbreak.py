@@ -1,0 +1,126 @@
+"""The guard `jailbreak`: text that talks a model out of its rules, or gives it orders from outside.
+
+1. Rules about wording (`jailbreak_rules`) run over the text without its disguises.
+2. A small trained classifier (`linear_model`) finds texts that read like jailbreak prompts.
+3. What is written in base64, or spelled out letter by letter, is read as well.
+4. The marks with which chat templates separate who is speaking are found as they stand.
+
+What is found is stopped: there is no safe way to mend it. This guard is not the only defence:
+taint, envelopes and approval hold against what it misses.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Literal
+
+from silas.gates.guards.hidden_passages import hidden_passages
+from silas.gates.guards.jailbreak_rules import (
+    CLASSIFIER,
+    CONCEPTS,
+    PHRASE_RULES,
+    TEMPLATE,
+    TEMPLATE_MARKS,
+    TOO_MUCH_SPELLED_OUT,
+    PhraseRule,
+)
+from silas.gates.guards.linear_model import load_model
+from silas.gates.guards.models import GuardFinding, GuardOptions, GuardVerdict, Mode, verdict
+from silas.gates.guards.normalise import MOST_SPELLED_OUT, FoldedText, fold
+from silas.gates.guards.phrases import Lexicon
+from silas.gates.guards.rules import Rule, proven
+from silas.gates.guards.subject import Subject
+
+NAME = "jailbreak"
+
+
+class Origin(StrEnum):
+    """Who wrote the text: the owner of this Silas, or anybody or anything else."""
+
+    OWNER = "owner"
+    EXTERNAL = "external"
+
+
+class JailbreakOptions(GuardOptions):
+    """Text from outside is searched for orders too. Unless told, text counts as from outside."""
+
+    mode: Literal[Mode.BLOCK] = Mode.BLOCK
+    origin: Origin = Origin.EXTERNAL
+
+
+_MODEL = load_model()
+_LEXICON = Lexicon(CONCEPTS, told_apart=_MODEL.weights)
+_WEIGHTS = {_LEXICON.symbol(word): weight for word, weight in _MODEL.weights.items()}
+_PHRASES = {rule.name: tuple(map(_LEXICON.phrase, rule.patterns)) for rule in PHRASE_RULES}
+
+
+def check(subject: Subject, options: JailbreakOptions) -> GuardVerdict:
+    """Stop a jailbreak, and, from outside, orders to the model."""
+    findings = list(_findings(subject, options.origin))
+    return verdict(NAME, findings, mode=options.mode)
+
+
+def _findings(subject: Subject, origin: Origin) -> Iterator[GuardFinding]:
+    rules = RULES if origin is Origin.EXTERNAL else _OWNER_RULES
+    folded = subject.folded
+    symbols = _LEXICON.read(folded.words)
+    for rule, first, last in _phrases(rules, symbols):
+        yield _finding(rule, *folded.words_span(first, last))
+    if window := _suspicious_window(symbols):
+        yield _finding(CLASSIFIER, *folded.words_span(*window))
+    for passage in hidden_passages(subject, _LEXICON):
+        for rule, _, _ in _phrases(rules, _LEXICON.read(passage.words)):
+            yield _finding(rule, passage.start, passage.end)
+    if _is_spelled_out(folded):
+        yield _finding(TOO_MUCH_SPELLED_OUT, 0, len(subject.text))
+    if origin is Origin.EXTERNAL and (mark := _template_mark(subject)):
+        yield _finding(TEMPLATE, *mark)
+
+
+def _phrases(rules: Sequence[PhraseRule], symbols: str) -> Iterator[tuple[PhraseRule, int, int]]:
+    """For each rule that applies, the first and the last word of the first place."""
+    present = set(symbols)
+    for rule in rules:
+        for phrase in _PHRASES[rule.name]:
+            if place := phrase.search(symbols, present):
+                yield rule, *place
+                break
+
+
+def _suspicious_window(symbols: str) -> tuple[int, int] | None:
+    """The first and the last word of the worst window, if the classifier finds the text."""
+    scores = _MODEL.windows(symbols, _WEIGHTS)
+    if not _MODEL.finds(scores):
+        return None
+    first = scores.index(max(scores)) * _MODEL.block
+    return first, min(first + 2 * _MODEL.block, len(symbols)) - 1
+
+
+def _is_spelled_out(folded: FoldedText) -> bool:
+    return len(folded.spelled_out) > MOST_SPELLED_OUT
+
+
+def _template_mark(subject: Subject) -> tuple[int, int] | None:
+    if "<" not in subject.text and "[/" not in subject.text:
+        return None
+    for mark in TEMPLATE_MARKS:
+        if mark in subject.small:
+            start = subject.small.index(mark)
+            return start, start + len(mark)
+    return None
+
+
+def _finding(rule: Rule, start: int, end: int) -> GuardFinding:
+    return GuardFinding(rule=rule.name, start=start, end=end, why=rule.why)
+
+
+def _read(text: str) -> str:
+    return _LEXICON.read(fold(text).split())
+
+
+RULES = proven(PHRASE_RULES, lambda rule, text: any(True for _ in _phrases([rule], _read(text))))
+_OWNER_RULES = tuple(rule for rule in RULES if rule.owner)
+OTHER_RULES = (
+    *proven([CLASSIFIER], lambda _, text: _suspicious_window(_read(text)) is not None),
+    *proven([TEMPLATE], lambda _, text: _template_mark(Subject(text)) is not None),
+    *proven([TOO_MUCH_SPELLED_OUT], lambda _, text: _is_spelled_out(FoldedText(text))),
+)

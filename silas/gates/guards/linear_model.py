@@ -1,0 +1,62 @@
+"""A small trained classifier: how much a passage reads like the texts that it was trained on.
+
+1. Each word that the model knows has a weight, never a negative one, so that no added words can
+   make a text look better. No single weight is enough.
+2. A text is cut into blocks of words; a word counts once in each block. A window is two neighbours.
+3. A text is found if one window scores high (an attack inside a long text), or if its windows
+   score fairly high on average (a text that is an attack from beginning to end).
+
+Weights are whole hundredths, so that the result is the same on every machine. `silas/evals/
+train_jailbreak.py` makes the file, and its digest is pinned here: another file does not load.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from itertools import pairwise, repeat
+
+from silas.gates.guards.errors import GuardRuleBroken
+
+FILE = "jailbreak_model.json"
+SHA256 = "0b7cadcf113d448efcfe36d7c106cfecee301781578876c6d85329391aec1586"
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """Weights of words, and the scores from which on a text is found."""
+
+    weights: Mapping[str, int]
+    bias: int
+    block: int
+    one_window: int
+    on_average: int
+
+    def windows(self, symbols: str, weight_of: Mapping[str, int]) -> list[int]:
+        """The score of each window of a text that was read into symbols."""
+        get: Callable[[str, int], int] = weight_of.get
+        size = self.block
+        blocks = [
+            sum(map(get, set(symbols[start : start + size]), repeat(0)))
+            for start in range(0, len(symbols), size)
+        ]
+        if len(blocks) < 2:
+            return [self.bias + score for score in blocks]
+        return [self.bias + left + right for left, right in pairwise(blocks)]
+
+    def finds(self, scores: list[int]) -> bool:
+        """Whether windows with these scores make a finding."""
+        if not scores:
+            return False
+        return max(scores) > self.one_window or sum(scores) > self.on_average * len(scores)
+
+
+def load_model() -> LinearModel:
+    """The shipped model, if it is the file that was reviewed."""
+    raw = resources.files(__package__).joinpath(FILE).read_bytes()
+    if hashlib.sha256(raw).hexdigest() != SHA256:
+        raise GuardRuleBroken(
+            "The classifier of the guard `jailbreak` was changed. Reinstall Silas."
+        )
+    return LinearModel(**json.loads(raw))

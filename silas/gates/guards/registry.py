@@ -1,0 +1,91 @@
+"""The guards by name, and the one way to ask them.
+
+A name or an option that is not known is an error, never a pass.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from silas.gates.guards import jailbreak, pii, secrets, toxicity, unicode, urls
+from silas.gates.guards.errors import GuardOptionsInvalid, UnknownGuard
+from silas.gates.guards.models import GuardOptions, GuardVerdict
+from silas.gates.guards.subject import Subject
+from silas.kernel.field_problems import dotted, problems_in, quoted
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A check of one text: its name, what it takes as options, and the check itself."""
+
+    name: str
+    options: type[GuardOptions]
+    check: Callable[[Subject, Any], GuardVerdict]
+
+
+def _no_others(_: str) -> Guard | None:
+    return None
+
+
+class GuardRegistry:
+    """Some guards, asked by name; `others` may know guards that are not listed."""
+
+    def __init__(
+        self, guards: Iterable[Guard], *, others: Callable[[str], Guard | None] = _no_others
+    ) -> None:
+        self._guards = {guard.name: guard for guard in guards}
+        self._others = others
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """The listed guards."""
+        return tuple(self._guards.values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the listed guards."""
+        return tuple(self._guards)
+
+    def options(self, name: str, config: Mapping[str, Any]) -> GuardOptions:
+        """The options of a guard as a gate's `config` gives them, checked."""
+        try:
+            return self._guard(name).options.model_validate(dict(config))
+        except ValidationError as error:
+            told = "; ".join(f"`{dotted(path)}` {words}" for path, words in problems_in(error))
+            raise GuardOptionsInvalid(f"Guard {quoted(name)}: {told}.") from None
+
+    def check(
+        self, name: str, text: str | Subject, options: GuardOptions | None = None
+    ) -> GuardVerdict:
+        """What the guard says about the text; without options, it takes its usual ones.
+
+        A `Subject` made once saves work if several guards look at the same text.
+        """
+        guard = self._guard(name)
+        chosen = self.options(name, {}) if options is None else options
+        if not isinstance(chosen, guard.options):
+            raise GuardOptionsInvalid(f"These are not options of the guard {quoted(name)}.")
+        return guard.check(text if isinstance(text, Subject) else Subject(text), chosen)
+
+    def _guard(self, name: str) -> Guard:
+        guard = self._guards.get(name) or self._others(name)
+        if guard is None:
+            known = ", ".join(self._guards)
+            raise UnknownGuard(f"There is no guard {quoted(name)}. There are: {known}.")
+        return guard
+
+
+def built_in_guards() -> GuardRegistry:
+    """The guards that Silas ships."""
+    return GuardRegistry(
+        [
+            Guard(jailbreak.NAME, jailbreak.JailbreakOptions, jailbreak.check),
+            Guard(pii.NAME, pii.PiiOptions, pii.check),
+            Guard(secrets.NAME, secrets.SecretsOptions, secrets.check),
+            Guard(toxicity.NAME, toxicity.ToxicityOptions, toxicity.check),
+            Guard(unicode.NAME, unicode.UnicodeOptions, unicode.check),
+            Guard(urls.NAME, urls.UrlsOptions, urls.check),
+        ]
+    )

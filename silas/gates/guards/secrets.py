@@ -1,0 +1,165 @@
+"""The guard `secrets`: keys, tokens, private keys and passwords in text.
+
+The formats are those of the kernel (`silas/kernel/secret_formats.py`), which keeps them out of
+logs. There, too much is better than too little; here ordinary text has to stay readable. So where a
+format says only that a value follows (`password=`, `Bearer`), the value has to look like one that
+somebody made up or generated. Secrets behind base64 or hex are found as well.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from silas.gates.guards.hidden_passages import LONGEST_BASE64, base64_runs
+from silas.gates.guards.models import GuardOptions, GuardVerdict, Mode, verdict
+from silas.gates.guards.places import Place, findings_of, replaced, without_overlaps
+from silas.gates.guards.rules import Rule, proven
+from silas.gates.guards.secret_examples import SECRET_EXAMPLES
+from silas.gates.guards.subject import Subject
+from silas.kernel.encoded_secrets import decoded_runs
+from silas.kernel.redaction import REDACTED
+from silas.kernel.secret_formats import SECRET_FORMATS, SecretFormat
+
+NAME = "secrets"
+
+
+class SecretsOptions(GuardOptions):
+    """Secrets are taken out unless told otherwise."""
+
+    mode: Mode = Mode.FIX
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretRule(Rule):
+    """A format, and whether its value must look like a secret to be one."""
+
+    format: SecretFormat
+    is_vague: bool
+
+
+VAGUE_FORMATS = frozenset(
+    {
+        "assignment",
+        "assignment with a colon",
+        "authorization header",
+        "bearer token",
+        "command line option",
+    }
+)
+_MOST_NAMES = 2000
+_LONGEST_NAME = 48
+_LONGEST_VALUE = 1000
+# Wherever a vague format applies, one of these is found in small letters.
+_SIGNED_NAME = re.compile(
+    r"(?:pass|pwd|secret|key|token|credential|otp|pin|auth|sig|jwt|cookie)[a-z0-9_-]{0,16}+"
+    r"[\\\"']{0,4}[ \t]{0,8}[:=]"
+)
+_SCHEME = re.compile(r"(?:bearer|basic)\s")
+_OPTION = re.compile(r"--[a-z0-9][a-z0-9-]{1,63}+\s")
+_TELLING = {"bearer token": _SCHEME, "command line option": _OPTION}
+_DIGIT = re.compile("[0-9]")
+_SHORTEST_SECRET = 6
+# Names of variables and types, placeholders, calls and paths are no secrets.
+_NO_SECRET = re.compile(
+    r"[<\[({$%*…]|\.\.\.|xxx|your|example|placeholder|redacted|self\.|os\.|env\b|[\w.]+\(",
+    re.IGNORECASE,
+)
+
+
+def check(subject: Subject, options: SecretsOptions) -> GuardVerdict:
+    """Take secrets out, or stop the text that holds some."""
+    places = without_overlaps(_places(subject))
+    fixed = replaced(subject.text, places, lambda _: REDACTED)
+    return verdict(NAME, findings_of(places), mode=options.mode, fixed_text=fixed)
+
+
+def _places(subject: Subject) -> Iterator[Place]:
+    text, small = subject.text, subject.small
+    for rule in _hinted(CERTAIN_RULES, small):
+        yield from _of_one_format(rule, text)
+    yield from _vague_places(text, small)
+    for run in base64_runs(text):
+        for _, decoded in decoded_runs(run[0][:LONGEST_BASE64]):
+            for rule in _hinted(CERTAIN_RULES, decoded.lower()):
+                if rule.format.pattern.search(decoded):
+                    yield Place(*run.span(), rule)
+
+
+def _vague_places(text: str, small: str) -> Iterator[Place]:
+    """Values behind a telling name, looked for only around such names: the patterns are slow."""
+    # Two rules may share a pattern; once is enough.
+    rules = {rule.format.pattern: rule for rule in _hinted(VAGUE_RULES, small)}.values()
+    for rule in rules:
+        expression = _TELLING.get(rule.format.name, _SIGNED_NAME)
+        names = list(islice(expression.finditer(small), _MOST_NAMES + 1))
+        if len(names) > _MOST_NAMES or len(small) != len(text):
+            yield from _of_one_format(rule, text)
+            continue
+        for start, end in _stretches(names, text):
+            # A value without a digit does not look like a secret.
+            if _DIGIT.search(text, start, end):
+                yield from _of_one_format(rule, text, start, end)
+
+
+def _stretches(names: list[re.Match[str]], text: str) -> list[tuple[int, int]]:
+    """The parts of lines around the names; neighbours are joined."""
+    stretches: list[tuple[int, int]] = []
+    for name in names:
+        limit = min(len(text), name.end() + _LONGEST_VALUE)
+        end = text.find("\n", name.end(), limit)
+        end = limit if end < 0 else end
+        start = max(0, name.start() - _LONGEST_NAME)
+        if stretches and start < stretches[-1][1]:
+            start = stretches.pop()[0]
+        stretches.append((start, end))
+    return stretches
+
+
+def _hinted(rules: Iterable[SecretRule], small: str) -> Iterator[SecretRule]:
+    """The rules whose sign and one of whose hints are in the text."""
+    for rule in rules:
+        if rule.format.sign in small and any(hint in small for hint in rule.format.hints):
+            yield rule
+
+
+def _of_one_format(
+    rule: SecretRule, text: str, first: int = 0, last: int | None = None
+) -> Iterator[Place]:
+    for match in rule.format.pattern.finditer(text, first, len(text) if last is None else last):
+        named = match.groupdict()
+        start = match.start() + len(named.get("keep") or "")
+        end = match.end() - len(named.get("after") or "")
+        if not rule.is_vague or _looks_like_a_secret(text[start:end]):
+            yield Place(start, end, rule)
+
+
+def _looks_like_a_secret(value: str) -> bool:
+    """Whether somebody made it up or a machine generated it: letters and digits together."""
+    bare = value.strip(" \t\"'`\\,;.")
+    if len(bare) < _SHORTEST_SECRET or _NO_SECRET.match(bare):
+        return False
+    last = bare.split()[-1]
+    return any(map(str.isdigit, last)) and any(map(str.isalpha, last))
+
+
+def _rule(form: SecretFormat) -> SecretRule:
+    match, not_match = SECRET_EXAMPLES.get(form.name, ((), ()))
+    return SecretRule(
+        name=form.name.replace(",", "").replace(" ", "-"),
+        why=f"It holds a secret ({form.name}).",
+        format=form,
+        is_vague=form.name in VAGUE_FORMATS,
+        match=match,
+        not_match=not_match,
+    )
+
+
+def _finds(rule: SecretRule, text: str) -> bool:
+    return any(place.rule is rule for place in _places(Subject(text)))
+
+
+_ALL_RULES = tuple(map(_rule, SECRET_FORMATS))
+CERTAIN_RULES = tuple(rule for rule in _ALL_RULES if not rule.is_vague)
+VAGUE_RULES = tuple(rule for rule in _ALL_RULES if rule.is_vague)
+RULES = proven(_ALL_RULES, _finds)
