@@ -94,6 +94,10 @@ class CheckpointWriter:
             raise CheckpointNotWritten
 
     def _look(self, reader: Reader) -> _View:
+        # Before the first look at the database: what the file vouches for by now is in every view
+        # of the log that begins later. The other way round, a checkpoint that another process has
+        # just made would look like one that was taken out of the log.
+        witness = read_witness(self._witness) if self._witness is not None else None
         source = DatabaseSource(reader)
         report = examine_chain(source, from_checkpoint=LATEST, verifier=self._verifier)
         if report.first_problem is not None:
@@ -104,9 +108,9 @@ class CheckpointWriter:
         stored = newest_checkpoint(reader)
         newest = Checkpoint.read(stored.signed) if stored else None
         head = Position(report.head_seq, report.head_hash)
-        if self._witness is None:
+        if witness is None:
             return _View(newest, head, is_noted=True, witness_problem=None)
-        witness, findings = read_witness(self._witness), Findings()
+        findings = Findings()
         check_witness(witness, source, verifier=self._verifier, findings=findings)
         return _View(
             newest,
