@@ -29,8 +29,9 @@ from silas.gates.guards.linear_model import LinearModel
 from silas.gates.guards.normalise import fold
 
 BLOCK = 35
-ONE_WINDOW = 200
+ONE_WINDOW = 250
 ON_AVERAGE = -350
+ON_AVERAGE_OF_OWNER = -250
 FOLDS = 5
 
 _EPOCHS = 6
@@ -145,17 +146,18 @@ def train(attacks: list[str], benign: list[str]) -> LinearModel:
         block=BLOCK,
         one_window=ONE_WINDOW,
         on_average=ON_AVERAGE,
+        on_average_of_owner=ON_AVERAGE_OF_OWNER,
     )
 
 
 def found(model: LinearModel, text: str) -> bool:
-    """Whether the model alone finds the text."""
+    """Whether the model alone finds the text, if it comes from outside."""
     windows = windows_of(blocks_of(text))
     scores = [
         model.bias + sum(model.weights.get(word, 0) * times for word, times in window.items())
         for window in windows
     ]
-    return model.finds(scores)
+    return model.finds(scores, is_owners=False)
 
 
 def read_texts(path: Path, *, kind: str | None = None) -> list[str]:

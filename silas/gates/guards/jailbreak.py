@@ -65,7 +65,7 @@ def _findings(subject: Subject, origin: Origin) -> Iterator[GuardFinding]:
     symbols = _LEXICON.read(folded.words)
     for rule, first, last in _phrases(rules, symbols):
         yield _finding(rule, *folded.words_span(first, last))
-    if window := _suspicious_window(symbols):
+    if window := _suspicious_window(symbols, origin):
         yield _finding(CLASSIFIER, *folded.words_span(*window))
     for passage in hidden_passages(subject, _LEXICON):
         for rule, _, _ in _phrases(rules, _LEXICON.read(passage.words)):
@@ -86,10 +86,10 @@ def _phrases(rules: Sequence[PhraseRule], symbols: str) -> Iterator[tuple[Phrase
                 break
 
 
-def _suspicious_window(symbols: str) -> tuple[int, int] | None:
+def _suspicious_window(symbols: str, origin: Origin) -> tuple[int, int] | None:
     """The first and the last word of the worst window, if the classifier finds the text."""
     scores = _MODEL.windows(symbols, _WEIGHTS)
-    if not _MODEL.finds(scores):
+    if not _MODEL.finds(scores, is_owners=origin is Origin.OWNER):
         return None
     first = scores.index(max(scores)) * _MODEL.block
     return first, min(first + 2 * _MODEL.block, len(symbols)) - 1
@@ -120,7 +120,9 @@ def _read(text: str) -> str:
 RULES = proven(PHRASE_RULES, lambda rule, text: any(True for _ in _phrases([rule], _read(text))))
 _OWNER_RULES = tuple(rule for rule in RULES if rule.owner)
 OTHER_RULES = (
-    *proven([CLASSIFIER], lambda _, text: _suspicious_window(_read(text)) is not None),
+    *proven(
+        [CLASSIFIER], lambda _, text: _suspicious_window(_read(text), Origin.OWNER) is not None
+    ),
     *proven([TEMPLATE], lambda _, text: _template_mark(Subject(text)) is not None),
     *proven([TOO_MUCH_SPELLED_OUT], lambda _, text: _is_spelled_out(FoldedText(text))),
 )

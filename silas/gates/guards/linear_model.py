@@ -4,7 +4,8 @@
    make a text look better. No single weight is enough.
 2. A text is cut into blocks of words; a word counts once in each block. A window is two neighbours.
 3. A text is found if one window scores high (an attack inside a long text), or if its windows
-   score fairly high on average (a text that is an attack from beginning to end).
+   score fairly high on average (a text that is an attack from beginning to end). What the owner
+   writes gets the benefit of the doubt there.
 
 Weights are whole hundredths, so that the result is the same on every machine. `silas/evals/
 train_jailbreak.py` makes the file, and its digest is pinned here: another file does not load.
@@ -20,7 +21,7 @@ from itertools import pairwise, repeat
 from silas.gates.guards.errors import GuardRuleBroken
 
 FILE = "jailbreak_model.json"
-SHA256 = "0b7cadcf113d448efcfe36d7c106cfecee301781578876c6d85329391aec1586"
+SHA256 = "2115005738f71ccce756f0a1b4d932f8b2f49290c404215ea67a62c866bc73f9"
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class LinearModel:
     block: int
     one_window: int
     on_average: int
+    on_average_of_owner: int
 
     def windows(self, symbols: str, weight_of: Mapping[str, int]) -> list[int]:
         """The score of each window of a text that was read into symbols."""
@@ -45,11 +47,12 @@ class LinearModel:
             return [self.bias + score for score in blocks]
         return [self.bias + left + right for left, right in pairwise(blocks)]
 
-    def finds(self, scores: list[int]) -> bool:
+    def finds(self, scores: list[int], *, is_owners: bool) -> bool:
         """Whether windows with these scores make a finding."""
         if not scores:
             return False
-        return max(scores) > self.one_window or sum(scores) > self.on_average * len(scores)
+        limit = self.on_average_of_owner if is_owners else self.on_average
+        return max(scores) > self.one_window or sum(scores) > limit * len(scores)
 
 
 def load_model() -> LinearModel:
