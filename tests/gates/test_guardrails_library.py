@@ -94,8 +94,14 @@ def test_the_library_is_found_if_it_is_there(
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "validator_base.py").write_text("def get_validator_class(name): return name\n")
+    (package / "settings.py").write_text(
+        "from types import SimpleNamespace\n"
+        "settings = SimpleNamespace(rc=SimpleNamespace(enable_metrics=True))\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     found = library_classes()
     assert found is not None
     assert found("acme/short") == "acme/short"
-    del sys.modules["guardrails.validator_base"], sys.modules["guardrails"]
+    assert sys.modules["guardrails.settings"].settings.rc.enable_metrics is False
+    for name in ("guardrails.validator_base", "guardrails.settings", "guardrails"):
+        del sys.modules[name]

@@ -25,27 +25,20 @@ class Guard:
     check: Callable[[Subject, Any], GuardVerdict]
 
 
-def _no_others(_: str) -> Guard | None:
-    return None
-
-
 class GuardRegistry:
-    """Some guards, asked by name; `others` may know guards that are not listed."""
+    """Some guards, asked by name."""
 
-    def __init__(
-        self, guards: Iterable[Guard], *, others: Callable[[str], Guard | None] = _no_others
-    ) -> None:
+    def __init__(self, guards: Iterable[Guard]) -> None:
         self._guards = {guard.name: guard for guard in guards}
-        self._others = others
 
     @property
     def guards(self) -> tuple[Guard, ...]:
-        """The listed guards."""
+        """The guards."""
         return tuple(self._guards.values())
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the listed guards."""
+        """Their names."""
         return tuple(self._guards)
 
     def options(self, name: str, config: Mapping[str, Any]) -> GuardOptions:
@@ -70,7 +63,7 @@ class GuardRegistry:
         return guard.check(text if isinstance(text, Subject) else Subject(text), chosen)
 
     def _guard(self, name: str) -> Guard:
-        guard = self._guards.get(name) or self._others(name)
+        guard = self._guards.get(name)
         if guard is None:
             known = ", ".join(self._guards)
             raise UnknownGuard(f"There is no guard {quoted(name)}. There are: {known}.")

@@ -44,6 +44,8 @@ def library_classes() -> FindClass | None:
     """How the library finds a validator; None if it is not installed."""
     if importlib.util.find_spec("guardrails") is None:
         return None
+    # Unless told otherwise, the library reports each use to its maker.
+    importlib.import_module("guardrails.settings").settings.rc.enable_metrics = False
     find: FindClass = importlib.import_module("guardrails.validator_base").get_validator_class
     return find
 
