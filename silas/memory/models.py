@@ -1,0 +1,117 @@
+"""What is remembered, and how it is asked for."""
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from silas.kernel import TaintLevel
+from silas.kernel.models import Data, UtcDatetime
+
+
+class MemoryType(StrEnum):
+    """What kind of thing is remembered."""
+
+    FACT = "fact"
+    EPISODE = "episode"
+    PREFERENCE = "preference"
+    SKILL_NOTE = "skill_note"
+    DECISION = "decision"
+    FORESIGHT = "foresight"
+    PROFILE = "profile"
+
+
+class ReingestionTier(StrEnum):
+    """Whether a memory may come back by itself."""
+
+    ACTIVE = "active"
+    LOW_REINGESTION = "low_reingestion"
+
+
+class TrustLevel(StrEnum):
+    """How far a memory may be relied on."""
+
+    WORKING = "working"
+    VERIFIED = "verified"
+    CONSTITUTIONAL = "constitutional"
+
+
+class MemoryItem(Data):
+    """One memory of one scope."""
+
+    memory_id: str
+    scope_id: str = "owner"
+    content: str
+    memory_type: MemoryType = MemoryType.EPISODE
+    reingestion_tier: ReingestionTier = ReingestionTier.ACTIVE
+    trust_level: TrustLevel = TrustLevel.WORKING
+    taint: TaintLevel
+    """Given always: a default would call somebody's text the owner's."""
+    created_at: UtcDatetime
+    updated_at: UtcDatetime
+    valid_from: UtcDatetime | None = None
+    valid_until: UtcDatetime | None = None
+    access_count: int = Field(default=0, ge=0)
+    last_accessed: UtcDatetime | None = None
+    semantic_tags: list[str] = Field(default_factory=list)
+    entity_refs: list[str] = Field(default_factory=list)
+    causal_refs: list[str] = Field(default_factory=list)
+    temporal_next: str | None = None
+    temporal_prev: str | None = None
+    session_id: str | None = None
+    source_kind: str = "memory_op"
+
+
+class MemoryQueryStrategy(StrEnum):
+    """How memories are looked for."""
+
+    SEMANTIC = "semantic"
+    TEMPORAL = "temporal"
+    SESSION = "session"
+    KEYWORD = "keyword"
+
+
+class MemoryQuery(Data):
+    """One question to the memory."""
+
+    strategy: MemoryQueryStrategy = MemoryQueryStrategy.KEYWORD
+    query: Annotated[str, Field(min_length=1, max_length=2000)]
+    max_results: int = Field(default=5, ge=1, le=50)
+    max_tokens: int = Field(default=2000, ge=1, le=20_000)
+
+
+class MemoryOpType(StrEnum):
+    """What an agent may ask to have done to the memory."""
+
+    STORE = "store"
+    UPDATE = "update"
+    DELETE = "delete"
+    LINK = "link"
+
+
+_REQUIRED = {
+    MemoryOpType.STORE: ("content",),
+    MemoryOpType.UPDATE: ("memory_id", "content"),
+    MemoryOpType.DELETE: ("memory_id",),
+    MemoryOpType.LINK: ("memory_id", "link_to", "link_type"),
+}
+
+
+class MemoryOp(Data):
+    """A wish of an agent's about the memory. Gates and trust rules decide what becomes of it."""
+
+    op: MemoryOpType
+    content: str | None = None
+    memory_id: str | None = None
+    memory_type: MemoryType = MemoryType.EPISODE
+    tags: list[str] = Field(default_factory=list)
+    entity_refs: list[str] = Field(default_factory=list)
+    link_to: str | None = None
+    link_type: str | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        missing = [name for name in _REQUIRED[self.op] if not getattr(self, name)]
+        if missing:
+            raise ValueError(f"{self.op} needs {' and '.join(missing)}")
+        return self
