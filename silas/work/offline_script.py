@@ -1,7 +1,19 @@
-"""The blocks of a briefing that can be executed without a model: `run` and `file`.
+"""The blocks of a briefing that can be executed without a model.
 
     ```file path=src/hello.py
     print("hello")
+    ```
+
+    ```edit path=src/hello.py
+    <<<<<<<
+    print("hello")
+    =======
+    print("good morning")
+    >>>>>>>
+    ```
+
+    ```append path=todo.txt
+    buy milk
     ```
 
     ```run
@@ -17,7 +29,9 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_FENCE = re.compile(r"(?P<ticks>`{3,})(?P<kind>run|file)(?:[ \t]+(?P<rest>.*))?")
+_OLD, _MIDDLE, _NEW = "<<<<<<<", "=======", ">>>>>>>"
+_FIRST_MIDDLE = 2  # after the first mark and at least one line
+_FENCE = re.compile(r"(?P<ticks>`{3,})(?P<kind>run|file|edit|append)(?:[ \t]+(?P<rest>.*))?")
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.")
 _QUOTED_WHOLLY = re.compile(r"'[^']*'|\\.")
 _ACTIVE = re.compile(r"[|&;<>()$`*?\[\]{}~]")
@@ -43,20 +57,71 @@ class FileStep:
     content: str
 
 
-Step = RunStep | FileStep
+@dataclass(frozen=True)
+class EditStep:
+    """One passage of a file to replace; it must be there exactly once."""
+
+    path: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class AppendStep:
+    """Lines to add at the end of a file."""
+
+    path: str
+    content: str
+
+
+Step = RunStep | FileStep | EditStep | AppendStep
+
+
+def call_of(step: Step) -> tuple[str, dict[str, object]]:
+    """The tool call that a step is."""
+    match step:
+        case FileStep(path, content):
+            return "write_file", {"path": path, "content": content}
+        case EditStep(path, old, new):
+            return "edit_file", {"path": path, "old": old, "new": new}
+        case AppendStep(path, content):
+            return "shell_exec", {"argv": ["tee", "-a", "--", path], "stdin": content}
+        case RunStep(argv):
+            return "shell_exec", {"argv": list(argv)}
 
 
 def read_script(body: str) -> list[Step]:
     """All steps of a briefing, in order; raises `ScriptInvalid`."""
     steps: list[Step] = []
     for kind, rest, lines in _blocks(body):
-        if kind == "file":
-            steps.append(FileStep(_path_of(rest), "".join(f"{line}\n" for line in lines)))
-        else:
-            if rest:
-                raise ScriptInvalid("a `run` block takes nothing on its first line")
-            steps += [RunStep(_words(line)) for line in lines if line.strip()]
+        steps += _steps(kind, rest, lines)
     return steps
+
+
+def _steps(kind: str, rest: str, lines: list[str]) -> list[Step]:
+    match kind:
+        case "file":
+            return [FileStep(_path_of(kind, rest), _joined(lines))]
+        case "append":
+            return [AppendStep(_path_of(kind, rest), _joined(lines))]
+        case "edit":
+            return [EditStep(_path_of(kind, rest), *_passages(lines))]
+    if rest:
+        raise ScriptInvalid("a `run` block takes nothing on its first line")
+    return [RunStep(_words(line)) for line in lines if line.strip()]
+
+
+def _joined(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _passages(lines: list[str]) -> tuple[str, str]:
+    """What stands there, and what shall: between the three marks, each alone on its line."""
+    middle = lines.index(_MIDDLE) if _MIDDLE in lines else 0
+    if middle < _FIRST_MIDDLE or (lines[0], lines[-1]) != (_OLD, _NEW):
+        shape = f"{_OLD}, what stands there, {_MIDDLE}, what shall stand there, {_NEW}"
+        raise ScriptInvalid(f"an `edit` block is: {shape}")
+    return "\n".join(lines[1:middle]), "\n".join(lines[middle + 1 : -1])
 
 
 def _blocks(body: str) -> Iterator[tuple[str, str, list[str]]]:
@@ -75,10 +140,10 @@ def _blocks(body: str) -> Iterator[tuple[str, str, list[str]]]:
         yield start["kind"], start["rest"] or "", inside
 
 
-def _path_of(rest: str) -> str:
+def _path_of(kind: str, rest: str) -> str:
     name, _, path = rest.strip().partition("=")
     if name != "path" or not path:
-        raise ScriptInvalid("a `file` block starts with ```file path=NAME")
+        raise ScriptInvalid(f"a `{kind}` block starts with ```{kind} path=NAME")
     return path
 
 

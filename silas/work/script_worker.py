@@ -1,4 +1,4 @@
-"""A worker without a model: it executes the blocks `run` and `file` of its briefing, in order.
+"""A worker without a model: it executes the blocks of its briefing (`offline_script.py`), in order.
 
 It stops at the first step that does not work, and says which one it was. What it says decides
 nothing: the checks do.
@@ -6,7 +6,7 @@ nothing: the checks do.
 
 from silas.kernel import WorkError
 from silas.work.execution_models import ExecutorAgentOutput
-from silas.work.offline_script import FileStep, ScriptInvalid, Step, read_script
+from silas.work.offline_script import FileStep, ScriptInvalid, call_of, read_script
 from silas.work.ports import AgentRun, Briefing, ToolCaller
 
 
@@ -20,11 +20,11 @@ class ScriptWorker:
             raise WorkError(f"The briefing cannot be executed: {error}.") from error
         if not steps:
             raise WorkError(
-                "The briefing has no `run` or `file` block, and there is no model here."
+                "The briefing has no block that can be executed, and there is no model here."
             )
         made: list[str] = []
         for number, step in enumerate(steps, 1):
-            answer = await tools.call(*_call(step))
+            answer = await tools.call(*call_of(step))
             if not answer.success:
                 told = f"Step {number} of {len(steps)} did not work: {answer.error}"
                 return AgentRun(output=ExecutorAgentOutput(summary=told, artifact_refs=made))
@@ -32,9 +32,3 @@ class ScriptWorker:
                 made.append(step.path)
         told = f"{len(steps)} steps were executed."
         return AgentRun(output=ExecutorAgentOutput(summary=told, artifact_refs=made))
-
-
-def _call(step: Step) -> tuple[str, dict[str, object]]:
-    if isinstance(step, FileStep):
-        return "write_file", {"path": step.path, "content": step.content}
-    return "shell_exec", {"argv": list(step.argv)}

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.work.offline_script import FileStep, RunStep, ScriptInvalid, read_script
+from silas.work.offline_script import (
+    AppendStep,
+    EditStep,
+    FileStep,
+    RunStep,
+    ScriptInvalid,
+    call_of,
+    read_script,
+)
 
 
 def test_blocks_are_read_in_order_and_prose_is_left_alone() -> None:
@@ -70,3 +78,44 @@ def test_any_text_is_read_or_refused(body: str) -> None:
     except ScriptInvalid:
         return
     assert all(isinstance(step, RunStep | FileStep) for step in steps)
+
+
+EDIT = """```edit path=a.txt
+<<<<<<<
+one
+two
+=======
+three
+>>>>>>>
+```
+```append path=todo.txt
+buy milk
+```
+"""
+
+
+def test_files_can_be_edited_and_grow() -> None:
+    edit, append = read_script(EDIT)
+    assert edit == EditStep("a.txt", "one\ntwo", "three")
+    assert append == AppendStep("todo.txt", "buy milk\n")
+    assert call_of(edit) == ("edit_file", {"path": "a.txt", "old": "one\ntwo", "new": "three"})
+    assert call_of(append) == (
+        "shell_exec",
+        {"argv": ["tee", "-a", "--", "todo.txt"], "stdin": "buy milk\n"},
+    )
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "",
+        "<<<<<<<\n=======\nnew\n>>>>>>>\n",
+        "<<<<<<<\nold\nnew\n>>>>>>>\n",
+        "<<<<<<<\nold\n=======\nnew\n",
+        "old\n=======\nnew\n>>>>>>>\n",
+    ],
+    ids=["empty", "nothing to replace", "no middle", "no end", "no start"],
+)
+def test_an_edit_without_its_marks_is_refused(inside: str) -> None:
+    with pytest.raises(ScriptInvalid, match="an `edit` block is"):
+        read_script(f"```edit path=a.txt\n{inside}```\n")
