@@ -3,13 +3,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+GUARDRAILS := .venv-guardrails
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs bench eval mutants fuzz lock clean
+.PHONY: help run test test-guardrails check docs bench eval mutants fuzz lock clean
 
 help:  ## Show this list
-	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 run: $(VENV)/.core  ## Set everything up and start Silas
 	$(BIN)/silas init
@@ -17,6 +18,9 @@ run: $(VENV)/.core  ## Set everything up and start Silas
 
 test: $(VENV)/.dev  ## Set everything up and run all tests
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+test-guardrails: $(GUARDRAILS)/.done  ## Test the extra `guardrails` against its library, in a .venv of its own
+	$(GUARDRAILS)/bin/python -m pytest tests/with_guardrails
 
 check: $(VENV)/.dev  ## Lint, types, layers
 	$(BIN)/ruff check .
@@ -45,12 +49,13 @@ lock: $(VENV)/.dev  ## Pin the newest compatible versions, with hashes
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml $(LOCK) -o requirements/core.txt
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra bench $(LOCK) -o requirements/dev.txt
+	$(BIN)/uv pip compile requirements/guardrails.in $(LOCK) -o requirements/guardrails.txt
 	printf "hatchling>=1.27\neditables>=0.5\n" | $(BIN)/uv pip compile - $(LOCK) -o requirements/build.txt
 
 LOCK := --quiet --upgrade --universal --generate-hashes --no-emit-index-url --no-header
 
 clean:  ## Remove everything that was built; your data stays
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants
+	rm -rf $(VENV) $(GUARDRAILS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -67,4 +72,10 @@ $(VENV)/.core: $(VENV)/bin/python requirements/core.txt pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.core requirements/dev.txt
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	@touch $@
+
+# The library wants other versions of some packages than the tools do, and many more packages.
+$(GUARDRAILS)/.done: requirements/guardrails.txt
+	$(PYTHON) -m venv --clear $(GUARDRAILS)
+	$(GUARDRAILS)/bin/pip install --quiet --require-hashes -r requirements/guardrails.txt
 	@touch $@

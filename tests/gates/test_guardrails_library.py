@@ -1,7 +1,10 @@
-"""Validators of guardrails-ai by name; its interface is stood in for, because it is 470 MB."""
+"""Validators of guardrails-ai by name; its interface is stood in for, because it is 470 MB.
+
+`make test-guardrails` runs `tests/with_guardrails` against the library itself.
+"""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,8 @@ from typing import Any
 import pytest
 
 from silas.gates import Gate, GateAction
+from silas.gates.guards.errors import GuardrailsUnavailable
+from silas.gates.guards.guardrails_adapter import register_guards
 from silas.gates.guards.registry import built_in_guards
 from silas.gates.providers.guardrails_ai import GuardrailsAiProvider
 from silas.gates.providers.guardrails_library import AllValidators, library_classes
@@ -85,23 +90,51 @@ def test_without_the_library_its_validators_cannot_be_used() -> None:
     assert provider(installed=False).problem(gate("jailbreak")) is None
 
 
-def test_the_library_is_found_if_it_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_the_library_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setitem(sys.modules, "guardrails", None)
+    assert library_classes() is None
+    with pytest.raises(GuardrailsUnavailable, match=r"silas\[guardrails\]"):
+        register_guards(built_in_guards())
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package with the modules of the library that are used."""
     for name in [name for name in sys.modules if name.split(".")[0] == "guardrails"]:
         monkeypatch.delitem(sys.modules, name)
     package = tmp_path / "guardrails"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
+    (package / "utils").mkdir(parents=True)
+    for name in ("__init__.py", "utils/__init__.py"):
+        (package / name).write_text("")
     (package / "validator_base.py").write_text("def get_validator_class(name): return name\n")
     (package / "settings.py").write_text(
         "from types import SimpleNamespace\n"
         "settings = SimpleNamespace(rc=SimpleNamespace(enable_metrics=True))\n"
     )
+    (package / "utils/hub_telemetry_utils.py").write_text(
+        "class HubTelemetry:\n"
+        "    one = None\n"
+        "    def __new__(cls, enabled=None):\n"
+        "        cls.one = cls.one or super().__new__(cls)\n"
+        "        return cls.one\n"
+        "    _tracer = 'reports'\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
+    yield package
+    for name in [name for name in sys.modules if name.split(".")[0] == "guardrails"]:
+        del sys.modules[name]
+
+
+def test_the_library_is_found_if_it_is_there_and_reports_to_nobody(stand_in: Path) -> None:
     found = library_classes()
     assert found is not None
     assert found("acme/short") == "acme/short"
     assert sys.modules["guardrails.settings"].settings.rc.enable_metrics is False
-    for name in ("guardrails.validator_base", "guardrails.settings", "guardrails"):
-        del sys.modules[name]
+    assert sys.modules["guardrails.utils.hub_telemetry_utils"].HubTelemetry()._tracer is None
+
+
+def test_a_library_whose_reports_cannot_be_switched_off_is_not_used(stand_in: Path) -> None:
+    (stand_in / "utils/hub_telemetry_utils.py").unlink()
+    assert library_classes() is None

@@ -1,9 +1,10 @@
 """The guards of Silas as validators of guardrails-ai: `silas/pii` for `pii`, and so on.
 
-Needs the extra `guardrails`. Only who asks for it imports this module: the library takes seconds to
-load. Its own validators are used by name through the provider `guardrails_ai`.
+Needs the extra `guardrails`. The library is loaded when it is asked for: that takes seconds.
+Its own validators are used by name through the provider `guardrails_ai`.
 """
 
+import importlib
 from typing import Any
 
 from silas.gates.guards.errors import GuardrailsUnavailable
@@ -11,23 +12,35 @@ from silas.gates.guards.models import GuardVerdict
 from silas.gates.guards.registry import Guard, GuardRegistry
 from silas.gates.guards.subject import Subject
 
-try:
-    from guardrails import validator_base
-except ImportError:
-    validator_base = None
-
 PREFIX = "silas/"
+
+
+def load_library() -> Any:
+    """The library's module `validator_base`, after its reports to its maker are switched off.
+
+    None if it is not installed, or if it is not a version whose reports can be switched off.
+    """
+    try:
+        settings = importlib.import_module("guardrails.settings").settings
+        settings.rc.enable_metrics = False
+        # The library reads its settings again now and then. Without a tracer it cannot report.
+        telemetry = importlib.import_module("guardrails.utils.hub_telemetry_utils")
+        telemetry.HubTelemetry(enabled=False)._tracer = None  # noqa: SLF001
+        return importlib.import_module("guardrails.validator_base")
+    except (ImportError, AttributeError):
+        return None
 
 
 def register_guards(registry: GuardRegistry) -> tuple[str, ...]:
     """Register every guard with guardrails-ai, and give the names under which it knows them."""
-    if validator_base is None:
+    library = load_library()
+    if library is None:
         raise GuardrailsUnavailable
     names = []
     for guard in registry.guards:
         name = PREFIX + guard.name
-        register = validator_base.register_validator(name=name, data_type="string")
-        register(_validator(guard, registry, library=validator_base))
+        register = library.register_validator(name=name, data_type="string")
+        register(_validator(guard, registry, library=library))
         names.append(name)
     return tuple(names)
 

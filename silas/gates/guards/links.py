@@ -4,6 +4,7 @@ The patterns are linear, and nothing is fetched or resolved.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
@@ -11,7 +12,7 @@ from urllib.parse import unquote
 
 from silas.gates.guards.subject import Subject
 
-_STOPS = r"\s<>\"'`"
+_STOPS = r"\s<>"
 _ADDRESS = re.compile(
     # In small letters: a scheme with slashes, a scheme that acts by itself, or no scheme where
     # Markdown or HTML makes a link of it nevertheless. Browsers take a backslash for a slash.
@@ -22,6 +23,11 @@ _ADDRESS = re.compile(
     rf"|vbscript:[^{_STOPS}]{{1,2000}}+"
     rf"|data:[a-z]{{2,20}}/[^{_STOPS}]{{1,4000}}+"
     rf"|/(?<=[(\"'=]/)/[^{_STOPS}]{{1,4000}}+"
+)
+# `[https://a.example](https://b.example)` are two addresses.
+_NEXT_ADDRESS = re.compile(
+    r"\]\((?=[/\\]{2}|(?:https?|ftp|wss?):[/\\]|javascript:|vbscript:|data:[a-z]{2,20}/)",
+    re.IGNORECASE,
 )
 _HINTS = ("//", ":/", ":\\", "javascript:", "vbscript:", "data:")
 _PARTS = re.compile(
@@ -36,6 +42,10 @@ _LOADED = re.compile(
 )
 _DEFINITION = re.compile(r"^ {0,3}\[[^\[\]\n]{1,80}\]:\s{0,3}<?$", re.MULTILINE)
 _REFERENCE_IMAGE = re.compile(r"!\[[^\[\]\n]{0,80}\](?!\()")
+_BALANCED = re.compile(r"(?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+")
+_QUOTES = ('"', "'", "`")
+_BRACKETS = ("()", "[]", "{}")
+_TRAILING = ".,;:!?*_~|\"'`"
 _LONGEST_ALT = 400
 _LONGEST_TAG = 240
 _LONGEST_DEFINITION = 90
@@ -74,19 +84,26 @@ def find_links(subject: Subject, *, most: int) -> list[Link] | None:
     text, small = subject.text, subject.small
     if not any(hint in small for hint in _HINTS):
         return []
-    found = list(islice(_ADDRESS.finditer(small), most + 1))
+    found = list(islice(_addresses(text, small), most + 1))
     if len(found) > most:
         return None
     by_reference = "![" in text and _REFERENCE_IMAGE.search(text) is not None
-    return [_link(text, place, by_reference=by_reference) for place in found]
+    return [_link(text, start, address, by_reference=by_reference) for start, address in found]
 
 
-def _link(text: str, place: re.Match[str], *, by_reference: bool) -> Link:
-    address = _trimmed(text[place.start() : place.end()])
+def _addresses(text: str, small: str) -> Iterator[tuple[int, str]]:
+    """Where each address begins, and the address. The next may begin in what was cut off."""
+    place = _ADDRESS.search(small)
+    while place:
+        address = _trimmed(text[slice(*place.span())], text[: place.start()][-4:])
+        yield place.start(), address
+        place = _ADDRESS.search(small, place.start() + len(address))
+
+
+def _link(text: str, start: int, address: str, *, by_reference: bool) -> Link:
     parts = _PARTS.match(address)
     named = {name: value or "" for name, value in parts.groupdict().items()} if parts else {}
     user, _, host = named["authority"].rpartition("@")
-    start = place.start()
     is_image = _is_image(text, start) or (by_reference and _is_definition(text, start))
     return Link(
         start=start,
@@ -102,12 +119,29 @@ def _link(text: str, place: re.Match[str], *, by_reference: bool) -> Link:
     )
 
 
-def _trimmed(address: str) -> str:
-    """The address without what follows it in a sentence, or closes what it stands in."""
-    for opening, closing in ("()", "[]", "{}"):
-        if opening not in address:
-            address = address.partition(closing)[0] or address
-    return address.rstrip(".,;:!?*_~|") or address
+def _trimmed(address: str, before: str) -> str:
+    """The address without what follows it in a sentence, or closes what it stands in.
+
+    Whatever a reader's program would count to the address stays: data can stand behind a bracket.
+    """
+    if before.endswith(("](", "url(")):
+        balanced = _BALANCED.match(address)
+        end = balanced.end() if balanced else 0
+        return address[:end] if address[end : end + 1] == ")" and end else address
+    if before.endswith(_QUOTES):
+        address = address.partition(before[-1])[0] or address
+    address = _NEXT_ADDRESS.split(address, maxsplit=1)[0] or address
+    return _without_end_of_sentence(address) or address
+
+
+def _without_end_of_sentence(address: str) -> str:
+    unopened = {pair[1]: address.count(pair[1]) - address.count(pair[0]) for pair in _BRACKETS}
+    end = len(address)
+    while end and (address[end - 1] in _TRAILING or unopened.get(address[end - 1], 0) > 0):
+        end -= 1
+        if address[end] in unopened:
+            unopened[address[end]] -= 1
+    return address[:end]
 
 
 def _is_image(text: str, start: int) -> bool:

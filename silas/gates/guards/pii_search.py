@@ -121,8 +121,9 @@ def _by_shape(pairs: Iterable[tuple[str, NumberRule]]) -> dict[bytes, list[Numbe
 
 def _is_whole(word: str, text: str) -> bool:
     """A word begins where one begins; a short one also ends there (`sin` is not in `since`)."""
-    right = r"(?!\w)" if len(word) < 5 else ""
-    return re.search(rf"(?<!\w){re.escape(word)}{right}", text) is not None
+    # An underscore separates words, as in `tax_id`.
+    right = r"(?![^\W_])" if len(word) < 5 else ""
+    return re.search(rf"(?<![^\W_]){re.escape(word)}{right}", text) is not None
 
 
 def _first_valid(rules: Iterable[NumberRule], text: str, span: tuple[int, int]) -> Place | None:

@@ -70,8 +70,14 @@ _UNDECODABLE = "\u0430"
 def _has_data_in_host(link: Link) -> bool:
     labels = link.host.split(".")
     return len(labels) > _MOST_LABELS or any(
-        len(label) > _LONGEST_LABEL or _is_random(label, 24) for label in labels[:-1]
+        len(label) > _LONGEST_LABEL or _is_random(label, 24) or _is_no_name(label)
+        for label in labels[:-1]
     )
+
+
+def _is_no_name(label: str) -> bool:
+    """Whether nobody would call a host so. Hosts know no capitals, so few changes are left."""
+    return len(label) >= 24 and "-" not in label and any(map(str.isdigit, label))
 
 
 def _has_data_in_path(link: Link) -> bool:

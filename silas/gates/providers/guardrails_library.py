@@ -7,14 +7,13 @@
 4. A validator that fails a text without saying how to mend it blocks, whatever the mode.
 """
 
-import importlib
-import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from pydantic import Field
 
 from silas.gates.guards.errors import GuardOptionsInvalid, GuardrailsUnavailable, UnknownGuard
+from silas.gates.guards.guardrails_adapter import load_library
 from silas.gates.guards.models import GuardFinding, GuardOptions, GuardVerdict, Mode, verdict
 from silas.gates.providers.guardrails_ai import Validators
 from silas.kernel import canonical_bytes
@@ -42,11 +41,10 @@ class LibraryOptions(GuardOptions):
 
 def library_classes() -> FindClass | None:
     """How the library finds a validator; None if it is not installed."""
-    if importlib.util.find_spec("guardrails") is None:
+    library = load_library()
+    if library is None:
         return None
-    # Unless told otherwise, the library reports each use to its maker.
-    importlib.import_module("guardrails.settings").settings.rc.enable_metrics = False
-    find: FindClass = importlib.import_module("guardrails.validator_base").get_validator_class
+    find: FindClass = library.get_validator_class
     return find
 
 
