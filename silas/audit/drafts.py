@@ -64,7 +64,7 @@ class Drafter:
         at = format_timestamp(self._clock.now())
         entry_id = self._ids.new("aud")
         try:
-            rules = self._rules if self._known_secrets is None else self._current_rules()
+            rules = self._current_rules()
         except Exception as error:  # noqa: BLE001 - a vault that fails must not stop the log
             reason = f"the known secrets could not be read ({type(error).__name__})"
             name, written = _json("[withheld]"), _json({"withheld": reason})
@@ -76,7 +76,7 @@ class Drafter:
         return Draft(entry_id, text)
 
     def _current_rules(self) -> _Rules:
-        known = tuple(self._known_secrets()) if self._known_secrets else ()
+        known = () if self._known_secrets is None else tuple(self._known_secrets())
         if known != self._rules.known:
             self._rules = _Rules(known, Redactor(known, json_only=True), {})
         return self._rules

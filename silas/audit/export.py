@@ -74,12 +74,11 @@ def examine_file(
         seq=0,
         sentence="The header speaks of other checkpoints than there are.",
     )
-    return report.model_copy(
-        update={
-            "ok": False,
-            "problems": (problem, *report.problems),
-            "problem_count": report.problem_count + 1,
-        }
+    return replace(
+        report,
+        ok=False,
+        problems=(problem, *report.problems),
+        problem_count=report.problem_count + 1,
     )
 
 

@@ -1,12 +1,15 @@
-"""What people and programs learn about the audit log."""
+"""What people and programs learn about the audit log.
 
+Plain records: a command that only reads the log must not wait for a validating library to load.
+"""
+
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from silas.kernel.models import Data
 
-
-class AuditEntry(Data):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
     """One thing that happened."""
 
     seq: int
@@ -33,7 +36,8 @@ class ProblemKind(StrEnum):
     STATE_MISMATCH = "state_mismatch"
 
 
-class AuditProblem(Data):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditProblem:
     """One thing that is wrong, with the number of the first entry that it concerns."""
 
     kind: ProblemKind
@@ -49,7 +53,8 @@ class Signatures(StrEnum):
     NO_PUBLIC_KEY = "no public key"
 
 
-class AuditReport(Data):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
     """What an examination of the log has found."""
 
     ok: bool

@@ -6,6 +6,7 @@ says what was there. Binary data is never recorded: it may be a key.
 
 import dataclasses
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -14,8 +15,6 @@ from fractions import Fraction
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
-
-from pydantic import BaseModel, ValidationError
 
 from silas.kernel import SilasError, format_timestamp
 
@@ -44,6 +43,8 @@ class _Plainer:
             for kinds, convert in _CONVERSIONS:
                 if isinstance(value, kinds):
                     return convert(self, value, depth)
+            if isinstance(value, _if_loaded("pydantic", "BaseModel")):
+                return self.value(value.model_dump(), depth)
             if dataclasses.is_dataclass(value) and not isinstance(value, type):
                 names = [field.name for field in dataclasses.fields(value)]
                 return self.mapping({name: getattr(value, name) for name in names}, depth)
@@ -96,13 +97,18 @@ def _from_bytes(raw: bytes) -> str:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, ValidationError):
+    if isinstance(error, _if_loaded("pydantic_core", "ValidationError")):
         # Its own text quotes the input, and the input may be a password.
         return "; ".join(
             f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
             for each in error.errors(include_url=False, include_context=False, include_input=False)
         )
     return str(error)
+
+
+def _if_loaded(module: str, name: str) -> Any:
+    """A class of a library that is slow to load; if nobody has loaded it, nothing is one of its."""
+    return getattr(sys.modules.get(module), name, ())
 
 
 def _type_name(value: Any) -> str:
@@ -133,6 +139,5 @@ _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Conversion], ...] = (
         lambda _plainer, value, _depth: _text(str(value)),
     ),
     ((bytes, bytearray, memoryview), lambda _plainer, raw, _depth: _from_bytes(bytes(raw))),
-    (BaseModel, lambda plainer, model, depth: plainer.mapping(model.model_dump(), depth)),
     (BaseException, _Plainer.error),
 )

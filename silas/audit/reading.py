@@ -15,7 +15,7 @@ _NEWEST_FIRST = """
 SELECT seq, CAST(body AS TEXT) FROM audit_log WHERE seq <= ? ORDER BY seq DESC
 """
 _LAST_NUMBER = 2**63 - 1
-_FIELDS = ("entry_id", "at", "event", "data")
+_FIELDS = {"entry_id": str, "at": str, "event": str, "data": dict}
 _UNKNOWN_TIME = "0001-01-01T00:00:00.000000Z"
 
 
@@ -44,10 +44,17 @@ def entry_from(seq: int, body: str) -> AuditEntry:
     """The entry in a stored body; one that cannot be read says so."""
     try:
         said = strict_loads(body)
-        parse_timestamp(said["at"])
-        return AuditEntry(seq=seq, **{name: said[name] for name in _FIELDS})
+        fields = {name: said[name] for name in _FIELDS}
+        parse_timestamp(fields["at"])
     except (CanonicalError, ValueError, KeyError, TypeError):
-        return AuditEntry(seq=seq, entry_id="", at=_UNKNOWN_TIME, event=UNREADABLE, data={})
+        return _unreadable(seq)
+    if not all(isinstance(fields[name], kind) for name, kind in _FIELDS.items()):
+        return _unreadable(seq)
+    return AuditEntry(seq=seq, **fields)
+
+
+def _unreadable(seq: int) -> AuditEntry:
+    return AuditEntry(seq=seq, entry_id="", at=_UNKNOWN_TIME, event=UNREADABLE, data={})
 
 
 def _rows_backwards(reader: Reader) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import asdict
 from datetime import datetime
 
 import click
@@ -62,7 +63,7 @@ def _show(entry: AuditEntry, *, as_json: bool) -> None:
 
 
 def _as_json(entry: AuditEntry) -> str:
-    return json.dumps(entry.model_dump(), ensure_ascii=True)
+    return json.dumps(asdict(entry), ensure_ascii=True)
 
 
 def _line(entry: AuditEntry) -> str:

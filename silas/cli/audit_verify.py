@@ -1,6 +1,6 @@
 """`silas audit verify`: whether the log, or a file taken from it, is as it was written."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ def _breaks(files: tuple[Path, ...]) -> list[str]:
 
 
 def _as_data(examined: list[_Examined], breaks: list[str], *, ok: bool) -> dict[str, Any]:
-    reports = [{"name": each.name, **each.report.model_dump(mode="json")} for each in examined]
+    reports = [{"name": each.name, **asdict(each.report)} for each in examined]
     return {"ok": ok, "reports": reports, "breaks": breaks}
 
 

@@ -4,7 +4,6 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
-_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
 _LENGTH = len("0000-00-00T00:00:00.000000")
 
 
@@ -47,7 +46,8 @@ def _in_utc(moment: datetime) -> datetime:
 
 def parse_timestamp(text: str) -> datetime:
     """Read what `format_timestamp` wrote; any other spelling is an error."""
-    moment = datetime.strptime(text, _FORMAT).replace(tzinfo=UTC)
+    moment = datetime.fromisoformat(text)
+    # There are many ISO spellings of a moment; only the one that we write is ours.
     if format_timestamp(moment) != text:
         raise ValueError(f"not a canonical timestamp: {text!r}")
     return moment

@@ -9,6 +9,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,16 @@ class SecretFormat:
     """A single character that is quickly looked for; empty if there is none."""
     hints: tuple[str, ...]
     """Small-letter literals of which the text, in small letters, holds at least one."""
-    pattern: re.Pattern[str]
+    expression: str
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when a text holds a hint: most commands meet none, and start sooner."""
+        return re.compile(self.expression)
 
 
-def _format(name: str, sign: str, hints: str, pattern: str) -> SecretFormat:
-    return SecretFormat(name, sign, tuple(hints.lower().split()), re.compile(pattern))
+def _format(name: str, sign: str, hints: str, expression: str) -> SecretFormat:
+    return SecretFormat(name, sign, tuple(hints.lower().split()), expression)
 
 
 _NOT_IN_A_WORD = r"(?<![A-Za-z0-9])"

@@ -174,10 +174,11 @@ def test_a_long_way_to_the_data(owner: Machine, tmp_path: Path) -> None:
         assert output_of(moved.run("stop")) == "Silas has stopped.\n"
 
 
-def test_status_loads_nothing_heavy(owner: Machine) -> None:
+@pytest.mark.parametrize("command", [["status"], ["audit", "tail"]])
+def test_what_only_looks_loads_nothing_heavy(owner: Machine, command: list[str]) -> None:
     look = (
         "import sys\nfrom silas.cli.main import cli\n"
-        "cli.main(['status'], standalone_mode=False)\n"
+        f"cli.main({command}, standalone_mode=False)\n"
         "print([name for name in ('pydantic', 'cryptography', 'yaml') if name in sys.modules])"
     )
     run = subprocess.run(
