@@ -6,10 +6,49 @@ from typing import Any
 
 from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.gates import Gate, GateAction, GateLane, GateResult, GateTrigger
-from silas.work import ExecutorAgentOutput, VerificationResult, WorkItem
-from silas.work.ports import AgentRun, Briefing, Guidance, PausedCall, ToolCaller
+from silas.kernel import TaintLevel
+from silas.work import ExecutorAgentOutput, ModelView, VerificationResult, WorkItem
+from silas.work.ports import AgentRun, Briefing, Guidance, PausedCall, ToolCaller, ToolOffer
 
 Work = Callable[[Briefing, ToolCaller], Awaitable[None]]
+
+
+def offer(name: str, **more: Any) -> ToolOffer:
+    """A tool for a test: it takes anything, and says that it stays in the sandbox."""
+    told = {"description": f"The tool {name}.", "parameters": {"type": "object"}}
+    return ToolOffer.model_validate(
+        {"name": name, "contained": True, "changes_state": False, **told, **more}
+    )
+
+
+class FakeTools:
+    """`ToolCaller` that answers by the tool's name, and remembers what was called."""
+
+    def __init__(
+        self,
+        *offers: ToolOffer,
+        answers: Mapping[str, str] | None = None,
+        taint: TaintLevel = TaintLevel.OWNER,
+    ) -> None:
+        self.offers = offers
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self._answers = answers or {}
+        self._taint = taint
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.offers)
+
+    async def call(self, tool: str, args: Mapping[str, Any]) -> ModelView:
+        self.calls.append((tool, dict(args)))
+        there = tool in self.names
+        return ModelView(
+            success=there,
+            return_value=self._answers.get(tool, "done") if there else "",
+            content=[],
+            error=None if there else f"There is no tool {tool}.",
+            taint=self._taint,
+        )
 
 
 class FakeWorker:

@@ -49,12 +49,30 @@ class AgentRun(Data):
     cost_usd: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 
+class ToolOffer(Data):
+    """One tool as a worker sees it: what it does, and which arguments it takes."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """The JSON schema of its arguments."""
+    contained: bool
+    """Whether it acts in the workspace and its sandbox, and nowhere else."""
+    changes_state: bool
+    """Whether the outside is different afterwards."""
+
+
 class ToolCaller(Protocol):
     """The only way in which a worker can do anything."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The tools that there are."""
+        ...
+
+    @property
+    def offers(self) -> tuple[ToolOffer, ...]:
+        """The same tools, described for a model."""
         ...
 
     async def call(self, tool: str, args: Mapping[str, Any]) -> ModelView:

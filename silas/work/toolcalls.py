@@ -34,7 +34,7 @@ from silas.work.errors import BindingBroken
 from silas.work.execution_models import ExecutionEnvelope, ExecutionResult, ModelView
 from silas.work.executors import Tool
 from silas.work.executors.arguments import ArgumentsRefused
-from silas.work.ports import PausedCall
+from silas.work.ports import PausedCall, ToolOffer
 from silas.work.workbench import Workbench
 from silas.work.workspaces import AttemptWorkspace
 
@@ -64,6 +64,10 @@ class AttemptTools:
     @property
     def names(self) -> tuple[str, ...]:
         return self.bench.registry.names
+
+    @property
+    def offers(self) -> tuple[ToolOffer, ...]:
+        return self.bench.registry.offers
 
     async def call(self, tool: str, args: Mapping[str, Any]) -> ModelView:
         # One at a time: the ledger has an order, and what the approval covers is looked at between.

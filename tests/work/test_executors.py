@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from silas.kernel import TaintLevel
+from silas.kernel import TaintLevel, strict_loads
 from silas.sandbox import SandboxConfig
 from silas.sandbox.bubblewrap import BubblewrapBackend
 from silas.work import ExecutionEnvelope, ExecutionResult
 from silas.work.executors import ExecutorRegistry, core_tools
 from silas.work.executors.arguments import ArgumentsRefused
 from silas.work.executors.glob import matching
+from silas.work.ports import ToolOffer
 
 REGISTRY = ExecutorRegistry(core_tools(BubblewrapBackend()))
 
@@ -199,3 +200,18 @@ def test_a_nasty_pattern_is_quick() -> None:
 
 def test_search_is_there_only_with_somebody_to_ask() -> None:
     assert "web_search" not in REGISTRY.names
+
+
+@pytest.mark.parametrize("offer", REGISTRY.offers, ids=lambda offer: offer.name)
+def test_a_tool_is_offered_with_an_example_that_fits_it(offer: ToolOffer) -> None:
+    example = strict_loads(offer.description.partition("Example: ")[2])
+    tool = REGISTRY.get(offer.name)
+    assert tool is not None
+    tool.check(example)
+    assert set(example) <= set(offer.parameters["properties"])
+    assert "title" not in str(offer.parameters)
+
+
+def test_the_offers_are_the_tools() -> None:
+    assert tuple(offer.name for offer in REGISTRY.offers) == REGISTRY.names
+    assert not any(offer.changes_state for offer in REGISTRY.offers)

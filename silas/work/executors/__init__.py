@@ -4,6 +4,6 @@ An executor gets an envelope and returns a result; it keeps nothing and knows no
 Commands run in the sandbox alone; files are reached inside the workspace alone.
 """
 
-from silas.work.executors.registry import ExecutorRegistry, Tool, core_tools
+from silas.work.executors.registry import RESEARCH_TOOLS, ExecutorRegistry, Tool, core_tools
 
-__all__ = ["ExecutorRegistry", "Tool", "core_tools"]
+__all__ = ["RESEARCH_TOOLS", "ExecutorRegistry", "Tool", "core_tools"]
