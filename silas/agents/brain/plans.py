@@ -112,6 +112,7 @@ def _file(wish: MakeFile | AppendToFile | EditFile, places: Places) -> _Draft:
     directory, name = _place(wish.path, places)
     shown = f"cat -- {shlex.quote(name)}"
     step: Step
+    expect: dict[str, Any]
     match wish:
         case MakeFile(content=content):
             text = content if content.endswith("\n") else f"{content}\n"
