@@ -11,7 +11,8 @@ Rules:
 
 Families own ten exit codes each: 10 configuration, 20 storage, 30 secrets, 40 approval, 50 audit,
 60 sandbox, 70 internal, 80 work, 90 gates, 100 queue, 110 models, 120 channels, 200 backups,
-210 the running server, 220 storage again. 126 to 199 belong to the shell and to signals.
+210 the running server, 220 storage again, 230 memory, 240 models again.
+126 to 199 belong to the shell and to signals.
 """
 
 import inspect
@@ -137,3 +138,10 @@ class ServerError(SilasError):
 
     code = "E_SERVER_FAILED"
     exit_code = 210
+
+
+class RecallError(SilasError):
+    """The memory did not do what was asked. Run `silas memory stats` to see its state."""
+
+    code = "E_MEMORY_FAILED"
+    exit_code = 230

@@ -12,7 +12,7 @@ from tests.documents import all_errors
 
 ERRORS = all_errors()
 FAMILIES = {kind for kind in ERRORS if SilasError in kind.__bases__}
-MORE_ROOM = {"E_DB": range(220, 230)}
+MORE_ROOM = {"E_DB": range(220, 230), "E_LLM": range(240, 250)}
 named = pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
 
 

@@ -9,8 +9,8 @@ from silas.app.settings.keys import walk
 from silas.app.settings.locate import Location
 from silas.app.settings.models import Settings
 from silas.app.settings.origin import presentable
-from silas.app.settings.rules import is_loopback
 from silas.kernel.field_problems import dotted
+from silas.kernel.loopback import is_loopback
 
 _GOOD_TOKEN_LENGTH = 16
 

@@ -21,7 +21,6 @@ that a gate after a step names the step, that a search without a key is no searc
 there is no setting that hands this to a model.
 """
 
-import ipaddress
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -31,6 +30,7 @@ from typing import NamedTuple, get_args
 from silas.app.settings.conversation import Register
 from silas.app.settings.models import Settings
 from silas.app.settings.origin import KeyPath
+from silas.kernel.loopback import is_loopback
 
 _NONCE_BUFFER_MINUTES = 10
 
@@ -70,16 +70,6 @@ def _listening_needs_a_token(settings: Settings) -> Iterator[Violation]:
             "set it, or listen on 127.0.0.1",
             (_key("channels.web.host"),),
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address. A name that is not known counts as no."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _directories_are_apart(settings: Settings) -> Iterator[Violation]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from silas.app.settings.rules import is_loopback
+from silas.kernel.loopback import is_loopback
 from tests.app.settings.project import Project
 
 

@@ -1,0 +1,41 @@
+"""What a call cost, from the library's price data; what is not known is said to be unknown."""
+
+from dataclasses import dataclass
+
+from genai_prices import calc_price
+from pydantic_ai.usage import RequestUsage, RunUsage
+
+from silas.agents.models.choices import ModelChoice
+from silas.kernel.loopback import is_loopback_url
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Dollars, and whether they are known; an unknown cost is 0 and must be shown as unknown."""
+
+    usd: float
+    known: bool
+
+
+UNKNOWN = Cost(usd=0.0, known=False)
+FREE = Cost(usd=0.0, known=True)
+
+
+def cost_of(choice: ModelChoice, usage: RequestUsage | RunUsage) -> Cost:
+    """What the provider reported, else what the price list says; one's own machine is free."""
+    if usage.cost is not None:
+        return Cost(usd=float(usage.cost), known=True)
+    if choice.base_url is not None and is_loopback_url(choice.base_url):
+        return FREE
+    if choice.base_url is not None or usage.unmeasured_requests:
+        return UNKNOWN  # somebody else's server has its own prices
+    try:
+        price = calc_price(usage, choice.model, provider_id=_price_list_of(choice.provider))
+    except (LookupError, ValueError):
+        return UNKNOWN
+    return Cost(usd=float(price.total_price), known=True)
+
+
+def _price_list_of(provider: str) -> str:
+    """The price list names makers; several of the library's providers belong to one."""
+    return "openai" if provider.startswith("openai") else provider
