@@ -3,3 +3,44 @@
 A message that was accepted is delivered at least once, and its effects happen once. Nothing here
 knows what a message means to its consumer, and nothing here decides what is allowed.
 """
+
+from silas.queue.bus import Bus
+from silas.queue.consumer import Consumer, Handled, Handler
+from silas.queue.errors import (
+    LeaseLost,
+    MessageInWork,
+    MessageRefused,
+    MessageUnknown,
+    NoRoute,
+    NotWorthRetrying,
+)
+from silas.queue.follow import follow
+from silas.queue.models import Agent, MessageKind, QueueMessage, QueueName, Urgency
+from silas.queue.retries import RetryPolicy
+from silas.queue.routing import ORDERED, ROUTES, route
+from silas.queue.store import Lease, QueueStore
+
+__all__ = [
+    "ORDERED",
+    "ROUTES",
+    "Agent",
+    "Bus",
+    "Consumer",
+    "Handled",
+    "Handler",
+    "Lease",
+    "LeaseLost",
+    "MessageInWork",
+    "MessageKind",
+    "MessageRefused",
+    "MessageUnknown",
+    "NoRoute",
+    "NotWorthRetrying",
+    "QueueMessage",
+    "QueueName",
+    "QueueStore",
+    "RetryPolicy",
+    "Urgency",
+    "follow",
+    "route",
+]

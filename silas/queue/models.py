@@ -302,9 +302,9 @@ class QueueMessage(Data):
         payload, kind = values["payload"], values.get("message_kind")
         if "error_code" in payload and kind != MessageKind.EXECUTION_STATUS:
             return {**values, "payload": ErrorPayload.model_validate(payload)}
-        expected = PAYLOADS.get(MessageKind(kind)) if kind in set(MessageKind) else None
-        if expected is None:
+        if not isinstance(kind, str) or kind not in set(MessageKind):
             return values
+        expected = PAYLOADS[MessageKind(kind)]
         return {**values, "payload": expected.model_validate(payload)}
 
     @model_validator(mode="after")

@@ -1,0 +1,182 @@
+"""Consumers: they keep the contract of the bus, so that handlers need not know it.
+
+For every message that it leases, a consumer
+
+1. asks whether it was processed before; if so, it ends the lease and does nothing else;
+2. lets the handler work, and holds the lease for as long as that takes;
+3. commits in one transaction: the handler's writes, the messages that follow, the mark that it was
+   processed, and the end of the lease. If the lease was lost, nothing of it remains;
+4. if the handler fails, gives the message back to be tried again, or gives it up with a sentence.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+
+from silas.kernel import DatabaseError, SilasError
+from silas.queue.bus import Bus
+from silas.queue.errors import LeaseLost, MessageRefused, NoRoute, NotWorthRetrying
+from silas.queue.models import QueueMessage, QueueName
+from silas.queue.store import Lease, QueueStore
+from silas.storage import Database, Durability, Transaction
+
+_log = logging.getLogger(__name__)
+
+_HOPELESS = (NotWorthRetrying, NoRoute, MessageRefused)
+_HEARTBEATS_PER_LEASE = 3
+_CALM_DOWN_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Handled:
+    """What is to be committed for a message that was handled."""
+
+    messages: tuple[QueueMessage, ...] = ()
+    writes: tuple[Callable[[Transaction], object], ...] = ()
+    """Their only effects are those on the transaction: they may be run again."""
+    durability: Durability = Durability.ORDINARY
+
+
+Handler = Callable[[Lease], Awaitable[Handled]]
+
+
+@dataclass(eq=False)
+class Consumer:
+    """Handles the messages of one queue, several at a time if `concurrency` says so."""
+
+    name: str
+    queue: QueueName
+    handler: Handler
+    store: QueueStore
+    database: Database
+    bus: Bus | None = None
+    concurrency: int = 1
+    lease_seconds: float = 60.0
+    _working: dict[asyncio.Task[None], Lease] = field(default_factory=dict, init=False, repr=False)
+
+    async def run(self) -> None:
+        """Go on until cancelled. What is not finished then is given back at once."""
+        bus = self.bus or self.store.bus
+        with bus.waker(self.queue) as waker:
+            beat = asyncio.create_task(self._beat(), name=f"{self.name} heartbeat")
+            try:
+                looking = True
+                while True:
+                    if looking:
+                        await self._start_what_is_there(waker.wake)
+                    woken = await waker.wait()
+                    looking = woken or await self._sees_work()
+            finally:
+                beat.cancel()
+                await self._give_everything_back()
+
+    async def run_until_empty(self) -> None:
+        """Handle what can be handled now, then return; for tools and tests."""
+        while True:
+            await self._start_what_is_there(lambda: None)
+            if not self._working:
+                return
+            await asyncio.wait(tuple(self._working), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(0)
+
+    async def _start_what_is_there(self, done: Callable[[], None]) -> None:
+        free = self.concurrency - len(self._working)
+        if free <= 0:
+            return
+        try:
+            leases = await self.store.lease_many(
+                self.queue, consumer=self.name, seconds=self.lease_seconds, limit=free
+            )
+        except DatabaseError as error:
+            # A full disk or a locked file may be better in a moment; the messages are safe.
+            _log.warning("%s: %s [%s]", self.name, error.message, error.code)
+            await asyncio.sleep(_CALM_DOWN_SECONDS)
+            done()
+            return
+        for lease in leases:
+            task = asyncio.create_task(self._serve(lease), name=lease.message.message_id)
+            self._working[task] = lease
+            task.add_done_callback(lambda ended: self._ended(ended, done))
+
+    def _ended(self, task: "asyncio.Task[None]", done: Callable[[], None]) -> None:
+        self._working.pop(task, None)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("%s: a message was not ended properly", self.name, exc_info=task.exception())
+        done()
+
+    async def _sees_work(self) -> bool:
+        try:
+            return await self.store.has_work(self.queue)
+        except DatabaseError:
+            return True
+
+    async def _serve(self, lease: Lease) -> None:
+        message_id = lease.message.message_id
+        try:
+            if await self.store.has_processed(self.name, message_id):
+                await self.store.ack(lease)
+                return
+            handled = await self.handler(lease)
+            await self._commit(lease, handled)
+        except LeaseLost as error:
+            _log.warning("%s: %s [%s]", self.name, error.message, error.code)
+        except _HOPELESS as error:
+            await self._give_up(lease, error.message)
+        except SilasError as error:
+            _log.warning("%s: %s: %s [%s]", self.name, message_id, error.message, error.code)
+            await self._try_again(lease, f"{error.message} [{error.code}]")
+        except Exception as error:  # noqa: BLE001 - one bad handler must not stop the others
+            _log.exception("%s: %s failed", self.name, message_id)
+            await self._try_again(lease, f"{type(error).__name__}: {error}")
+
+    async def _commit(self, lease: Lease, handled: Handled) -> None:
+        def everything(tx: Transaction) -> None:
+            # First, so that a lost lease costs nothing and is never mistaken for another failure.
+            self.store.finish_in(tx, lease, consumer=self.name, messages=handled.messages)
+            for write in handled.writes:
+                write(tx)
+
+        await self.database.transaction(everything, durability=handled.durability)
+        (self.bus or self.store.bus).notify_of(handled.messages)
+
+    async def _try_again(self, lease: Lease, reason: str) -> None:
+        with _ending_as_the_store_can(self.name):
+            await self.store.nack(lease, reason=reason)
+
+    async def _give_up(self, lease: Lease, reason: str) -> None:
+        with _ending_as_the_store_can(self.name):
+            await self.store.dead_letter(lease, reason=reason)
+
+    async def _beat(self) -> None:
+        """Hold the leases of everything that is being worked on."""
+        while True:
+            await asyncio.sleep(self.lease_seconds / _HEARTBEATS_PER_LEASE)
+            for task, lease in tuple(self._working.items()):
+                try:
+                    await self.store.heartbeat(lease, seconds=self.lease_seconds)
+                except LeaseLost:
+                    # If it has ended by now, that is why. If not, its result could not be kept.
+                    task.cancel()
+                except DatabaseError as error:
+                    _log.warning("%s: %s [%s]", self.name, error.message, error.code)
+
+    async def _give_everything_back(self) -> None:
+        unfinished = dict(self._working)
+        for task in unfinished:
+            task.cancel()
+        await asyncio.gather(*unfinished, return_exceptions=True)
+        for task, lease in unfinished.items():
+            if task.cancelled():
+                with _ending_as_the_store_can(self.name):
+                    await self.store.release(lease)
+
+
+@contextlib.contextmanager
+def _ending_as_the_store_can(name: str) -> Iterator[None]:
+    """If a lease cannot be ended, it runs out by itself and the message is given out again."""
+    try:
+        yield
+    except (LeaseLost, DatabaseError) as error:
+        _log.warning("%s: %s [%s]", name, error.message, error.code)

@@ -1,0 +1,90 @@
+"""Messages as the store keeps them: checked once on the way in, and read carefully on the way out.
+
+What this process wrote, it need not check again: the newest letters are remembered together with
+their exact text, and a stored text that is still the same is still that message. Any other text is
+read as a stranger's.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from silas.kernel.field_problems import dotted, problems_in
+from silas.queue.errors import MessageRefused, NoRoute
+from silas.queue.models import QueueMessage, QueueName
+from silas.queue.routing import PRIORITY, lane_of, route
+
+_REMEMBERED = 1024
+_WORTH_REMEMBERING = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message with its address and its text."""
+
+    message: QueueMessage
+    queue: QueueName
+    lane: str | None
+    priority: int
+    body: str
+
+
+class DamagedLetter(ValueError):
+    """A stored text that is not a message."""
+
+
+def seal(message: QueueMessage) -> Letter:
+    """Address a message; raises `MessageRefused` or `NoRoute`."""
+    # `model_construct` and `model_copy` check nothing, and what is stored must be readable.
+    try:
+        body = message.model_dump_json(warnings="error")
+        checked = QueueMessage.model_validate_json(body)
+    except ValueError as error:
+        raise MessageRefused(
+            f"The message breaks the contract of the bus: {_words(error)}. Nothing was queued."
+        ) from error
+    queue = route(checked)
+    return Letter(checked, queue, lane_of(checked, queue), PRIORITY[checked.urgency], body)
+
+
+class LetterOpener:
+    """Turns stored texts back into messages."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, Letter] = OrderedDict()
+
+    def remember(self, letter: Letter) -> None:
+        """This is being written now, and will probably be read soon."""
+        if len(letter.body) > _WORTH_REMEMBERING:
+            return
+        self._known[letter.message.message_id] = letter
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+
+    def open(self, message_id: str, queue: str, body: str) -> QueueMessage:
+        """The message; raises `DamagedLetter`. A remembered one is given out only once."""
+        known = self._known.pop(message_id, None)
+        if known is not None and known.body == body and known.queue == queue:
+            return known.message
+        return read_letter(message_id, queue, body)
+
+
+def read_letter(message_id: str, queue: str, body: str) -> QueueMessage:
+    """The message in a row that anybody may have written; raises `DamagedLetter`."""
+    try:
+        message = QueueMessage.model_validate_json(body)
+        meant = route(message)
+    except (ValidationError, NoRoute) as error:
+        raise DamagedLetter(_words(error)) from error
+    if (message.message_id, meant) != (message_id, queue):
+        raise DamagedLetter("its text belongs to another message or queue")
+    return message
+
+
+def _words(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    return "; ".join(
+        f"{dotted(path)}: {message}" if path else message for path, message in problems_in(error)
+    )

@@ -1,0 +1,279 @@
+"""The rows of the bus: each function is one change inside somebody's transaction.
+
+1. Of one lane, at most one message is not `waiting`: the first.
+2. A lease is held by whoever has its id. When it is over, the id is gone from the row.
+3. A row leaves the table only as done, as a dead letter, or because a person dropped it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from silas.kernel import format_timestamp
+from silas.queue.letters import Letter
+from silas.queue.models import QueueName
+from silas.queue.retries import RetryPolicy
+from silas.storage import Transaction
+
+_INSERT = """
+INSERT INTO queue_messages
+    (message_id, queue, lane, priority, state, body, enqueued_at, ready_at)
+SELECT ?, ?, ?, ?,
+    CASE WHEN EXISTS (SELECT 1 FROM queue_messages WHERE lane = ?) THEN 'waiting' ELSE 'ready' END,
+    ?, ?, ?
+WHERE NOT EXISTS (SELECT 1 FROM processed_messages WHERE message_id = ?)
+    AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE message_id = ?)
+ON CONFLICT (message_id) DO NOTHING
+"""
+_TAKE = """
+UPDATE queue_messages
+SET state = 'leased', leased_at = ?, due_at = ?, lease_id = ?, consumer = ?, holder = ?,
+    attempts = attempts + 1
+WHERE seq IN (
+    SELECT seq FROM queue_messages WHERE queue = ? AND state = 'ready'
+    ORDER BY priority, seq LIMIT ?
+)
+RETURNING priority, seq, message_id, body, ready_at, attempts
+"""
+_RENEW = "UPDATE queue_messages SET due_at = ? WHERE message_id = ? AND lease_id = ?"
+_REMOVE_LEASED = """
+DELETE FROM queue_messages WHERE message_id = ? AND lease_id = ?
+RETURNING lane, attempts, expiries, leased_at
+"""
+_REMOVE = "DELETE FROM queue_messages WHERE message_id = ?"
+_PUT_BACK = """
+UPDATE queue_messages
+SET state = ?, ready_at = ?, due_at = ?, attempts = ?, failures = ?, expiries = ?, last_error = ?,
+    leased_at = NULL, lease_id = NULL, consumer = NULL, holder = NULL
+WHERE message_id = ?
+"""
+_PROMOTE = """
+UPDATE queue_messages SET state = 'ready'
+WHERE seq = (SELECT MIN(seq) FROM queue_messages WHERE lane = ?) AND state = 'waiting'
+"""
+_PROMOTE_ALL = """
+UPDATE queue_messages SET state = 'ready'
+WHERE state = 'waiting'
+    AND seq IN (SELECT MIN(seq) FROM queue_messages WHERE lane IS NOT NULL GROUP BY lane)
+"""
+_SELECT = """
+SELECT message_id, queue, lane, state, body, enqueued_at, ready_at, attempts, failures, expiries,
+    holder, last_error
+FROM queue_messages
+"""
+_BURY = """
+INSERT INTO dead_letters
+    (message_id, queue, body, reason, enqueued_at, died_at, attempts, failures, expiries)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_MARK = """
+INSERT INTO processed_messages (message_id, consumer, processed_at) VALUES (?, ?, ?)
+ON CONFLICT (message_id, consumer) DO NOTHING
+"""
+_MARK_DONE = """
+INSERT INTO processed_messages (message_id, consumer, processed_at, queue, attempts, expiries,
+    waited_seconds, leased_seconds)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (message_id, consumer) DO NOTHING
+"""
+
+Woken = set[str]
+"""The queues in which something can be leased now."""
+
+
+class QueuedRow(NamedTuple):
+    """What the table says about one message."""
+
+    message_id: str
+    queue: str
+    lane: str | None
+    state: str
+    body: str
+    enqueued_at: str
+    ready_at: str
+    attempts: int
+    failures: int
+    expiries: int
+    holder: str | None
+    last_error: str | None
+
+
+class TakenRow(NamedTuple):
+    """What a consumer gets."""
+
+    priority: int
+    seq: int
+    message_id: str
+    body: str
+    ready_at: str
+    attempts: int
+
+
+class RemovedRow(NamedTuple):
+    """What is left of a message that is done."""
+
+    lane: str | None
+    attempts: int
+    expiries: int
+    leased_at: str
+
+
+@dataclass(frozen=True)
+class Funeral:
+    """What happens when a message is given up: which others follow from that."""
+
+    policy: RetryPolicy
+    following: Callable[[QueuedRow, str], Sequence[Letter]]
+
+
+def insert(tx: Transaction, letter: Letter, *, now: str) -> bool:
+    """Queue a letter; False if its id was queued, done or given up before."""
+    message_id, lane = letter.message.message_id, letter.lane
+    address = (message_id, letter.queue, lane, letter.priority, lane)
+    params = (*address, letter.body, now, now, message_id, message_id)
+    return tx.execute(_INSERT, params) == 1
+
+
+def take(
+    tx: Transaction,
+    queue: QueueName,
+    *,
+    lease_id: str,
+    consumer: str,
+    holder: str,
+    now: datetime,
+    seconds: float,
+    limit: int,
+) -> list[TakenRow]:
+    """Lease the next messages, the most urgent and oldest first."""
+    until = format_timestamp(now + timedelta(seconds=seconds))
+    lease = (format_timestamp(now), until, lease_id, consumer, holder)
+    rows = tx.fetch_all(_TAKE, (*lease, queue, limit))
+    return sorted(map(TakenRow._make, rows))
+
+
+def renew(tx: Transaction, message_id: str, lease_id: str, *, until: str) -> bool:
+    """Let a lease last longer; False if it is lost."""
+    return tx.execute(_RENEW, (until, message_id, lease_id)) == 1
+
+
+def remove_leased(tx: Transaction, message_id: str, lease_id: str) -> RemovedRow | None:
+    """Take a message that is done off its queue; None if the lease is lost."""
+    row = tx.fetch_one(_REMOVE_LEASED, (message_id, lease_id))
+    if row is None:
+        return None
+    removed = RemovedRow._make(row)
+    promote(tx, removed.lane)
+    return removed
+
+
+def remove(tx: Transaction, row: QueuedRow) -> None:
+    """Take a message off its queue, whoever has it."""
+    tx.execute(_REMOVE, (row.message_id,))
+    promote(tx, row.lane)
+
+
+def promote(tx: Transaction, lane: str | None) -> None:
+    """Let the next message of a lane come to its turn."""
+    if lane is not None:
+        tx.execute(_PROMOTE, (lane,))
+
+
+def promote_all(tx: Transaction) -> int:
+    """The same for all lanes at once, whatever happened to them."""
+    return tx.execute(_PROMOTE_ALL)
+
+
+def find(tx: Transaction, message_id: str, lease_id: str | None = None) -> QueuedRow | None:
+    """The row of a message, or only if this lease holds it."""
+    held, params = (
+        ("", (message_id,)) if lease_id is None else (" AND lease_id = ?", (message_id, lease_id))
+    )
+    row = tx.fetch_one(f"{_SELECT} WHERE message_id = ?{held}", params)
+    return QueuedRow._make(row) if row else None
+
+
+def leased(tx: Transaction) -> list[QueuedRow]:
+    """Everything that somebody holds."""
+    return [QueuedRow._make(row) for row in tx.fetch_all(f"{_SELECT} WHERE state = 'leased'")]
+
+
+def release(tx: Transaction, row: QueuedRow, *, counted: bool) -> None:
+    """Put a message back as if it had not been leased; `counted`: the attempt remains counted."""
+    attempts = row.attempts if counted else row.attempts - 1
+    back = ("ready", row.ready_at, None, attempts, row.failures, row.expiries, row.last_error)
+    tx.execute(_PUT_BACK, (*back, row.message_id))
+
+
+def fail(
+    tx: Transaction,
+    row: QueuedRow,
+    *,
+    reason: str,
+    now: datetime,
+    delay: float | None,
+    funeral: Funeral,
+    expired: bool = False,
+) -> Woken:
+    """Count a failure: the message is tried again after a while, or given up."""
+    failures, expiries = row.failures + 1, row.expiries + expired
+    row = row._replace(failures=failures, expiries=expiries)
+    policy = funeral.policy
+    if failures >= policy.max_failures or row.attempts >= policy.max_attempts:
+        told = f"It was tried {row.attempts} times. The last time: {reason}"
+        return bury(tx, row, reason=told, now=now, funeral=funeral)
+    wait = policy.delay_after(failures) if delay is None else delay
+    again = format_timestamp(now + timedelta(seconds=wait))
+    state, due_at = ("delayed", again) if wait > 0 else ("ready", None)
+    counts = (row.attempts, failures, expiries, reason)
+    tx.execute(_PUT_BACK, (state, again, due_at, *counts, row.message_id))
+    return set() if due_at else {row.queue}
+
+
+def bury(tx: Transaction, row: QueuedRow, *, reason: str, now: datetime, funeral: Funeral) -> Woken:
+    """Make a dead letter of a message, with a sentence why."""
+    remove(tx, row)
+    died_at = format_timestamp(now)
+    counts = (row.attempts, row.failures, row.expiries)
+    known = (row.message_id, row.queue, row.body, reason, row.enqueued_at, died_at)
+    tx.execute(_BURY, (*known, *counts))
+    following = funeral.following(row, reason)
+    for letter in following:
+        insert(tx, letter, now=died_at)
+    return {row.queue, *(letter.queue for letter in following)}
+
+
+def recall_due(tx: Transaction, *, now: datetime, funeral: Funeral) -> Woken:
+    """Put back what has waited long enough, and what was leased for too long."""
+    rows = tx.fetch_all(f"{_SELECT} WHERE due_at <= ? ORDER BY seq", (format_timestamp(now),))
+    woken: Woken = set()
+    for row in map(QueuedRow._make, rows):
+        if row.state == "leased":
+            reason = "The lease ran out before the work was done."
+            woken |= fail(tx, row, reason=reason, now=now, delay=0, funeral=funeral, expired=True)
+        else:
+            release(tx, row, counted=True)
+            woken.add(row.queue)
+    return woken
+
+
+def mark(tx: Transaction, consumer: str, message_id: str, *, now: str) -> None:
+    """Remember that this consumer has done with this message."""
+    tx.execute(_MARK, (message_id, consumer, now))
+
+
+def mark_done(
+    tx: Transaction,
+    consumer: str,
+    message_id: str,
+    removed: RemovedRow,
+    *,
+    queue: QueueName,
+    waited: float,
+    now: datetime,
+) -> None:
+    """The same, with how long it took."""
+    worked = (now - datetime.fromisoformat(removed.leased_at)).total_seconds()
+    times = (queue, removed.attempts, removed.expiries, waited, worked)
+    tx.execute(_MARK_DONE, (message_id, consumer, format_timestamp(now), *times))
