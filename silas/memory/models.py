@@ -60,21 +60,26 @@ class MemoryItem(Data):
     temporal_prev: str | None = None
     session_id: str | None = None
     source_kind: str = "memory_op"
+    scrubbed: list[str] = Field(default_factory=list)
+    """What was taken out of the content before it was kept: names of rules, never the text."""
 
 
 class MemoryQueryStrategy(StrEnum):
-    """How memories are looked for."""
+    """How memories are looked for. `fused` weighs all the others against each other."""
 
+    FUSED = "fused"
     SEMANTIC = "semantic"
     TEMPORAL = "temporal"
     SESSION = "session"
     KEYWORD = "keyword"
+    ENTITY = "entity"
+    CAUSAL = "causal"
 
 
 class MemoryQuery(Data):
     """One question to the memory."""
 
-    strategy: MemoryQueryStrategy = MemoryQueryStrategy.KEYWORD
+    strategy: MemoryQueryStrategy = MemoryQueryStrategy.FUSED
     query: Annotated[str, Field(min_length=1, max_length=2000)]
     max_results: int = Field(default=5, ge=1, le=50)
     max_tokens: int = Field(default=2000, ge=1, le=20_000)

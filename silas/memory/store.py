@@ -1,0 +1,401 @@
+"""The memory of one scope: what is stored, changed, deleted and found there.
+
+A store is opened for a scope (`Memories.of`) and cannot see beyond it: every statement is bound to
+the range of ids that the scope owns. The rules of trust (`trust.py`) hold for every way in, and
+text from outside is scrubbed (`intake.py`) before it is written down.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+
+from silas.approval import ApprovalToken
+from silas.kernel import Clock, TaintLevel, format_timestamp
+from silas.memory.access import AccessCounter
+from silas.memory.confirmations import require_confirmed, shown_bytes
+from silas.memory.errors import MemoryExists, MemoryInvalid, MemoryUnknown, OtherScope
+from silas.memory.intake import Intake
+from silas.memory.models import MemoryItem, ReingestionTier, TrustLevel
+from silas.memory.ports import AuditTrail, Confirmations
+from silas.memory.query_words import content_words, match_expression
+from silas.memory.rows import (
+    COLUMNS,
+    Lane,
+    allot_ids,
+    insert_row,
+    item_from,
+    items_from,
+    lane_of,
+    scope_number,
+    update_row,
+)
+from silas.memory.trust import changed, lowered, require_admissible, require_touchable
+from silas.storage import Database, Durability, Reader, Transaction
+
+_VALID = (
+    "(m.valid_until IS NULL OR m.valid_until > ?) AND (m.valid_from IS NULL OR m.valid_from <= ?)"
+)
+_KEYWORD = f"""
+SELECT {COLUMNS} FROM (
+    SELECT rowid AS row, rank AS score FROM memory_words
+    WHERE memory_words MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank LIMIT ?
+) AS found JOIN memory_items AS m ON m.id = found.row
+WHERE m.scope_no = ? AND {_VALID} ORDER BY found.score, m.id LIMIT ?
+"""  # noqa: S608 - names of columns only
+_BY_ID = f"SELECT m.id, {COLUMNS} FROM memory_items AS m WHERE m.scope_no = ? AND m.memory_id = ?"  # noqa: S608
+_SESSION = f"""
+SELECT {COLUMNS} FROM memory_items AS m
+WHERE m.scope_no = ? AND m.session_id = ? AND m.id BETWEEN ? AND ? ORDER BY m.id
+"""  # noqa: S608
+_TEMPORAL = f"""
+SELECT {COLUMNS} FROM memory_items AS m
+WHERE m.scope_no = ? AND m.created_at >= ? AND m.created_at < ? AND m.id BETWEEN ? AND ?
+ORDER BY m.created_at DESC, m.id DESC LIMIT ?
+"""  # noqa: S608
+_ENTITY = f"""
+SELECT {COLUMNS} FROM memory_entities AS e JOIN memory_items AS m ON m.id = e.item
+WHERE e.entity = ? AND e.item BETWEEN ? AND ? AND m.scope_no = ? ORDER BY m.id DESC LIMIT ?
+"""  # noqa: S608
+# Both ways: what it was caused by, and what it caused; each memory once, the nearest first.
+_CAUSAL = f"""
+WITH RECURSIVE chain (row, depth) AS (
+    SELECT m.id, 0 FROM memory_items AS m WHERE m.scope_no = :scope AND m.memory_id = :start
+    UNION
+    SELECT next.id, chain.depth + 1 FROM chain
+    JOIN memory_items AS here ON here.id = chain.row
+    JOIN memory_items AS next ON next.scope_no = :scope AND next.id BETWEEN :first AND :last
+        AND (next.memory_id IN (SELECT value FROM json_each(here.causal_refs))
+             OR next.id IN (SELECT item FROM memory_causes WHERE cause = here.memory_id
+                            AND item BETWEEN :first AND :last))
+    WHERE chain.depth < :depth
+)
+SELECT {COLUMNS} FROM (SELECT row, min(depth) AS depth FROM chain GROUP BY row) AS near
+JOIN memory_items AS m ON m.id = near.row
+WHERE near.depth > 0 ORDER BY near.depth, m.id LIMIT :most
+"""  # noqa: S608
+_DEEPEST = 3
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What all stores of one data directory share."""
+
+    database: Database
+    clock: Clock
+    intake: Intake
+    audit: AuditTrail | None
+    approvals: Confirmations | None
+    access: AccessCounter
+    scope_numbers: dict[str, int] = field(default_factory=dict)
+
+
+class MemoryStore:
+    """What one scope remembers."""
+
+    def __init__(self, keeping: Keeping, scope_id: str) -> None:
+        if not scope_id:
+            raise MemoryInvalid("A memory belongs to a scope. Name it.")
+        self._keeping = keeping
+        self._database = keeping.database
+        self.scope_id = scope_id
+
+    async def store(self, item: MemoryItem, *, token: ApprovalToken | None = None) -> str:
+        """Keep a new memory; returns its id. Above `working` it needs the owner's confirmation."""
+        prepared = self._prepared(item)
+        require_admissible(prepared, confirmed=token is not None)
+        if token is not None:
+            await self._confirm(token, "store", [prepared])
+        await self._database.transaction(
+            lambda tx: self._insert(tx, [prepared], prepared.reingestion_tier),
+            durability=Durability.ORDINARY if token is None else Durability.TRUST,
+        )
+        return prepared.memory_id
+
+    async def store_raw(self, item: MemoryItem) -> str:
+        """Append to the raw lane, which never comes back by itself; returns the id."""
+        raw = item.model_copy(update={"reingestion_tier": ReingestionTier.LOW_REINGESTION})
+        return await self.store(lowered(raw))
+
+    async def store_many(self, items: Sequence[MemoryItem]) -> int:
+        """Keep many new memories of `working` trust, in transactions of a few hundred."""
+        for start in range(0, len(items), _BATCH):
+            batch = [self._prepared(item) for item in items[start : start + _BATCH]]
+            for item in batch:
+                require_admissible(item, confirmed=False)
+            await self._database.transaction(partial(self._insert_by_lane, items=batch))
+        return len(items)
+
+    def store_in(self, tx: Transaction, item: MemoryItem) -> str:
+        """Keep a new memory of `working` trust as part of this transaction; returns its id."""
+        prepared = self._prepared(item)
+        require_admissible(prepared, confirmed=False)
+        self._insert(tx, [prepared], prepared.reingestion_tier)
+        return prepared.memory_id
+
+    async def get(self, memory_id: str) -> MemoryItem | None:
+        """The memory with this id, if this scope has it."""
+        number = await self._number()
+        row = await self._database.fetch_one(_BY_ID, (number, memory_id))
+        return item_from(self.scope_id, row[1:]) if row else None
+
+    async def update(
+        self,
+        memory_id: str,
+        *,
+        taint: TaintLevel,
+        token: ApprovalToken | None = None,
+        **changes: Any,
+    ) -> None:
+        """Change some fields. `taint` is that of what the change was made from; it is joined."""
+        new = await self.after_update(
+            memory_id, taint=taint, confirmed=token is not None, **changes
+        )
+        if token is not None:
+            await self._confirm(token, "update", [new])
+
+        def write(tx: Transaction) -> None:
+            row_id, old = self._require(tx, memory_id)
+            # Again, on the row as it is now: somebody may have changed it since it was shown.
+            again = self._changed(old, changes, taint=taint, confirmed=token is not None)
+            if token is not None and shown_bytes(again) != shown_bytes(new):
+                raise MemoryInvalid("The memory was changed in the meantime. Look at it again.")
+            stamped = again.model_copy(update={"updated_at": self._keeping.clock.now()})
+            new_id = row_id
+            if stamped.reingestion_tier is not old.reingestion_tier:
+                _, new_id = allot_ids(tx, self.scope_id, stamped.reingestion_tier)
+            update_row(tx, row_id, stamped, new_id=new_id)
+            self._record(tx, "memory_updated", stamped, confirmed=token is not None)
+
+        await self._database.transaction(
+            write, durability=Durability.ORDINARY if token is None else Durability.TRUST
+        )
+
+    async def after_update(
+        self, memory_id: str, *, taint: TaintLevel, confirmed: bool = True, **changes: Any
+    ) -> MemoryItem:
+        """The memory as this change would leave it: what the owner is shown to confirm."""
+        old = await self.get(memory_id)
+        if old is None:
+            raise MemoryUnknown(f"There is no memory {memory_id!r} here.")
+        return self._changed(old, changes, taint=taint, confirmed=confirmed)
+
+    async def delete(
+        self,
+        memory_id: str,
+        *,
+        taint: TaintLevel = TaintLevel.EXTERNAL,
+        token: ApprovalToken | None = None,
+    ) -> None:
+        """Delete a memory, at the wish of something of this taint. To erase it, see forgetting."""
+        old = await self.get(memory_id)
+        if old is None:
+            return
+        require_touchable(old, taint=taint, confirmed=token is not None)
+        if token is not None:
+            await self._confirm(token, "delete", [old])
+
+        def remove(tx: Transaction) -> int | None:
+            found = self._find(tx, memory_id)
+            if found is None:
+                return None
+            row_id, now = found
+            require_touchable(now, taint=taint, confirmed=token is not None)
+            tx.execute("DELETE FROM memory_items WHERE id = ?", (row_id,))
+            self._record(tx, "memory_deleted", now, confirmed=token is not None)
+            return row_id
+
+        row_id = await self._database.transaction(remove)
+        self._keeping.access.forget([row_id] if row_id is not None else [])
+
+    async def search_keyword(self, query: str, limit: int) -> list[MemoryItem]:
+        """The memories that hold words of the query, the best first."""
+        return await self._search(query, limit, ReingestionTier.ACTIVE)
+
+    async def search_raw(self, query: str, limit: int) -> list[MemoryItem]:
+        """The same in the raw lane."""
+        return await self._search(query, limit, ReingestionTier.LOW_REINGESTION)
+
+    async def search_session(self, session_id: str) -> list[MemoryItem]:
+        """All active memories of a session, in order."""
+        lane = await self.lane()
+        rows = await self._database.fetch_all(
+            _SESSION, (lane.scope_no, session_id, lane.first, lane.last)
+        )
+        return items_from(self.scope_id, rows)
+
+    async def search_temporal(
+        self, since: datetime, until: datetime, limit: int
+    ) -> list[MemoryItem]:
+        """The active memories of a stretch of time, the newest first."""
+        lane = await self.lane()
+        when = (format_timestamp(since), format_timestamp(until))
+        rows = await self._database.fetch_all(
+            _TEMPORAL, (lane.scope_no, *when, lane.first, lane.last, limit)
+        )
+        return items_from(self.scope_id, rows)
+
+    async def search_entity(self, entity: str, limit: int) -> list[MemoryItem]:
+        """The active memories that refer to an entity, the newest first."""
+        lane = await self.lane()
+        rows = await self._database.fetch_all(
+            _ENTITY, (entity, lane.first, lane.last, lane.scope_no, limit)
+        )
+        return items_from(self.scope_id, rows)
+
+    async def search_causal(self, memory_id: str, limit: int) -> list[MemoryItem]:
+        """What led to a memory and what followed from it, the nearest first."""
+        lane = await self.lane()
+        names = {
+            "scope": lane.scope_no,
+            "start": memory_id,
+            "first": lane.first,
+            "last": lane.last,
+            "depth": _DEEPEST,
+            "most": limit,
+        }
+        sql, params = _positional(_CAUSAL, names)
+        rows = await self._database.fetch_all(sql, params)
+        return items_from(self.scope_id, rows)
+
+    async def lane(self, tier: ReingestionTier | None = ReingestionTier.ACTIVE) -> Lane:
+        """The ids of this scope's memories; without a tier those of both lanes."""
+        return lane_of(await self._number(), tier)
+
+    async def _search(self, query: str, limit: int, tier: ReingestionTier) -> list[MemoryItem]:
+        expression = match_expression(content_words(query))
+        if not expression or limit < 1:
+            return []
+        lane = await self.lane(tier)
+        now = format_timestamp(self._keeping.clock.now())
+        # Some that are not valid any more may be among the best.
+        params = (expression, *lane.bounds, 2 * limit + 10, lane.scope_no, now, now, limit)
+        return items_from(self.scope_id, await self._database.fetch_all(_KEYWORD, params))
+
+    async def _number(self) -> int:
+        """The scope's number; 0, which no scope has, while it remembers nothing."""
+        known = self._keeping.scope_numbers.get(self.scope_id)
+        if known is None:
+            row = await self._database.fetch_one(
+                "SELECT scope_no FROM memory_scopes WHERE scope_id = ?", (self.scope_id,)
+            )
+            if row is None:
+                return 0
+            known = self._keeping.scope_numbers[self.scope_id] = row[0]
+        return known
+
+    async def _confirm(
+        self, token: ApprovalToken, action: str, items: Sequence[MemoryItem]
+    ) -> None:
+        await require_confirmed(
+            self._keeping.approvals, token, action=action, scope_id=self.scope_id, items=items
+        )
+
+    def _prepared(self, item: MemoryItem) -> MemoryItem:
+        if item.scope_id != self.scope_id:
+            raise OtherScope
+        return self._keeping.intake.prepared(item)
+
+    def _changed(
+        self, old: MemoryItem, changes: dict[str, Any], *, taint: TaintLevel, confirmed: bool
+    ) -> MemoryItem:
+        try:
+            new = changed(old, changes, taint=taint, confirmed=confirmed)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise MemoryInvalid(f"{'.'.join(map(str, first['loc']))}: {first['msg']}.") from error
+        return self._keeping.intake.prepared(new)
+
+    def _insert_by_lane(self, tx: Transaction, *, items: Sequence[MemoryItem]) -> None:
+        for tier in ReingestionTier:
+            if some := [item for item in items if item.reingestion_tier is tier]:
+                self._insert(tx, some, tier)
+
+    def _insert(self, tx: Transaction, items: Sequence[MemoryItem], tier: ReingestionTier) -> None:
+        scope_no, first = allot_ids(tx, self.scope_id, tier, count=len(items))
+        for row_id, item in enumerate(items, first):
+            if tx.fetch_one(
+                "SELECT 1 FROM memory_items WHERE scope_no = ? AND memory_id = ?",
+                (scope_no, item.memory_id),
+            ):
+                raise MemoryExists(f"There is a memory {item.memory_id!r} here already.")
+            insert_row(tx, row_id, scope_no, item)
+            if item.scrubbed or item.trust_level is not TrustLevel.WORKING:
+                self._record(
+                    tx, "memory_stored", item, confirmed=item.trust_level is not TrustLevel.WORKING
+                )
+
+    def _find(self, reader: Reader, memory_id: str) -> tuple[int, MemoryItem] | None:
+        number = scope_number(reader, self.scope_id)
+        row = reader.fetch_one(_BY_ID, (number, memory_id))
+        return (row[0], item_from(self.scope_id, row[1:])) if row else None
+
+    def _require(self, reader: Reader, memory_id: str) -> tuple[int, MemoryItem]:
+        found = self._find(reader, memory_id)
+        if found is None:
+            raise MemoryUnknown(f"There is no memory {memory_id!r} here.")
+        return found
+
+    def _record(self, tx: Transaction, event: str, item: MemoryItem, *, confirmed: bool) -> None:
+        """Leave a trace of what matters for trust: the fact, never the content."""
+        if self._keeping.audit is None or not (confirmed or item.scrubbed):
+            return
+        self._keeping.audit.append(
+            tx,
+            event,
+            {
+                "memory_id": item.memory_id,
+                "scope_id": item.scope_id,
+                "trust_level": item.trust_level.value,
+                "taint": item.taint.value,
+                "scrubbed": item.scrubbed,
+                "confirmed": confirmed,
+            },
+        )
+
+
+def _positional(sql: str, names: dict[str, Any]) -> tuple[str, list[Any]]:
+    """The statement with `?1`, `?2` for its names; the port takes positions."""
+    for number, name in enumerate(names, 1):
+        sql = sql.replace(f":{name}", f"?{number}")
+    return sql, list(names.values())
+
+
+class Memories:
+    """The memories of one data directory, handed out scope by scope."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Clock,
+        audit: AuditTrail | None = None,
+        approvals: Confirmations | None = None,
+        intake: Intake | None = None,
+    ) -> None:
+        """Without `approvals`, nothing ever becomes trusted."""
+        self._keeping = Keeping(
+            database=database,
+            clock=clock,
+            intake=intake or Intake(),
+            audit=audit,
+            approvals=approvals,
+            access=AccessCounter(database, clock=clock),
+        )
+
+    @property
+    def keeping(self) -> Keeping:
+        """What the other parts of this room work with."""
+        return self._keeping
+
+    def of(self, scope_id: str) -> MemoryStore:
+        """The memory of one scope, and of no other."""
+        return MemoryStore(self._keeping, scope_id)
+
+    async def flush(self) -> None:
+        """Write down what waits to be written: call it before the database is closed."""
+        await self._keeping.access.flush()
