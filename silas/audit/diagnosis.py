@@ -124,9 +124,10 @@ class _Window:
         for j, digest in enumerate(computed, start=i):
             self._hashes[j + 1] = digest
             self._repaired.add(j)
-        for j in range(i, len(self._rows)):
-            if self._origin[j] is None:
-                self._origin[j] = self._find_origin(j) if j not in self._repaired else j
+            self._origin[j] = j
+        for j, origin in enumerate(self._origin):
+            if origin is None:
+                self._origin[j] = self._find_origin(j)
 
     def _is_followed(self, i: int) -> bool:
         return self._is_the_end(i) or any(

@@ -10,6 +10,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 from silas.audit.plain import plain
@@ -122,18 +123,25 @@ def _cut_to_fit(value: Any) -> str:
 
 
 def _cut(value: Any, longest_text: int, longest_list: int) -> Any:
-    if isinstance(value, str) and len(value) > longest_text:
-        return f"{value[:longest_text]}[cut: {len(value) - longest_text} more characters]"
+    if isinstance(value, str):
+        return _cut_text(value, longest_text)
     if isinstance(value, list):
         kept = [_cut(item, longest_text, longest_list) for item in value[:longest_list]]
         rest = len(value) - len(kept)
         return [*kept, f"[cut: {rest} more]"] if rest else kept
     if isinstance(value, dict):
-        names = list(value)[:longest_list]
-        cut = {_cut(n, longest_text, 0): _cut(value[n], longest_text, longest_list) for n in names}
-        rest = len(value) - len(names)
+        cut = {
+            _cut_text(name, longest_text): _cut(item, longest_text, longest_list)
+            for name, item in islice(value.items(), longest_list)
+        }
+        rest = len(value) - len(cut)  # names that have become the same are among them
         return {**cut, "[cut]": f"{rest} more"} if rest else cut
     return value
+
+
+def _cut_text(text: str, longest: int) -> str:
+    rest = len(text) - longest
+    return f"{text[:longest]}[cut: {rest} more characters]" if rest > 0 else text
 
 
 def _json(value: Any) -> str:

@@ -213,18 +213,20 @@ class _Examination:
             return
         head = self._state.head
         if last.seq < head.seq:
-            missing = entries_from_to(last.seq + 1, head.seq)
+            first = last.seq + 1
             self.findings.add(
                 ProblemKind.TRUNCATED,
-                last.seq + 1,
-                f"{missing} at the end of the log {'is' if ' to ' not in missing else 'are'} "
-                "missing.",
+                first,
+                f"{entries_from_to(first, head.seq)} at the end of the log "
+                f"{'is' if first == head.seq else 'are'} missing.",
             )
         elif last.seq > head.seq:
+            first = head.seq + 1
             self.findings.add(
                 ProblemKind.INSERTED,
-                head.seq + 1,
-                f"{entries_from_to(head.seq + 1, last.seq)} lie behind the end of the log.",
+                first,
+                f"{entries_from_to(first, last.seq)} {'lies' if first == last.seq else 'lie'} "
+                "behind the end of the log.",
             )
         elif last.hash != head.hash:
             self.findings.add(

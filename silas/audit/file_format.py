@@ -80,7 +80,7 @@ def _position(fields: dict[str, Any]) -> Position:
 def entry_line(body: str, digest: str) -> bytes:
     """The line of an entry; one that is no entry any more is kept as a text, as evidence."""
     line = b'{"entry":%b,"hash":"%b"}\n' % (body.encode(), digest.encode())
-    if b"\n" in line[:-1] or not _ENTRY.fullmatch(line):
+    if "\n" in body or not _ENTRY.fullmatch(line):
         return canonical_bytes({"damaged_entry": body, "hash": digest}) + b"\n"
     return line
 

@@ -173,7 +173,7 @@ class AuditLog:
         self, path: Path, *, before: datetime, progress: Progress | None = None
     ) -> Archived:
         """Move what is older than `before` to a file; the rest of the log starts behind it."""
-        if self._checkpoints is None or self._archiver is None:
+        if self._archiver is None:
             raise AuditNotSigned
         raise_if_broken(await self.examine(progress=progress), what="The audit log")
         archived = await self._archiver.archive(path, before=before)

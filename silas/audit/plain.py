@@ -8,6 +8,7 @@ import dataclasses
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -89,19 +90,17 @@ def _text(text: str) -> str:
 
 
 def _from_bytes(raw: bytes) -> str:
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    return _text(text) if text.isprintable() else f"[binary: {len(raw)} bytes]"
+    with suppress(UnicodeDecodeError):
+        if (text := raw.decode()).isprintable():
+            return _text(text)
+    return f"[binary: {len(raw)} bytes]"
 
 
 def _message(error: BaseException) -> str:
     if isinstance(error, _if_loaded("pydantic_core", "ValidationError")):
         # Its own text quotes the input, and the input may be a password.
         return "; ".join(
-            f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
-            for each in error.errors(include_url=False, include_context=False, include_input=False)
+            f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()
         )
     return str(error)
 

@@ -20,7 +20,7 @@ _UNKNOWN_TIME = "0001-01-01T00:00:00.000000Z"
 
 
 def newest_entries(
-    reader: Reader, count: int, *, event: str = "*", since: datetime | None = None, after: int = 0
+    reader: Reader, count: int, *, event: str, since: datetime | None, after: int
 ) -> list[AuditEntry]:
     """The last entries, oldest first, whose event matches the pattern (`approval_*`).
 
@@ -32,7 +32,7 @@ def newest_entries(
     return list(islice(wanted, count))[::-1]
 
 
-def matches(entry: AuditEntry, *, event: str = "*", since: datetime | None = None) -> bool:
+def matches(entry: AuditEntry, *, event: str, since: datetime | None) -> bool:
     """Whether somebody who asked for these events since then wants to see this entry."""
     if entry.event == UNREADABLE:
         return True

@@ -113,13 +113,13 @@ def entries_after(reader: Reader, seq: int) -> Iterator[Row]:
 
 def _readable(reader: Reader, column: str, seq: int) -> str:
     try:
-        row = reader.fetch_one(
+        ((text,),) = reader.fetch_all(
             f"SELECT CAST({column} AS TEXT) FROM audit_log WHERE seq = ?",  # noqa: S608 - our names
             (seq,),
         )
     except UnicodeDecodeError:
         return _UNREADABLE
-    return row[0] if row else _UNREADABLE
+    return str(text)
 
 
 def numbers_up_to(reader: Reader, seq: int) -> list[int]:
@@ -187,11 +187,11 @@ def _stored_checkpoint(row: Row) -> StoredCheckpoint:
 def first_entry_since(reader: Reader, moment: str) -> int:
     """The number of the first entry of that time or later; beyond the end if there is none."""
     # A body begins with {"at":" and the time; as text, times are in order.
-    row = reader.fetch_one(
+    ((seq,),) = reader.fetch_all(
         "SELECT COALESCE(MIN(seq), ?) FROM audit_log WHERE substr(body, 8, 27) >= ?",
         (_BEYOND, moment),
     )
-    return row[0] if row else _BEYOND
+    return int(seq)
 
 
 def last_checkpoint_before(reader: Reader, seq: int) -> StoredCheckpoint | None:

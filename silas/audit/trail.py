@@ -79,11 +79,11 @@ class CheckpointTrail:
                 f"{_named(checkpoint)} vouches for entry {number}, which is not there.",
             )
         else:
-            changed = entries_from_to(min(self.vouched + 1, number), number)
+            first = min(self.vouched + 1, number)
             self._findings.add(
                 ProblemKind.CHECKPOINT_MISMATCH,
-                min(self.vouched + 1, number),
-                f"{changed} {'is' if ' to ' not in changed else 'are'} not what "
+                first,
+                f"{entries_from_to(first, number)} {'is' if first == number else 'are'} not what "
                 f"{_named(checkpoint)} vouches for: the chain was rewritten.",
             )
 

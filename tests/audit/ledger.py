@@ -1,6 +1,7 @@
 """A log with an owner's key, and copies of it to tamper with."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +67,20 @@ async def open_ledger(folder: Path, *, keys: KeyManager | None = None, **options
     }
     log = AuditLog(database, clock=clock, ids=IdFactory(clock), **settings)
     return Ledger(folder, clock, keys, database, log)
+
+
+def prepared_copy(folder: Path, fill: Callable[[Ledger], Awaitable[None]]) -> "Copy":
+    """A copy of a log that was filled in this way; made outside any event loop, for many tests."""
+
+    async def prepare() -> Ledger:
+        ledger = await open_ledger(folder)
+        await fill(ledger)
+        await ledger.database.close()
+        return ledger
+
+    copy = asyncio.run(prepare()).copy()
+    assert copy.examine().ok
+    return copy
 
 
 class Copy:

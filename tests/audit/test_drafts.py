@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
@@ -16,9 +16,10 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, RootModel, SecretStr
 
 from silas.audit.drafts import MAX_BODY, Drafter
+from silas.audit.plain import plain
 from silas.kernel import (
     DatabaseError,
     IdFactory,
@@ -87,6 +88,15 @@ class HostileMapping(Mapping[str, int]):
         return 1
 
 
+class Outer(BaseModel):
+    inner: list[Model]
+    name: str
+
+
+class Listed(RootModel[list[int]]):
+    pass
+
+
 class HostileModel(BaseModel):
     def model_dump(self, **_: Any) -> dict[str, Any]:
         raise RuntimeError("no")
@@ -128,6 +138,7 @@ class TestOddValues:
             (Point(1, Colour.RED), {"x": 1, "y": "red"}),
             ("\ud800x", "\\ud800x"),
             (Model(count=1), {"count": 1, "secret": REDACTED, "at": "2026-01-02T00:00:00.000000Z"}),
+            (Listed([1, 2]), [1, 2]),
             (ValueError("bad"), {"error": "ValueError", "message": "bad"}),
             (KeyboardInterrupt(), {"error": "KeyboardInterrupt", "message": ""}),
             (Hostile(), "[unserialisable: tests.audit.test_drafts.Hostile]"),
@@ -164,6 +175,35 @@ class TestOddValues:
         assert "hunter2" in str(caught.value)
         assert "hunter2" not in json.dumps(written(caught.value))
         assert "count: Input should be a valid integer" in written(caught.value)["message"]
+
+    def test_a_validation_error_names_each_place(self) -> None:
+        with pytest.raises(ValueError) as caught:
+            Outer.model_validate({"inner": [{"count": 1}, {"count": "x"}], "name": 5})
+        assert written(caught.value) == {
+            "error": "ValidationError",
+            "message": "inner.1.count: Input should be a valid integer, unable to parse string as "
+            "an integer; name: Input should be a valid string",
+        }
+
+    def test_the_same_name_three_times(self) -> None:
+        assert written({1: "a", "1": "b", Path("1"): "c"}) == {"1": "a", "1'": "b", "1''": "c"}
+
+    def test_how_deep_is_deep(self) -> None:
+        def nested(wrap: Callable[[Any], Any], levels: int) -> str:
+            value: Any = Path("end")
+            for _ in range(levels):
+                value = wrap(value)
+            return json.dumps(plain(value))
+
+        for wrap in (
+            lambda inner: [inner],
+            lambda inner: {"k": inner},
+            lambda inner: Point(1, inner),
+        ):
+            assert '"end"' in nested(wrap, 24)
+            assert "[left out" not in nested(wrap, 24)
+            assert '"end"' not in nested(wrap, 25)
+            assert '"[left out: too deep or too much]"' in nested(wrap, 25)
 
     def test_what_contains_itself(self) -> None:
         loop: list[Any] = [1]
@@ -253,6 +293,17 @@ class TestLargeValues:
     def test_too_many_values_end_visibly(self, value: Any) -> None:
         assert "left out" in json.dumps(written(value))
 
+    def test_how_many_is_too_many(self) -> None:
+        """The whole counts as one value; of a mapping, the names count as well."""
+        assert plain(list(range(9_999))) == list(range(9_999))
+        assert plain(list(range(10_000))) == [*range(9_999), "[left out: more]"]
+        assert plain(dict.fromkeys(range(5_100), 0)) == {
+            **{str(number): 0 for number in range(4_999)},
+            "4999": "[left out: too deep or too much]",
+            "[left out]": 100,
+        }
+        assert "[left out]" not in plain(dict.fromkeys(range(5_000), 0))
+
     def test_the_hash_is_that_of_the_whole(self) -> None:
         value = {"v": "x" * 70_000}
         data = strict_loads(body_of(data=value))["data"]
@@ -261,10 +312,56 @@ class TestLargeValues:
         assert data["cut_from_sha256"] == hashlib.sha256(whole).hexdigest()
         assert data["cut"]["v"] == "x" * 4000 + "[cut: 66000 more characters]"
 
+    def test_what_is_cut_off_is_counted(self) -> None:
+        texts = [f"{number:03}" + "y" * 397 for number in range(501)]
+        data = strict_loads(body_of(data={"exact": texts[:500], "more": texts[:52]}))["data"]
+        # Of texts this long, 500 do not fit; of 50 that are just short enough, nothing is lost.
+        assert data["cut"] == {
+            "exact": [*texts[:50], "[cut: 450 more]"],
+            "more": [*texts[:50], "[cut: 2 more]"],
+        }
+        fifty = {"all": texts[:50], "long": "z" * 100_000}
+        assert strict_loads(body_of(data=fifty))["data"]["cut"] == {
+            "all": texts[:50],
+            "long": "z" * 4000 + "[cut: 96000 more characters]",
+        }
+
+    def test_names_that_are_cut_off_are_counted(self) -> None:
+        many = {f"{number:03}": "y" * 400 for number in range(200)}
+        data = strict_loads(body_of(data={"v": many}))["data"]
+        kept = {f"{number:03}": "y" * 400 for number in range(50)}
+        assert data["cut"] == {"v": {**kept, "[cut]": "150 more"}}
+
+    def test_names_that_become_the_same_are_counted(self) -> None:
+        data = strict_loads(body_of(data={"a" * 5000 + str(n): "y" * 5000 for n in range(13)}))
+        assert data["data"]["cut"] == {
+            "a" * 4000 + "[cut: 1001 more characters]": "y" * 4000 + "[cut: 1000 more characters]",
+            "a" * 4000 + "[cut: 1002 more characters]": "y" * 4000 + "[cut: 1000 more characters]",
+            "[cut]": "11 more",
+        }
+
+    @pytest.mark.parametrize(("spare", "is_cut"), [(0, False), (1, True)])
+    def test_the_limit_to_the_byte(self, spare: int, is_cut: bool) -> None:
+        """Both ways of writing: what is large, and what is plain and small."""
+        room = MAX_BODY - 4096 - len('{"a":"","b":""}')
+        for first in (5_000, 20_000):
+            data = {"a": "x" * first, "b": "x" * (room - first + spare)}
+            assert ("cut" in strict_loads(body_of(data=data))["data"]) == is_cut
+        # A value that is not JSON yet takes the long way, whatever its size.
+        odd = {"a": Path("x" * 5_000), "b": "x" * (room - 5_000 + spare)}
+        assert ("cut" in strict_loads(body_of(data=odd))["data"]) == is_cut
+
     def test_what_cannot_be_cut_to_fit_leaves_its_measure(self) -> None:
         value = {f"{n}" + "k" * 400: {f"{m}" + "k" * 400: 1 for m in range(80)} for n in range(80)}
         data = strict_loads(body_of(data=value))["data"]
         assert set(data) >= {"cut_from_bytes", "cut_from_sha256"}
+
+    def test_if_no_cut_is_small_enough_only_the_measure_is_left(self) -> None:
+        value: Any = ["\x00" * 50] * 4
+        for _ in range(6):
+            value = [value] * 4
+        data = strict_loads(body_of(data={"v": value}))["data"]
+        assert set(data) == {"cut_from_bytes", "cut_from_sha256"}
 
     def test_an_enormous_text_is_left_out(self) -> None:
         assert written("x" * 1_000_001) == "[left out: a text of 1000001 characters]"
@@ -321,7 +418,29 @@ class TestSecrets:
         drafter = Drafter(clock=clock, ids=IdFactory(clock), known_secrets=lambda: known)
         assert "plainvalue" in drafter.draft("event plainvalue", {"a": "plainvalue"}).body(1)
         known.append("plainvalue")
-        assert "plainvalue" not in drafter.draft("event plainvalue", {"a": "plainvalue"}).body(2)
+        entry = strict_loads(drafter.draft("event plainvalue", {"a": "plainvalue", "b": 1}).body(2))
+        assert entry["event"] == f"event {REDACTED}"
+        assert entry["data"] == {"a": REDACTED, "b": 1}
+
+    def test_known_secrets_are_looked_for_in_odd_values_as_well(self) -> None:
+        body = body_of(data={"v": {"plainvalue"}}, known_secrets=lambda: ["plainvalue"])
+        assert strict_loads(body)["data"] == {"v": [REDACTED]}
+
+    def test_what_is_known_is_asked_each_time_and_prepared_once(self) -> None:
+        """Preparing a thousand secrets for every entry would make logging slow."""
+        asked: list[int] = []
+        clock = FakeClock()
+
+        def known() -> list[str]:
+            asked.append(1)
+            return ["plainvalue"]
+
+        drafter = Drafter(clock=clock, ids=IdFactory(clock), known_secrets=known)
+        drafter.draft("x", {})
+        rules = drafter._rules
+        drafter.draft("x", {})
+        assert drafter._rules is rules
+        assert len(asked) == 2
 
     def test_if_the_known_secrets_cannot_be_had_the_data_is_withheld(self) -> None:
         def fails() -> list[str]:
@@ -329,6 +448,7 @@ class TestSecrets:
 
         body = body_of("login hunter2", {"password_is": "hunter2"}, known_secrets=fails)
         assert b"hunter2" not in body
+        assert strict_loads(body)["event"] == "[withheld]"
         assert strict_loads(body)["data"] == {
             "withheld": "the known secrets could not be read (OSError)"
         }

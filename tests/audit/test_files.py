@@ -23,10 +23,13 @@ from silas.audit import (
     ProblemKind,
     Signatures,
     ends_of,
+    examination,
     examine_file,
+    export,
+    write_new_file,
 )
 from silas.audit.statements import SignedStatement, base_statement
-from silas.audit.witness import read_witness
+from silas.audit.witness import Witness, read_witness
 from silas.kernel import AuditError, strict_loads
 from tests.audit.ledger import Ledger, make_keys, open_ledger
 
@@ -88,6 +91,14 @@ class TestExport:
         newer = read_witness(ledger.witness)
         assert kinds(examine_file(file, witness=newer)) == {ProblemKind.CHECKPOINT_MISSING}
 
+    async def test_with_a_witness_that_is_missing(self, exported: Exported) -> None:
+        file, _ = exported
+        (problem,) = examine_file(file, witness=Witness(None)).problems
+        assert (problem.kind, problem.seq) == (ProblemKind.WITNESS_DAMAGED, 5)
+        assert problem.sentence == (
+            "The witness file, which holds a copy of the newest checkpoint, is missing."
+        )
+
     async def test_without_a_key(self, exported: Exported) -> None:
         report = examine_file(exported[0])
         assert (report.ok, report.signatures) == (True, Signatures.NO_PUBLIC_KEY)
@@ -106,9 +117,33 @@ class TestExport:
     async def test_progress_and_other_places(self, ledger: Ledger) -> None:
         await ledger.write(2)
         pieces: list[bytes] = []
-        state = await ledger.log.export(pieces.append, progress=lambda _done, _total: None)
+        state = await ledger.log.export(pieces.append)
         assert state.head.seq == 2
         assert len(pieces) == 3
+
+    async def test_progress_is_told(self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Counted from where the log starts, which need not be its beginning."""
+        monkeypatch.setattr(export, "_PROGRESS_EVERY", 3)
+        monkeypatch.setattr(examination, "_PROGRESS_EVERY", 3)
+        await ledger.write(2)
+        await ledger.log.write_checkpoint()
+        ledger.clock.advance(days=1)
+        told: list[tuple[int, int]] = []
+        await ledger.log.archive(
+            ledger.folder / "a",
+            before=ledger.clock.now(),
+            progress=lambda done, total: told.append((done, total)),
+        )
+        assert told[-1] == (2, 2)
+        await ledger.write(5)
+        expected = [(1, 6), (4, 6)]
+        for write_it in (
+            lambda tell: ledger.log.export(lambda _piece: None, progress=tell),
+            lambda tell: ledger.log.export_file(ledger.folder / "b", progress=tell),
+        ):
+            told.clear()
+            await write_it(lambda done, total: told.append((done, total)))
+            assert told == expected
 
     @pytest.mark.parametrize("place", ["missing/x", "."])
     async def test_where_nothing_can_be_written(self, ledger: Ledger, place: str) -> None:
@@ -337,8 +372,11 @@ class TestArchive:
     async def test_a_broken_log_stays_where_it_is(self, tmp_path: Path) -> None:
         ledger = await aged(tmp_path)
         await ledger.database.execute("UPDATE audit_log SET body = 'x' WHERE seq = 2")
-        with pytest.raises(AuditBroken, match="Nothing was removed"):
+        with pytest.raises(AuditBroken) as caught:
             await ledger.log.archive(tmp_path / "a", before=day(2))
+        assert str(caught.value) == (
+            "The audit log: The content of entry 2 was changed. Nothing was removed."
+        )
         assert len(await ledger.database.fetch_all("SELECT 1 FROM audit_log")) == 12
         await ledger.database.close()
 
@@ -350,8 +388,9 @@ class TestArchive:
             await ledger.log.archive(file, before=day(2))
         assert file.read_bytes() == b"precious"
         await ledger.log.export_file(tmp_path / "b")
-        with pytest.raises(AuditFileExists):
+        with pytest.raises(AuditFileExists) as caught:
             await ledger.log.archive(tmp_path / "b", before=day(2))
+        assert str(caught.value) == f"{tmp_path / 'b'}: {AuditFileExists.sentence()}"
         assert (await ledger.log.examine()).entries == 12
         await ledger.database.close()
 
@@ -414,10 +453,47 @@ class TestArchive:
                 return keys.sign(payload)
 
         slow = await open_ledger(tmp_path, keys=keys, signer=Overtaken())
-        with pytest.raises(AuditError, match="at the same time"):
+        with pytest.raises(AuditError) as caught:
             await slow.log.archive(tmp_path / "a", before=day(2))
+        assert str(caught.value) == "Somebody else is archiving at the same time. Try again."
         assert (await ledger.log.examine()).ok
         await slow.database.close()
+        await ledger.database.close()
+
+    @pytest.mark.parametrize("by_another_key", [True, False])
+    async def test_a_file_that_only_looks_like_it(
+        self, tmp_path: Path, by_another_key: bool
+    ) -> None:
+        """It starts and ends where it should. What lies between is examined all the same."""
+        ledger = await aged(tmp_path)
+        file = tmp_path / "a"
+        row = await ledger.database.fetch_one("SELECT seq, hash FROM audit_log WHERE seq = 4")
+        assert row is not None
+        end = Position(*row)
+        await ledger.database.snapshot(
+            lambda reader: write_new_file(
+                file, lambda write: export.export_log(reader, write, up_to=end)
+            )
+        )
+        lines = file.read_bytes().splitlines(keepends=True)
+        if by_another_key:
+            signed = SignedStatement.from_bytes(lines[-1][:-1])
+            assert signed is not None
+            stranger = make_keys()
+            forged = SignedStatement.sign(strict_loads(signed.body), stranger)
+            lines[-1] = forged.to_bytes() + b"\n"
+            lines[0] = lines[0].replace(signed.key_id.encode(), forged.key_id.encode())
+            problem = f"is not signed by a key that is trusted here; it names {forged.key_id}."
+        else:
+            lines[2] = lines[2].replace(b"thing", b"THING")
+            problem = "The content of entry 2 was changed."
+        file.write_bytes(b"".join(lines))
+        with pytest.raises(AuditBroken) as caught:
+            await ledger.log.archive(file, before=day(2))
+        said = str(caught.value)
+        assert said.startswith(f"{file}: ")
+        assert said.endswith(f"{problem} Nothing was removed.")
+        assert (await ledger.log.examine()).entries == 12
         await ledger.database.close()
 
 
@@ -458,8 +534,13 @@ class TestTheStartOfTheLog:
             "UPDATE audit_state SET base_proof = ?", (forged.to_bytes().decode(),)
         )
         report = await ledger.log.examine()
-        assert kinds(report) == {ProblemKind.BASE_UNPROVEN}
-        assert forged.key_id in report.problems[0].sentence
+        sentence = (
+            "The log starts at entry 8; the permission for that is not signed by a key that is "
+            f"trusted here, it names {forged.key_id}."
+        )
+        assert [(p.kind, p.seq, p.sentence) for p in report.problems] == [
+            (ProblemKind.BASE_UNPROVEN, 0, sentence)
+        ]
         await ledger.database.close()
 
     async def test_a_checkpoint_is_no_permission(self, tmp_path: Path) -> None:

@@ -176,6 +176,18 @@ async def test_without_a_signer_there_are_no_checkpoints(ledger: Ledger) -> None
         await log.archive(ledger.folder / "x", before=clock.now())
 
 
+async def test_without_its_state_no_checkpoint_is_due(ledger: Ledger) -> None:
+    await ledger.write(1)
+    await ledger.database.execute("DELETE FROM audit_state")
+    assert await ledger.log.checkpoint_if_due() is None
+
+
+async def test_before_it_is_due_no_checkpoint_is_made(ledger: Ledger) -> None:
+    await ledger.write(1)
+    assert await ledger.log.checkpoint_if_due() is None
+    assert await ledger.database.fetch_all("SELECT * FROM audit_checkpoints") == []
+
+
 async def test_after_closing_nothing_is_accepted(tmp_path: Path) -> None:
     ledger = await open_ledger(tmp_path)
     await ledger.database.close()

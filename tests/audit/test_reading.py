@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from silas.audit import AuditEntry
 from silas.audit.reading import UNREADABLE, entry_from
 from tests.audit.ledger import Ledger
 
@@ -60,6 +61,12 @@ async def test_what_cannot_be_read_is_shown_as_such(ledger: Ledger) -> None:
         (4, False),
         (5, True),
     ]
+    assert entries[1] == AuditEntry(
+        seq=2, entry_id="", at="0001-01-01T00:00:00.000000Z", event="[unreadable]", data={}
+    )
+    # Nobody should overlook them, whatever was asked for.
+    later = await ledger.log.tail(9, event="other", since=datetime(2027, 1, 1, tzinfo=UTC))
+    assert [entry.seq for entry in later] == [2, 3, 5]
 
 
 def test_bodies_that_are_none() -> None:
@@ -71,6 +78,9 @@ def test_bodies_that_are_none() -> None:
         "[]",
         "{}",
         whole.replace("{}", "5"),
+        whole.replace("{}", "[]"),
+        whole.replace('"a",', "5,"),
+        whole.replace('"entry_id":"a",', ""),
         whole.replace('"e"', "5"),
         whole.replace("2026-01-01T12:00:00.000000Z", "yesterday"),
         whole.replace('"2026-01-01T12:00:00.000000Z"', "5"),

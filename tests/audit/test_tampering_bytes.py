@@ -1,30 +1,34 @@
 """Every byte of every stored cell, changed in turn: each change is found and named."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from silas.audit import ProblemKind
 from silas.audit.witness import Witness
-from tests.audit.ledger import Copy, Ledger, open_ledger
+from tests.audit.ledger import Copy, Ledger, prepared_copy
 
 ENTRIES = 5
 # One bit that makes another letter, one that makes the other case, one that is no UTF-8.
 CHANGES = (0x01, 0x20, 0x80)
 
 
-@pytest.fixture
-async def copy(tmp_path: Path) -> Copy:
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     """Five entries, a checkpoint after two, four and five of them."""
-    ledger = await open_ledger(tmp_path)
-    for count in (2, 2, 1):
-        await ledger.write(count, name="é")
-        await ledger.log.write_checkpoint()
-    await ledger.database.close()
-    copy = ledger.copy()
-    assert copy.examine().ok
-    return copy
+
+    async def fill(ledger: Ledger) -> None:
+        for count in (2, 2, 1):
+            await ledger.write(count, name="é")
+            await ledger.log.write_checkpoint()
+
+    return prepared_copy(tmp_path_factory.mktemp("log"), fill)
+
+
+@pytest.fixture
+def copy(untouched: Copy) -> Iterator[Copy]:
+    with untouched.tampering():
+        yield untouched
 
 
 def changed_texts(text: str) -> Iterator[tuple[int, bytes]]:

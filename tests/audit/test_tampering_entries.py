@@ -1,8 +1,8 @@
 """Entries removed, inserted, reordered, cut off and rewritten: each is found and named."""
 
 import random
+from collections.abc import Iterator
 from itertools import permutations
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,25 +10,30 @@ from hypothesis import strategies as st
 
 from silas.audit import AuditReport, ProblemKind
 from silas.audit.chain import GENESIS, link
-from tests.audit.ledger import Copy, make_keys, open_ledger
+from tests.audit.ledger import Copy, Ledger, make_keys, prepared_copy
 
 ENTRIES = 12
 VOUCHED = 8
 Entry = tuple[int, str, str]
 
 
-@pytest.fixture
-async def copy(tmp_path: Path) -> Copy:
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     """Twelve entries, checkpoints after four and eight."""
-    ledger = await open_ledger(tmp_path)
-    for count in (4, 4):
-        await ledger.write(count)
-        await ledger.log.write_checkpoint()
-    await ledger.write(ENTRIES - VOUCHED)
-    await ledger.database.close()
-    copy = ledger.copy()
-    assert copy.examine().ok
-    return copy
+
+    async def fill(ledger: Ledger) -> None:
+        for count in (4, 4):
+            await ledger.write(count)
+            await ledger.log.write_checkpoint()
+        await ledger.write(ENTRIES - VOUCHED)
+
+    return prepared_copy(tmp_path_factory.mktemp("log"), fill)
+
+
+@pytest.fixture
+def copy(untouched: Copy) -> Iterator[Copy]:
+    with untouched.tampering():
+        yield untouched
 
 
 def found(report: AuditReport) -> list[tuple[ProblemKind, int]]:
@@ -323,7 +328,7 @@ class TestRewritten:
             f"Entries {first} to {first + 3} are not what"
         )
 
-    def test_with_the_checkpoints_signed_by_another_key(self, tmp_path: Path, copy: Copy) -> None:
+    def test_with_the_checkpoints_signed_by_another_key(self, copy: Copy) -> None:
         """The pinned public key gives it away."""
         stranger = make_keys()
         forged = Copy.__new__(Copy)
