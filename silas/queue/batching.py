@@ -25,8 +25,10 @@ class StepBatcher:
     its own. Any other failure takes the batch back, and then each step is run by itself.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, on_start: Callable[[], None]) -> None:
+        """`on_start` is called when a batch takes nothing more."""
         self._database = database
+        self._on_start = on_start
         self._waiting: list[_Waiting] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -45,6 +47,7 @@ class StepBatcher:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
+                self._on_start()
                 await self._serve_one([each for each in batch if not each.done.cancelled()])
         finally:
             # Reached with something left only if the event loop is shutting down.

@@ -19,8 +19,8 @@ from silas.kernel import DatabaseError, SilasError
 from silas.queue.bus import Bus
 from silas.queue.errors import LeaseLost, MessageRefused, NoRoute, NotWorthRetrying
 from silas.queue.models import QueueMessage, QueueName
-from silas.queue.store import Lease, QueueStore
-from silas.storage import Database, Durability, Transaction
+from silas.queue.store import Lease, QueueStore, Write
+from silas.storage import Durability
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Handled:
     """What is to be committed for a message that was handled."""
 
     messages: tuple[QueueMessage, ...] = ()
-    writes: tuple[Callable[[Transaction], object], ...] = ()
+    writes: tuple[Write, ...] = ()
     """Their only effects are those on the transaction: they may be run again."""
     durability: Durability = Durability.ORDINARY
 
@@ -50,8 +50,8 @@ class Consumer:
     queue: QueueName
     handler: Handler
     store: QueueStore
-    database: Database
     bus: Bus | None = None
+    """The store's own, unless another is given."""
     concurrency: int = 1
     lease_seconds: float = 60.0
     _working: dict[asyncio.Task[None], Lease] = field(default_factory=dict, init=False, repr=False)
@@ -86,9 +86,7 @@ class Consumer:
         if free <= 0:
             return
         try:
-            leases = await self.store.lease_many(
-                self.queue, consumer=self.name, seconds=self.lease_seconds, limit=free
-            )
+            leases = await self._lease(free)
         except DatabaseError as error:
             # A full disk or a locked file may be better in a moment; the messages are safe.
             _log.warning("%s: %s [%s]", self.name, error.message, error.code)
@@ -99,6 +97,26 @@ class Consumer:
             task = asyncio.create_task(self._serve(lease), name=lease.message.message_id)
             self._working[task] = lease
             task.add_done_callback(lambda ended: self._ended(ended, done))
+
+    async def _lease(self, free: int) -> list[Lease]:
+        """What can be had; if this consumer is stopped meanwhile, nothing stays leased."""
+        leasing = asyncio.ensure_future(
+            self.store.lease_many(
+                self.queue, consumer=self.name, seconds=self.lease_seconds, limit=free
+            )
+        )
+        try:
+            return await asyncio.shield(leasing)
+        except asyncio.CancelledError:
+            with _ending_as_the_store_can(self.name):
+                for lease in await leasing:
+                    await self._release(lease)
+            raise
+
+    async def _release(self, lease: Lease) -> None:
+        # It may have been committed in the very moment when it was to stop.
+        with contextlib.suppress(LeaseLost), _ending_as_the_store_can(self.name):
+            await self.store.release(lease)
 
     def _ended(self, task: "asyncio.Task[None]", done: Callable[[], None]) -> None:
         self._working.pop(task, None)
@@ -132,21 +150,20 @@ class Consumer:
             await self._try_again(lease, f"{type(error).__name__}: {error}")
 
     async def _commit(self, lease: Lease, handled: Handled) -> None:
-        def everything(tx: Transaction) -> None:
-            # First, so that a lost lease costs nothing and is never mistaken for another failure.
-            self.store.finish_in(tx, lease, consumer=self.name, messages=handled.messages)
-            for write in handled.writes:
-                write(tx)
-
-        await self.database.transaction(everything, durability=handled.durability)
-        (self.bus or self.store.bus).notify_of(handled.messages)
+        await self.store.finish(
+            lease,
+            consumer=self.name,
+            messages=handled.messages,
+            writes=handled.writes,
+            durability=handled.durability,
+        )
 
     async def _try_again(self, lease: Lease, reason: str) -> None:
-        with _ending_as_the_store_can(self.name):
+        with contextlib.suppress(LeaseLost), _ending_as_the_store_can(self.name):
             await self.store.nack(lease, reason=reason)
 
     async def _give_up(self, lease: Lease, reason: str) -> None:
-        with _ending_as_the_store_can(self.name):
+        with contextlib.suppress(LeaseLost), _ending_as_the_store_can(self.name):
             await self.store.dead_letter(lease, reason=reason)
 
     async def _beat(self) -> None:
@@ -169,8 +186,7 @@ class Consumer:
         await asyncio.gather(*unfinished, return_exceptions=True)
         for task, lease in unfinished.items():
             if task.cancelled():
-                with _ending_as_the_store_can(self.name):
-                    await self.store.release(lease)
+                await self._release(lease)
 
 
 @contextlib.contextmanager
@@ -178,5 +194,5 @@ def _ending_as_the_store_can(name: str) -> Iterator[None]:
     """If a lease cannot be ended, it runs out by itself and the message is given out again."""
     try:
         yield
-    except (LeaseLost, DatabaseError) as error:
+    except DatabaseError as error:
         _log.warning("%s: %s [%s]", name, error.message, error.code)

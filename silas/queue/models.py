@@ -136,6 +136,9 @@ class PlanResult(Data):
 
     connection_id: Identifier
     needs_approval: bool = True
+    interaction_register: str = "execution"
+    interaction_mode: str | None = None
+    """As the request had them."""
     interaction_mode_override: str | None = None
     continuation_of: str | None = None
     memory_ops: list[dict[str, Any]] = Field(default_factory=list)
@@ -249,6 +252,8 @@ PAYLOADS: Mapping[MessageKind, type[Data]] = MappingProxyType(
 )
 """The payload that each kind carries, unless it reports an error."""
 
+_PAYLOADS_BY_NAME = {kind.value: payload for kind, payload in PAYLOADS.items()}
+
 Payload = (
     StatusPayload
     | ErrorPayload
@@ -302,9 +307,9 @@ class QueueMessage(Data):
         payload, kind = values["payload"], values.get("message_kind")
         if "error_code" in payload and kind != MessageKind.EXECUTION_STATUS:
             return {**values, "payload": ErrorPayload.model_validate(payload)}
-        if not isinstance(kind, str) or kind not in set(MessageKind):
+        expected = _PAYLOADS_BY_NAME.get(kind) if isinstance(kind, str) else None
+        if expected is None:
             return values
-        expected = PAYLOADS[MessageKind(kind)]
         return {**values, "payload": expected.model_validate(payload)}
 
     @model_validator(mode="after")

@@ -9,9 +9,11 @@
    why. Nothing else ever disappears.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from silas.kernel import Clock, IdFactory, format_timestamp
@@ -22,9 +24,10 @@ from silas.queue.errors import LeaseLost
 from silas.queue.letters import DamagedLetter, Letter, LetterOpener, read_letter, seal
 from silas.queue.models import QueueMessage, QueueName
 from silas.queue.retries import RetryPolicy
-from silas.storage import Database, Transaction
+from silas.storage import Database, Durability, Transaction
 
 T = TypeVar("T")
+Write = Callable[[Transaction], object]
 AfterDeath = Callable[[QueueMessage, str], Sequence[QueueMessage]]
 """What is to be sent when a message is given up, and why it was; its only effect is its result."""
 
@@ -52,6 +55,14 @@ class Lease:
     """1 for the first time that the message is given out."""
     expires_at: datetime
     waited_seconds: float
+
+
+@dataclass(slots=True)
+class _Demand:
+    """What several callers want from the same queue at the same moment: one statement gives all."""
+
+    limits: list[int] = field(default_factory=list)
+    met: "asyncio.Future[tuple[list[Lease], table.Woken]]" = field(init=False)
 
 
 def no_messages(_message: QueueMessage, _reason: str) -> Sequence[QueueMessage]:
@@ -82,7 +93,8 @@ class QueueStore:
         self._after_death = after_death
         self._funeral = table.Funeral(policy or RetryPolicy(), self._letters_after)
         self._opener = LetterOpener()
-        self._batch = StepBatcher(database)
+        self._demands: dict[tuple[QueueName, str, float], _Demand] = {}
+        self._batch = StepBatcher(database, on_start=self._demands.clear)
 
     async def enqueue(self, message: QueueMessage) -> bool:
         """Accept a message; False if its id is known already. `NoRoute` or `MessageRefused`."""
@@ -110,11 +122,19 @@ class QueueStore:
         self, queue: QueueName, *, consumer: str, seconds: float = 60.0, limit: int = 1
     ) -> list[Lease]:
         """The next messages of a queue, at most this many."""
-        leases, woken = await self._batch.run(
-            lambda tx: self._take(tx, queue, consumer=consumer, seconds=seconds, limit=limit)
-        )
-        self._notify(woken)
-        return leases
+        key = (queue, consumer, seconds)
+        demand = self._demands.get(key)
+        if demand is None:
+            self._demands[key] = demand = _Demand()
+            demand.met = self._batch.run(partial(self._take, *key, demand))
+        place = len(demand.limits)
+        demand.limits.append(limit)
+        # Shared: whoever gives up must not take the others' leases with it.
+        leases, woken = await asyncio.shield(demand.met)
+        if place == 0:
+            self._notify(woken)
+        begin = sum(demand.limits[:place])
+        return leases[begin : begin + limit]
 
     async def heartbeat(self, lease: Lease, *, seconds: float = 60.0) -> Lease:
         """Hold the lease longer; raises `LeaseLost`."""
@@ -139,11 +159,27 @@ class QueueStore:
         self.bus.notify((lease.queue,))
 
     async def finish(
-        self, lease: Lease, *, consumer: str, messages: Sequence[QueueMessage] = ()
+        self,
+        lease: Lease,
+        *,
+        consumer: str,
+        messages: Sequence[QueueMessage] = (),
+        writes: Sequence[Write] = (),
+        durability: Durability = Durability.ORDINARY,
     ) -> None:
-        """`finish_in` in a transaction of its own, for a message without other effects."""
+        """Commit effects, mark, end of lease and what follows, or nothing; or `LeaseLost`."""
         letters = [seal(message) for message in messages]
-        await self._batch.run(lambda tx: self._finish(tx, lease, consumer, letters))
+
+        def everything(tx: Transaction) -> None:
+            # First, so that a lost lease costs nothing and is not mistaken for another failure.
+            self._finish(tx, lease, consumer, letters)
+            for write in writes:
+                write(tx)
+
+        if writes or durability is not Durability.ORDINARY:
+            await self._database.transaction(everything, durability=durability)
+        else:
+            await self._batch.run(everything)
         self.bus.notify({lease.queue, *(letter.queue for letter in letters)})
 
     def finish_in(
@@ -221,35 +257,24 @@ class QueueStore:
         return await self._database.execute(_PRUNE, (format_timestamp(before),))
 
     def _take(
-        self, tx: Transaction, queue: QueueName, *, consumer: str, seconds: float, limit: int
+        self, queue: QueueName, consumer: str, seconds: float, demand: "_Demand", tx: Transaction
     ) -> tuple[list[Lease], table.Woken]:
-        now = self._clock.now()
+        now, limit = self._clock.now(), sum(demand.limits)
         woken = table.recall_due(tx, now=now, funeral=self._funeral)
+        terms = table.Terms(self._ids.new("lease"), consumer, self._holder, now, seconds)
         leases: list[Lease] = []
-        while len(leases) < limit:
-            lease_id = self._ids.new("lease")
-            rows = table.take(
-                tx,
-                queue,
-                lease_id=lease_id,
-                consumer=consumer,
-                holder=self._holder,
-                now=now,
-                seconds=seconds,
-                limit=limit - len(leases),
-            )
-            if not rows:
-                break
-            until = now + timedelta(seconds=seconds)
+        while rows := table.take(tx, queue, terms, limit=limit - len(leases)):
             for row in rows:
                 try:
-                    message = self._opener.open(row.message_id, queue, row.body)
-                    waited = (now - datetime.fromisoformat(row.ready_at)).total_seconds()
+                    leases.append(self._open(row, queue, terms))
                 except (ValueError, TypeError) as error:
                     woken |= self._bury_damaged(tx, row.message_id, error, now)
-                    continue
-                leases.append(Lease(message, queue, lease_id, row.attempts, until, max(waited, 0)))
         return leases, woken
+
+    def _open(self, row: table.TakenRow, queue: QueueName, terms: table.Terms) -> Lease:
+        message = self._opener.open(row.message_id, queue, row.body)
+        waited = (terms.now - datetime.fromisoformat(row.ready_at)).total_seconds()
+        return Lease(message, queue, terms.lease_id, row.attempts, terms.until, max(waited, 0.0))
 
     def _bury_damaged(
         self, tx: Transaction, message_id: str, error: Exception, now: datetime

@@ -119,6 +119,21 @@ class RemovedRow(NamedTuple):
     leased_at: str
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Who leases, from when, and for how long."""
+
+    lease_id: str
+    consumer: str
+    holder: str
+    now: datetime
+    seconds: float
+
+    @property
+    def until(self) -> datetime:
+        return self.now + timedelta(seconds=self.seconds)
+
+
 @dataclass(frozen=True)
 class Funeral:
     """What happens when a message is given up: which others follow from that."""
@@ -135,22 +150,13 @@ def insert(tx: Transaction, letter: Letter, *, now: str) -> bool:
     return tx.execute(_INSERT, params) == 1
 
 
-def take(
-    tx: Transaction,
-    queue: QueueName,
-    *,
-    lease_id: str,
-    consumer: str,
-    holder: str,
-    now: datetime,
-    seconds: float,
-    limit: int,
-) -> list[TakenRow]:
+def take(tx: Transaction, queue: QueueName, terms: Terms, *, limit: int) -> list[TakenRow]:
     """Lease the next messages, the most urgent and oldest first."""
-    until = format_timestamp(now + timedelta(seconds=seconds))
-    lease = (format_timestamp(now), until, lease_id, consumer, holder)
-    rows = tx.fetch_all(_TAKE, (*lease, queue, limit))
-    return sorted(map(TakenRow._make, rows))
+    if limit <= 0:
+        return []
+    now, until = format_timestamp(terms.now), format_timestamp(terms.until)
+    lease = (now, until, terms.lease_id, terms.consumer, terms.holder)
+    return sorted(map(TakenRow._make, tx.fetch_all(_TAKE, (*lease, queue, limit))))
 
 
 def renew(tx: Transaction, message_id: str, lease_id: str, *, until: str) -> bool:
@@ -246,7 +252,7 @@ def bury(tx: Transaction, row: QueuedRow, *, reason: str, now: datetime, funeral
 
 def recall_due(tx: Transaction, *, now: datetime, funeral: Funeral) -> Woken:
     """Put back what has waited long enough, and what was leased for too long."""
-    rows = tx.fetch_all(f"{_SELECT} WHERE due_at <= ? ORDER BY seq", (format_timestamp(now),))
+    rows = tx.fetch_all(f"{_SELECT} WHERE due_at <= ? ORDER BY due_at", (format_timestamp(now),))
     woken: Woken = set()
     for row in map(QueuedRow._make, rows):
         if row.state == "leased":

@@ -47,9 +47,9 @@ Make = Callable[..., Consumer]
 
 
 @pytest.fixture
-def consumer(store: QueueStore, database: SqliteDatabase) -> Make:
+def consumer(store: QueueStore) -> Make:
     def make(handler: Handler, queue: QueueName = PROXY, **more: object) -> Consumer:
-        return Consumer("c", queue, handler, store, database, **more)  # type: ignore[arg-type]
+        return Consumer("c", queue, handler, store, **more)  # type: ignore[arg-type]
 
     return make
 
@@ -74,7 +74,7 @@ async def test_a_conversation_runs_over_three_queues_and_keeps_its_trace(
         return Handled()
 
     handlers = {PROXY: proxy, PLANNER: planner, CHANNEL: channel}
-    consumers = [Consumer(q.value, q, h, store, database) for q, h in handlers.items()]
+    consumers = [Consumer(q.value, q, h, store) for q, h in handlers.items()]
     async with running(*consumers):
         await store.enqueue(message("m1", trace_id="trace_9"))
 
