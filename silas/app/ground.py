@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 
 from silas.app.errors import NotInitialised
@@ -82,9 +82,9 @@ class OwnerKeys:
         path = self._paths.public_key
         return PublicKeys.from_text(path.read_text("utf-8")) if path.exists() else PublicKeys(())
 
-    def verify(self, key_id: str, payload: bytes, signature: bytes) -> bool:
-        """Whether this key of the owner's made this signature; unknown keys never did."""
-        return self.public.verify(key_id, payload, signature)
+    def verify(self, key_id: str, payload: bytes, signature: bytes, *, at: datetime) -> bool:
+        """Whether this key, which was the owner's at that time, made this signature."""
+        return self.public.verify(key_id, payload, signature, at=at)
 
 
 @dataclass(frozen=True)

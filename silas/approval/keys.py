@@ -70,9 +70,9 @@ class KeyManager:
         private = _private_key(active)
         return self._id_of(private), private.sign(payload)
 
-    def verify(self, key_id: str, payload: bytes, signature: bytes) -> bool:
-        """Whether this key of the owner's made this signature; unknown keys never did."""
-        return self.public.verify(key_id, payload, signature)
+    def verify(self, key_id: str, payload: bytes, signature: bytes, *, at: datetime) -> bool:
+        """Whether this key, which was the owner's at that time, made this signature."""
+        return self.public.verify(key_id, payload, signature, at=at)
 
     def rotate(self) -> dict[str, str]:
         """Replace the active key; returns the old key's endorsement of the new one."""

@@ -7,7 +7,7 @@ and keys of low order, for which one signature fits many messages, are refused w
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Self
 
 from cryptography.exceptions import InvalidSignature
@@ -17,6 +17,8 @@ from silas.approval.errors import PublicKeyInvalid
 from silas.kernel import format_timestamp, parse_timestamp
 
 _PUBLIC_KEY_LENGTH = 32
+# What another process was signing while the key was rotated may carry a slightly later time.
+_SIGNING_TAKES = timedelta(minutes=1)
 _FILE_HEADER = "# Public keys of a Silas owner: Ed25519, state, since, until. Safe to share.\n"
 # The encodings of the points of small order, sign bit cleared, with the non-canonical spellings.
 _LOW_ORDER = {
@@ -73,9 +75,9 @@ class PublicKey:
             return False
         return True
 
-    def in_use_at(self, moment: datetime) -> bool:
-        """Whether the key had not been retired yet at that time."""
-        return self.retired_at is None or moment <= self.retired_at
+    def in_use_at(self, moment: datetime, *, late_by: timedelta = timedelta()) -> bool:
+        """Whether the key had not been retired yet at that time, or only just."""
+        return self.retired_at is None or moment - self.retired_at <= late_by
 
 
 @dataclass(frozen=True)
@@ -92,10 +94,12 @@ class PublicKeys:
         """The pinned key that made this signature, or None."""
         return next((key for key in self.keys if key.signed(payload, signature)), None)
 
-    def verify(self, key_id: str, payload: bytes, signature: bytes) -> bool:
-        """Whether the pinned key with this id made the signature; unknown keys never did."""
+    def verify(self, key_id: str, payload: bytes, signature: bytes, *, at: datetime) -> bool:
+        """Whether the pinned key with this id, in use at that time, made the signature."""
         key = self.find(key_id)
-        return key is not None and key.signed(payload, signature)
+        if key is None or not key.in_use_at(at, late_by=_SIGNING_TAKES):
+            return False
+        return key.signed(payload, signature)
 
     def to_text(self) -> str:
         """The content of an `owner.pub` file."""

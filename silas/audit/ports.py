@@ -1,5 +1,6 @@
 """What the audit log needs from others. The owner's key manager implements both."""
 
+from datetime import datetime
 from typing import Protocol
 
 
@@ -14,6 +15,6 @@ class CheckpointSigner(Protocol):
 class CheckpointVerifier(Protocol):
     """The owner's public keys."""
 
-    def verify(self, key_id: str, payload: bytes, signature: bytes) -> bool:
-        """Whether this key of the owner's made this signature; unknown keys never did."""
+    def verify(self, key_id: str, payload: bytes, signature: bytes, *, at: datetime) -> bool:
+        """Whether this key, which was the owner's at that time, made this signature."""
         ...

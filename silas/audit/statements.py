@@ -8,11 +8,12 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Self
 
 from silas.audit.chain import Position
 from silas.audit.ports import CheckpointSigner, CheckpointVerifier
-from silas.kernel import CanonicalError, canonical_bytes, strict_loads
+from silas.kernel import CanonicalError, canonical_bytes, parse_timestamp, strict_loads
 
 CHECKPOINT_FORMAT = "silas-audit-checkpoint-v1"
 BASE_FORMAT = "silas-audit-base-v1"
@@ -34,7 +35,7 @@ class SignedStatement:
         return cls(body.decode(), key_id, base64.b64encode(signature).decode())
 
     def signed_by(self, verifier: CheckpointVerifier) -> bool:
-        """Whether a key that the verifier trusts made the signature."""
+        """Whether a key that the verifier trusts, for the time it names, made the signature."""
         try:
             signature = base64.b64decode(self.signature, validate=True)
         except (binascii.Error, ValueError):
@@ -42,7 +43,14 @@ class SignedStatement:
         # Base64 has several spellings of one value; only the one that we write is ours.
         if base64.b64encode(signature).decode() != self.signature:
             return False
-        return verifier.verify(self.key_id, self.body.encode(), signature)
+        at = self._moment()
+        return at is not None and verifier.verify(self.key_id, self.body.encode(), signature, at=at)
+
+    def _moment(self) -> datetime | None:
+        try:
+            return parse_timestamp(strict_loads(self.body)["at"])
+        except (CanonicalError, KeyError, TypeError, ValueError):
+            return None
 
     def content(self, **kinds: type | tuple[type, ...]) -> dict[str, Any] | None:
         """What it says, if it is canonical and has exactly these fields of these kinds."""

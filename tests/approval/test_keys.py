@@ -78,10 +78,11 @@ class TestKeyManager:
 
     def test_verify_knows_only_the_owners_keys(self, keys: KeyManager) -> None:
         key_id, signature = keys.sign(b"payload")
-        assert keys.verify(key_id, b"payload", signature)
-        assert not keys.verify(key_id, b"payload!", signature)
-        assert not keys.verify(key_id, b"payload", signature[:-1])
-        assert not keys.verify("key_unknown", b"payload", signature)
+        now = FakeClock().now()
+        assert keys.verify(key_id, b"payload", signature, at=now)
+        assert not keys.verify(key_id, b"payload!", signature, at=now)
+        assert not keys.verify(key_id, b"payload", signature[:-1], at=now)
+        assert not keys.verify("key_unknown", b"payload", signature, at=now)
 
     def test_rotation_keeps_the_past_verifiable(self, vault: MemoryVault) -> None:
         clock = FakeClock()
@@ -93,11 +94,32 @@ class TestKeyManager:
         new_id, new_signature = manager.sign(b"now")
         assert new_id != old_id
         assert (rotation["old_key_id"], rotation["new_key_id"]) == (old_id, new_id)
-        assert manager.verify(old_id, b"then", old_signature)
-        assert manager.verify(new_id, b"now", new_signature)
+        assert manager.verify(old_id, b"then", old_signature, at=clock.now() - timedelta(days=1))
+        assert manager.verify(new_id, b"now", new_signature, at=clock.now())
         assert [key.key_id for key in manager.public.keys] == [new_id, old_id]
         assert manager.public.keys[0].retired_at is None
         assert manager.public.keys[1].retired_at == clock.now()
+
+    def test_after_its_retirement_a_key_signs_nothing(self, vault: MemoryVault) -> None:
+        """Another process may just have been signing, so a minute is forgiven."""
+        clock = FakeClock()
+        manager = KeyManager(vault, clock=clock)
+        manager.generate_keypair()
+        old_id, signature = manager.sign(b"x")
+        manager.rotate()
+        retired = clock.now()
+        for late, is_valid in {
+            timedelta(days=-900): True,
+            timedelta(0): True,
+            timedelta(minutes=1): True,
+            timedelta(minutes=1, microseconds=1): False,
+            timedelta(days=900): False,
+        }.items():
+            assert manager.verify(old_id, b"x", signature, at=retired + late) is is_valid
+            assert manager.public.verify(old_id, b"x", signature, at=retired + late) is is_valid
+        for year, is_valid in ((1, True), (9999, False)):
+            at = datetime(year, 1, 1, tzinfo=UTC)
+            assert manager.verify(old_id, b"x", signature, at=at) is is_valid
 
     def test_the_old_key_endorses_the_new_one(self, keys: KeyManager) -> None:
         rotation = keys.rotate()
@@ -211,7 +233,7 @@ class TestPublicKey:
         order = 2**252 + 27742317777372353535851937790883648493
         s = int.from_bytes(signature[32:], "little") + order
         malleated = signature[:32] + s.to_bytes(32, "little")
-        assert not keys.verify(key_id, b"x", malleated)
+        assert not keys.verify(key_id, b"x", malleated, at=FakeClock().now())
 
 
 class TestOwnerPubFile:

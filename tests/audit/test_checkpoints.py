@@ -2,11 +2,14 @@
 
 import asyncio
 import stat
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from silas.approval import KeyManager
+from silas.approval.keys import OWNER_KEYS_REF
 from silas.audit import (
     AuditBroken,
     AuditFileNotWritten,
@@ -18,6 +21,7 @@ from silas.audit import (
 from silas.audit.statements import Checkpoint, SignedStatement
 from silas.audit.witness import Witness, read_witness
 from silas.kernel import IdFactory, SecretsError, canonical_bytes, strict_loads
+from silas.testing import MemoryVault
 from tests.audit.ledger import Ledger, make_keys, open_ledger
 
 
@@ -481,6 +485,42 @@ class TestSignatures:
         report = await ledger.log.examine()
         assert report.ok
         assert report.key_ids == (rotation["old_key_id"], rotation["new_key_id"])
+
+    @pytest.mark.parametrize(
+        ("late", "is_trusted"), [(timedelta(seconds=-9), True), (timedelta(minutes=2), False)]
+    )
+    async def test_a_retired_key_vouches_for_nothing_later(
+        self, ledger: Ledger, late: timedelta, is_trusted: bool
+    ) -> None:
+        """Whoever has stolen an old key cannot go on with it."""
+        vault = MemoryVault()
+        keys = KeyManager(vault, clock=ledger.clock)
+        keys.generate_keypair()
+        stolen = MemoryVault()
+        stolen.set(OWNER_KEYS_REF, vault.get(OWNER_KEYS_REF) or b"")
+        thief = KeyManager(stolen, clock=ledger.clock)
+        await ledger.write(2)
+        ledger.clock.advance(hours=1)
+        keys.rotate()
+        ledger.clock.advance(seconds=late.total_seconds())
+        log = AuditLog(
+            ledger.database, clock=ledger.clock, ids=IdFactory(ledger.clock), signer=thief
+        )
+        await log.write_checkpoint()
+        for start in (None, "latest"):
+            for verifier in (keys, keys.public):
+                report = await log.examine(from_checkpoint=start, verifier=verifier)
+                assert report.ok is is_trusted
+                if not is_trusted:
+                    assert kinds(report) == {ProblemKind.CHECKPOINT_FORGED}
+
+    @pytest.mark.parametrize("at", ["yesterday", "", None, 5])
+    async def test_without_a_time_a_signature_is_worth_nothing(self, at: object) -> None:
+        keys = make_keys()
+        assert SignedStatement.sign({"at": "2026-01-01T12:00:00.000000Z"}, keys).signed_by(keys)
+        assert not SignedStatement.sign({"at": at}, keys).signed_by(keys)
+        assert not SignedStatement.sign({}, keys).signed_by(keys)
+        assert not SignedStatement.sign({"at": at}, keys).signed_by(keys.public)
 
 
 async def test_progress_is_told(ledger: Ledger) -> None:
