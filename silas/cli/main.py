@@ -33,6 +33,12 @@ COMMANDS = {
     ),
     "plan": LazyCommand("silas.cli.plan:plan", "Check plans, show them, and run them."),
     "work": LazyCommand("silas.cli.work:work", "Show work items, and stop or resume them."),
+    "models": LazyCommand(
+        "silas.cli.models:models", "Show and try the models that play the roles."
+    ),
+    "queue": LazyCommand(
+        "silas.cli.queue:queue", "Show what is on the bus, and what was given up."
+    ),
     "backup": LazyCommand("silas.cli.backup:backup", "Write everything to one verified file."),
     "restore": LazyCommand("silas.cli.backup:restore", "Bring a backup back."),
 }

@@ -36,6 +36,7 @@ _WORK = """
 SELECT EXISTS (SELECT 1 FROM queue_messages WHERE queue = ? AND state = 'ready')
     OR EXISTS (SELECT 1 FROM queue_messages WHERE due_at <= ?)
 """
+_DEPTH = "SELECT queue, COUNT(*) FROM queue_messages GROUP BY queue"
 _PRUNE = """
 DELETE FROM processed_messages WHERE processed_at < ?
     AND NOT EXISTS (
@@ -242,6 +243,11 @@ class QueueStore:
         now = format_timestamp(self._clock.now())
         row = await self._database.fetch_one(_WORK, (queue, now))
         return bool(row and row[0])
+
+    async def depth(self) -> dict[QueueName, int]:
+        """How many messages each queue holds, whatever their state."""
+        counted: dict[str, int] = dict(await self._database.fetch_all(_DEPTH))
+        return {queue: counted.get(queue.value, 0) for queue in QueueName}
 
     async def recover(self, *, alive: Callable[[str], bool]) -> int:
         """At the start: queue again what processes held that are not alive; returns how many.

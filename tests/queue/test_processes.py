@@ -1,0 +1,88 @@
+"""Several processes on one database, and processes that are killed."""
+
+import asyncio
+import multiprocessing
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from silas.kernel import SystemClock
+from silas.queue import QueueName
+from silas.storage import load_migrations, migrate
+from tests.queue import worker
+from tests.queue.letters import message
+
+KILLS = 40
+CONVERSATIONS = 120
+
+# A server process that has everything imported: a fresh child costs milliseconds, not a second.
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tests.queue.worker"])
+
+
+def start(target: Callable[..., None], path: Path, holder: str):
+    ours, theirs = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=target, args=(path, theirs, holder))
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+async def prepare(path: Path, names: list[tuple[str, str]]):
+    database, store = worker.open_store(path, "test")
+    await migrate(database, load_migrations("runtime"), clock=SystemClock())
+    await database.execute(worker.EFFECTS)
+    sent = [store.enqueue(message(name, scope_id=scope)) for name, scope in names]
+    assert all(await asyncio.gather(*sent))
+    return database, store
+
+
+async def test_two_processes_share_a_queue_without_sharing_a_message(tmp_path: Path) -> None:
+    path = tmp_path / "silas.db"
+    names = [(f"{scope}-{number}", f"s{scope}") for number in range(20) for scope in range(10)]
+    database, store = await prepare(path, names)
+    started = [start(worker.lease_all, path, f"p{number}") for number in range(2)]
+    got = [await asyncio.to_thread(pipe.recv) for _, pipe in started]
+    for process, _ in started:
+        await asyncio.to_thread(process.join)
+    assert sorted(got[0] + got[1]) == sorted(name for name, _ in names)
+    for each in got:
+        for scope in range(10):
+            mine = [int(name.split("-")[1]) for name in each if name.startswith(f"{scope}-")]
+            assert mine == sorted(mine)
+    assert set((await store.depth()).values()) == {0}
+    await database.close()
+
+
+@pytest.mark.slow
+async def test_killed_at_any_moment_every_message_is_answered_once(tmp_path: Path) -> None:
+    path, chance = tmp_path / "silas.db", random.Random(2026)
+    numbers = range(CONVERSATIONS)
+    # A few scopes, so that messages wait for each other as well.
+    database, store = await prepare(path, [(f"{n}-1", f"s{n % 20}") for n in numbers])
+    moments: set[int] = set()
+    for kill in range(KILLS):
+        process, pipe = start(worker.converse, path, f"p{kill}")
+        await asyncio.to_thread(pipe.recv)
+        await asyncio.sleep(chance.uniform(0, 0.012))
+        process.kill()
+        await asyncio.to_thread(process.join)
+        rows = await database.fetch_all("SELECT 1 FROM effects")
+        moments.add(len(rows))
+    assert len(moments) > 3, "the kills came at different moments"
+    process, _ = start(worker.converse, path, "last")
+    deadline = time.monotonic() + 60
+    while any((await store.depth()).values()) and time.monotonic() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+    process.kill()
+    await asyncio.to_thread(process.join)
+    assert await database.fetch_all("SELECT reason FROM dead_letters") == []
+    done = await database.fetch_all("SELECT stage, conversation FROM effects")
+    expected = {(s, str(n)) for s in ("proxy", "planner", "channel") for n in numbers}
+    assert len(done) == len(expected)
+    assert set(done) == expected
+    assert (await store.depth())[QueueName.PROXY] == 0
+    await database.close()
