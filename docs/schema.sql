@@ -51,12 +51,289 @@ CREATE TABLE audit_state (
     head_hash TEXT NOT NULL
 );
 
+CREATE TABLE conversation_origins (
+    trace_id TEXT PRIMARY KEY,
+    scope_id TEXT NOT NULL,
+    connection_id TEXT NOT NULL,
+    channel TEXT NOT NULL,
+    sender_id TEXT NOT NULL,
+    message_id TEXT NOT NULL,
+    taint TEXT,
+    created_at TEXT NOT NULL
+);
+
+CREATE TABLE conversation_scopes (
+    scope_id TEXT PRIMARY KEY,
+    turns BIGINT NOT NULL
+);
+
+CREATE TABLE conversation_work (
+    work_item_id TEXT PRIMARY KEY,
+    trace_id TEXT NOT NULL,
+    scope_id TEXT NOT NULL,
+    taint TEXT NOT NULL,
+    depth INTEGER NOT NULL,
+    replaces TEXT,
+    created_at TEXT NOT NULL
+);
+
+CREATE INDEX conversation_work_scope ON conversation_work (scope_id);
+
+CREATE TABLE dead_letters (
+    message_id TEXT PRIMARY KEY,
+    queue TEXT NOT NULL,
+    body TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    enqueued_at TEXT NOT NULL,
+    died_at TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    expiries INTEGER NOT NULL
+);
+
+CREATE INDEX dead_letters_at ON dead_letters (died_at);
+
+CREATE TABLE goal_times (
+    goal_id TEXT PRIMARY KEY,
+    looked_until TEXT NOT NULL
+);
+
+CREATE TABLE memory_causes (
+    cause TEXT NOT NULL,
+    item BIGINT NOT NULL,
+    PRIMARY KEY (cause, item)
+) WITHOUT ROWID;
+
+CREATE INDEX memory_causes_item ON memory_causes (item);
+
+CREATE TABLE memory_entities (
+    entity TEXT NOT NULL,
+    item BIGINT NOT NULL,
+    PRIMARY KEY (entity, item)
+) WITHOUT ROWID;
+
+CREATE INDEX memory_entities_item ON memory_entities (item);
+
+CREATE TRIGGER memory_items_added AFTER INSERT ON memory_items BEGIN
+    INSERT INTO memory_words (rowid, content, semantic_tags)
+    VALUES (new.id, new.content, new.semantic_tags);
+END;
+
+CREATE TRIGGER memory_items_linked
+AFTER UPDATE OF id, entity_refs, causal_refs ON memory_items BEGIN
+    DELETE FROM memory_entities WHERE item = old.id;
+    DELETE FROM memory_causes WHERE item = old.id;
+    INSERT OR IGNORE INTO memory_entities (entity, item)
+    SELECT value, new.id FROM json_each(new.entity_refs);
+    INSERT OR IGNORE INTO memory_causes (cause, item)
+    SELECT value, new.id FROM json_each(new.causal_refs);
+END;
+
+CREATE TRIGGER memory_items_removed AFTER DELETE ON memory_items BEGIN
+    INSERT INTO memory_words (memory_words, rowid, content, semantic_tags)
+    VALUES ('delete', old.id, old.content, old.semantic_tags);
+    DELETE FROM memory_entities WHERE item = old.id;
+    DELETE FROM memory_causes WHERE item = old.id;
+END;
+
+CREATE TRIGGER memory_items_reworded
+AFTER UPDATE OF id, content, semantic_tags ON memory_items BEGIN
+    INSERT INTO memory_words (memory_words, rowid, content, semantic_tags)
+    VALUES ('delete', old.id, old.content, old.semantic_tags);
+    INSERT INTO memory_words (rowid, content, semantic_tags)
+    VALUES (new.id, new.content, new.semantic_tags);
+END;
+
+CREATE TRIGGER memory_items_with_causes
+AFTER INSERT ON memory_items WHEN new.causal_refs <> '[]' BEGIN
+    INSERT OR IGNORE INTO memory_causes (cause, item)
+    SELECT value, new.id FROM json_each(new.causal_refs);
+END;
+
+CREATE TRIGGER memory_items_with_entities
+AFTER INSERT ON memory_items WHEN new.entity_refs <> '[]' BEGIN
+    INSERT OR IGNORE INTO memory_entities (entity, item)
+    SELECT value, new.id FROM json_each(new.entity_refs);
+END;
+
+CREATE TABLE memory_items (
+    id INTEGER PRIMARY KEY,
+    scope_no BIGINT NOT NULL,
+    memory_id TEXT NOT NULL,
+    content TEXT NOT NULL,
+    content_hash BLOB NOT NULL,
+    memory_type TEXT NOT NULL,
+    reingestion_tier TEXT NOT NULL,
+    trust_level TEXT NOT NULL,
+    taint TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    valid_from TEXT,
+    valid_until TEXT,
+    access_count BIGINT NOT NULL DEFAULT 0,
+    last_accessed TEXT,
+    semantic_tags TEXT NOT NULL,
+    entity_refs TEXT NOT NULL,
+    causal_refs TEXT NOT NULL,
+    temporal_next TEXT,
+    temporal_prev TEXT,
+    session_id TEXT,
+    source_kind TEXT NOT NULL,
+    scrubbed TEXT NOT NULL,
+    UNIQUE (scope_no, memory_id),
+    -- The last line of defence, below every program: nothing from outside is trusted.
+    CHECK (trust_level = 'working' OR (trust_level = 'verified' AND taint <> 'external')
+           OR (trust_level = 'constitutional' AND taint = 'owner')),
+    CHECK (taint <> 'external' OR memory_type NOT IN ('preference', 'profile'))
+);
+
+CREATE INDEX memory_items_created ON memory_items (scope_no, created_at);
+
+CREATE INDEX memory_items_kind
+    ON memory_items (scope_no, memory_type) WHERE memory_type IN ('preference', 'profile');
+
+CREATE INDEX memory_items_session ON memory_items (scope_no, session_id, id);
+
+CREATE INDEX memory_items_trusted
+    ON memory_items (scope_no, trust_level) WHERE trust_level <> 'working';
+
+CREATE TABLE memory_scopes (
+    scope_no INTEGER PRIMARY KEY,
+    scope_id TEXT NOT NULL UNIQUE,
+    next_active BIGINT NOT NULL DEFAULT 1,
+    next_raw BIGINT NOT NULL DEFAULT 1
+);
+
+CREATE VIRTUAL TABLE memory_words USING fts5(
+    content, semantic_tags,
+    content = 'memory_items', content_rowid = 'id',
+    tokenize = "porter unicode61 tokenchars '_-'"
+);
+
 CREATE TABLE nonces (
     nonce_key TEXT PRIMARY KEY,
     recorded_at TEXT NOT NULL
 );
 
 CREATE INDEX nonces_recorded_at ON nonces (recorded_at);
+
+CREATE TABLE paused_calls (
+    id TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    call_id TEXT NOT NULL,
+    call TEXT NOT NULL,
+    verdict TEXT,
+    token TEXT,
+    decided_at TEXT
+);
+
+CREATE INDEX paused_calls_run ON paused_calls (run_id);
+
+CREATE TABLE paused_runs (
+    id TEXT PRIMARY KEY,
+    work_item_id TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    run TEXT NOT NULL,
+    scene TEXT NOT NULL,
+    paused_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL
+);
+
+CREATE UNIQUE INDEX paused_runs_waiting
+    ON paused_runs (work_item_id) WHERE state = 'waiting';
+
+CREATE TRIGGER persona_events_are_kept BEFORE UPDATE ON persona_events
+BEGIN SELECT RAISE(ABORT, 'persona_events are never changed'); END;
+
+CREATE TABLE persona_events (
+    event_id TEXT PRIMARY KEY,
+    scope_id TEXT NOT NULL,
+    event_type TEXT NOT NULL,
+    trusted INTEGER NOT NULL,
+    delta_axes_json TEXT NOT NULL,
+    delta_mood_json TEXT NOT NULL,
+    source TEXT NOT NULL,
+    created_at TEXT NOT NULL
+);
+
+CREATE INDEX persona_events_by_scope ON persona_events (scope_id, created_at DESC);
+
+CREATE INDEX persona_events_by_type ON persona_events (event_type, created_at DESC);
+
+CREATE TABLE persona_state (
+    scope_id TEXT PRIMARY KEY,
+    baseline_axes_json TEXT NOT NULL,
+    mood_json TEXT NOT NULL,
+    voice_json TEXT NOT NULL,
+    active_preset TEXT NOT NULL,
+    last_context TEXT NOT NULL,
+    updated_at TEXT NOT NULL
+);
+
+CREATE TABLE planner_consults (
+    consult_id TEXT PRIMARY KEY,
+    work_item_id TEXT NOT NULL,
+    status TEXT NOT NULL,
+    deadline TEXT NOT NULL,
+    advice TEXT NOT NULL DEFAULT '',
+    tokens BIGINT NOT NULL DEFAULT 0,
+    cost_usd REAL NOT NULL DEFAULT 0
+);
+
+CREATE TABLE planner_requests (
+    request_id TEXT PRIMARY KEY,
+    scope_id TEXT NOT NULL,
+    status TEXT NOT NULL,
+    state TEXT NOT NULL,
+    next_deadline TEXT,
+    version BIGINT NOT NULL
+);
+
+CREATE INDEX planner_requests_deadline ON planner_requests (next_deadline);
+
+CREATE TABLE processed_messages (
+    message_id TEXT NOT NULL,
+    consumer TEXT NOT NULL,
+    processed_at TEXT NOT NULL,
+    queue TEXT,
+    attempts INTEGER,
+    expiries INTEGER,
+    waited_seconds REAL,
+    leased_seconds REAL,
+    PRIMARY KEY (message_id, consumer)
+);
+
+CREATE INDEX processed_messages_at ON processed_messages (processed_at);
+
+CREATE TABLE queue_messages (
+    seq INTEGER PRIMARY KEY,
+    message_id TEXT NOT NULL UNIQUE,
+    queue TEXT NOT NULL,
+    lane TEXT,
+    priority INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    body TEXT NOT NULL,
+    enqueued_at TEXT NOT NULL,
+    ready_at TEXT NOT NULL,
+    leased_at TEXT,
+    due_at TEXT,
+    lease_id TEXT,
+    consumer TEXT,
+    holder TEXT,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0,
+    expiries INTEGER NOT NULL DEFAULT 0,
+    last_error TEXT
+);
+
+CREATE INDEX queue_messages_due ON queue_messages (due_at) WHERE due_at IS NOT NULL;
+
+CREATE INDEX queue_messages_lane ON queue_messages (lane, seq) WHERE lane IS NOT NULL;
+
+CREATE INDEX queue_messages_ready
+    ON queue_messages (queue, priority, seq) WHERE state = 'ready';
 
 CREATE TABLE work_artifacts (
     plan_id TEXT NOT NULL,
