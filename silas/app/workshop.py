@@ -14,6 +14,7 @@ from silas.work.executor import WorkItemExecutor
 from silas.work.executors import ExecutorRegistry, Tool, core_tools
 from silas.work.executors.search_providers import make_provider
 from silas.work.executors.web_search import SearchLimits
+from silas.work.paused import PausedRuns
 from silas.work.ports import Approver, ExecutorAgent, GateRunner, Planner, Progress, SkillFiles
 from silas.work.runners import this_runner
 from silas.work.script_worker import ScriptWorker
@@ -77,6 +78,7 @@ def open_workshop(
         gates=gates or open_gates(ground),
         planner=planner,
         approver=approver,
+        paused=PausedRuns(ground.database, clock=clock, ids=ground.ids),
         skills=skills,
         system_gates=_system_gates(settings),
         memory_mb=settings.sandbox.default_memory_mb,

@@ -8,7 +8,19 @@ from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.gates import Gate, GateAction, GateLane, GateResult, GateTrigger
 from silas.kernel import TaintLevel
 from silas.work import ExecutorAgentOutput, ModelView, VerificationResult, WorkItem
-from silas.work.ports import AgentRun, Briefing, Guidance, PausedCall, ToolCaller, ToolOffer
+from silas.work.ports import (
+    AgentRun,
+    Briefing,
+    CallVerdict,
+    Guidance,
+    Later,
+    PausedCall,
+    PausedRun,
+    ReviewingCaller,
+    ToolCaller,
+    ToolOffer,
+    WaitingCall,
+)
 
 Work = Callable[[Briefing, ToolCaller], Awaitable[None]]
 
@@ -71,6 +83,48 @@ class FakeWorker:
         return AgentRun(output=said, tokens=self._tokens)
 
 
+class PausingWorker:
+    """`PausingAgent` that makes its calls in order; it waits where the owner has to decide.
+
+    Its history is how many calls it has made, and what they answered stays in `answers`.
+    """
+
+    def __init__(self, *wanted: tuple[str, dict[str, Any]], tokens: int = 0) -> None:
+        self._wanted = wanted
+        self._tokens = tokens
+        self.answers: list[str] = []
+
+    async def run(self, briefing: Briefing, tools: ToolCaller) -> AgentRun | PausedRun:
+        return await self._from(0, tools)
+
+    async def resume(
+        self,
+        briefing: Briefing,
+        tools: ToolCaller,
+        *,
+        paused: PausedRun,
+        verdicts: Sequence[CallVerdict],
+    ) -> AgentRun | PausedRun:
+        at, (verdict,) = int(paused.history), verdicts
+        if not verdict.approved:
+            self.answers.append(verdict.reason)
+            at += 1
+        return await self._from(at, tools)
+
+    async def _from(self, first: int, tools: ToolCaller) -> AgentRun | PausedRun:
+        if not isinstance(tools, ReviewingCaller):
+            raise TypeError("this worker needs tools that can be reviewed")
+        for at in range(first, len(self._wanted)):
+            review = await tools.review(*self._wanted[at])
+            if review.waits is not None:
+                waiting = WaitingCall(call_id=str(at), call=review.waits)
+                return PausedRun(history=str(at), calls=(waiting,), tokens=self._tokens)
+            view = await tools.perform(review)
+            self.answers.append(view.error or view.return_value)
+        said = ExecutorAgentOutput(summary="Everything is done and works.")
+        return AgentRun(output=said, tokens=self._tokens)
+
+
 class FakeGateRunner:
     """`GateRunner` that answers by the name of the gate, and remembers what it was asked."""
 
@@ -125,13 +179,21 @@ class FakeApprover:
         self.calls: list[PausedCall] = []
         self.items: list[WorkItem] = []
 
-    async def decide_call(self, call: PausedCall) -> ApprovalDecision:
+    async def decide_call(self, call: PausedCall) -> ApprovalDecision | Later:
         self.calls.append(call)
         return self._decision
 
     async def decide_item(self, item: WorkItem) -> ApprovalDecision:
         self.items.append(item)
         return self._decision
+
+
+class LaterApprover(FakeApprover):
+    """`Approver` whose owner decides later about calls."""
+
+    async def decide_call(self, call: PausedCall) -> ApprovalDecision | Later:
+        self.calls.append(call)
+        return Later()
 
 
 class FakeSkills:

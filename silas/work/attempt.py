@@ -22,7 +22,15 @@ from silas.work.door import CHANGED, Blocked
 from silas.work.errors import BindingBroken
 from silas.work.ledger import LedgerEntry, collect_artifacts
 from silas.work.models import WorkItem
-from silas.work.ports import AgentLimits, AgentRun, Briefing, PausedCall
+from silas.work.paused import KeptRun, Scene
+from silas.work.ports import (
+    AgentLimits,
+    AgentRun,
+    Briefing,
+    PausedCall,
+    PausedRun,
+    PausingAgent,
+)
 from silas.work.spawning import describe_failures
 from silas.work.toolcalls import AttemptTools
 from silas.work.workbench import Workbench
@@ -56,25 +64,70 @@ class Outcome:
     guidance: str | None = None
 
 
+class Paused(Exception):
+    """The run waits for the owner; carries everything to go on with it."""
+
+    def __init__(self, run: PausedRun, scene: Scene, used: BudgetUsed) -> None:
+        super().__init__(run.calls[0].call.reasons[0])
+        self.run = run
+        self.scene = scene
+        self.used = used
+
+
 async def run_attempt(
     bench: Workbench, files: AttemptWorkspace, earlier: Earlier, started: float
 ) -> Outcome:
-    """Steps b to f; raises `Blocked`."""
-    item = files.item
-    gates = [*bench.system_gates, *item.gates]
-    tools = AttemptTools(bench, files, gates, item.budget_used, started)
-    briefing = await _brief(bench, files, earlier)
-    ran, error = await _work(bench, briefing, tools)
+    """Steps b to f; raises `Blocked` or `Paused`."""
+    tools = AttemptTools(bench, files, _gates(bench, files.item), files.item.budget_used, started)
+    scene = Scene(
+        briefing=await _brief(bench, files, earlier), taint=tools.taint, guidance=earlier.guidance
+    )
+    return await _concluded(tools, scene, await _work(bench, scene.briefing, tools))
+
+
+async def resume_attempt(
+    bench: Workbench, files: AttemptWorkspace, kept: KeptRun, started: float
+) -> Outcome:
+    """The same from where the attempt was paused, with what the owner has decided meanwhile."""
+    item, scene = files.item, kept.scene
+    tools = AttemptTools(
+        bench,
+        files,
+        _gates(bench, item),
+        item.budget_used,
+        started,
+        taint=scene.taint,
+        taint_sources=list(scene.taint_sources),
+        decided=kept.approved(),
+    )
+    briefing = scene.briefing.model_copy(update={"limits": _limits(item)})
+    return await _concluded(tools, scene, await _work(bench, briefing, tools, kept))
+
+
+def _gates(bench: Workbench, item: WorkItem) -> list[Gate]:
+    return [*bench.system_gates, *item.gates]
+
+
+async def _concluded(
+    tools: AttemptTools, scene: Scene, worked: tuple[AgentRun | PausedRun | None, str | None]
+) -> Outcome:
+    """Steps c3 to f, or the pause."""
+    (ran, error), bench, files = worked, tools.bench, tools.files
     await tools.close()
     used = _charged(tools.used_now(), ran)
     if tools.broken is not None:
         raise Blocked(CHANGED, tools.broken.message)
-    if ran is None:
-        return Outcome(AttemptOutcome.FAILED, used, error=error)
-    entries = await bench.ledger.entries(item.id, files.attempt)
+    if isinstance(ran, PausedRun):
+        if any(each.call not in tools.waiting for each in ran.calls):
+            return Outcome(AttemptOutcome.FAILED, used, error="It waits for what nobody asked.")
+        seen = {"taint": tools.taint, "taint_sources": tools.taint_sources}
+        raise Paused(ran, scene.model_copy(update=seen), used)
+    if ran is None or ran.error is not None:
+        return Outcome(AttemptOutcome.FAILED, used, error=error or (ran.error if ran else None))
+    entries = await bench.ledger.entries(files.item.id, files.attempt)
     artifacts = collect_artifacts(entries)
     await _compare_claims(bench, files, ran, artifacts)
-    await _gates_after_steps(bench, item, gates, entries, tools)
+    await _gates_after_steps(bench, files.item, tools.gates, entries, tools)
     outcome = Outcome(
         AttemptOutcome.FAILED,
         _charged(tools.used_now(), ran),
@@ -83,7 +136,7 @@ async def run_attempt(
         next_steps=ran.output.next_steps,
         acted_outside=any(_acts_outside(bench, entry) for entry in entries),
     )
-    if not item.verify:
+    if not files.item.verify:
         return _without_checks(outcome, entries)
     return await _verify(bench, files, outcome)
 
@@ -95,7 +148,7 @@ def _acts_outside(bench: Workbench, entry: LedgerEntry) -> bool:
 
 async def _brief(bench: Workbench, files: AttemptWorkspace, earlier: Earlier) -> Briefing:
     """Step b."""
-    item, budget, used = files.item, files.item.budget, files.item.budget_used
+    item = files.item
     parts = [item.body]
     if earlier.error is not None:
         parts.append(f"# Previous attempt {files.attempt - 1} failed\n\n{earlier.error}")
@@ -114,24 +167,35 @@ async def _brief(bench: Workbench, files: AttemptWorkspace, earlier: Earlier) ->
         work_item_id=item.id,
         attempt=files.attempt,
         instructions="\n\n".join(parts),
-        limits=AgentLimits(
-            tokens=budget.max_tokens - used.tokens,
-            cost_usd=budget.max_cost_usd - used.cost_usd,
-            seconds=max(0.0, budget.max_wall_time_seconds - used.wall_time_seconds),
-        ),
+        limits=_limits(item),
         skills=skills,
     )
 
 
+def _limits(item: WorkItem) -> AgentLimits:
+    budget, used = item.budget, item.budget_used
+    return AgentLimits(
+        tokens=budget.max_tokens - used.tokens,
+        cost_usd=budget.max_cost_usd - used.cost_usd,
+        seconds=max(0.0, budget.max_wall_time_seconds - used.wall_time_seconds),
+    )
+
+
 async def _work(
-    bench: Workbench, briefing: Briefing, tools: AttemptTools
-) -> tuple[AgentRun | None, str | None]:
+    bench: Workbench, briefing: Briefing, tools: AttemptTools, kept: KeptRun | None = None
+) -> tuple[AgentRun | PausedRun | None, str | None]:
     """Step c: what the worker says, or why it said nothing."""
     if bench.agent is None:
         raise Blocked("execution_blocked_no_worker", "There is nobody here who could do the work.")
     try:
         async with asyncio.timeout(briefing.limits.seconds):
-            return await bench.agent.run(briefing, tools), None
+            if kept is None:
+                return await bench.agent.run(briefing, tools), None
+            if not isinstance(bench.agent, PausingAgent):
+                return None, "This worker cannot go on with a run that was paused."
+            return await bench.agent.resume(
+                briefing, tools, paused=kept.run, verdicts=kept.verdicts()
+            ), None
     except TimeoutError:
         return None, "The time that the budget allows is used up."
     except SilasError as error:
@@ -140,7 +204,7 @@ async def _work(
         return None, f"The worker failed: {type(error).__name__}: {error}"
 
 
-def _charged(used: BudgetUsed, ran: AgentRun | None) -> BudgetUsed:
+def _charged(used: BudgetUsed, ran: AgentRun | PausedRun | None) -> BudgetUsed:
     if ran is None:
         return used
     tokens, cost = used.tokens + ran.tokens, used.cost_usd + ran.cost_usd
@@ -215,9 +279,12 @@ async def _ask_after_step(
         taint_sources=tools.taint_sources,
     )
     try:
-        await authorise_call(bench, call)
+        decided = await authorise_call(bench, call)
     except ApprovalError as error:
         raise Blocked(GATE_BLOCKED, error.message) from error
+    if not decided:
+        # The worker has ended: there is no run that could be taken up again after the decision.
+        raise Blocked(GATE_BLOCKED, f"This needs the owner's decision at once: {reason}")
 
 
 def _step_context(entry: LedgerEntry) -> dict[str, object]:

@@ -6,6 +6,8 @@
    cancelled the item in the meantime, only the attempt is closed and the owner's word stands.
 3. After a crash, open attempts are closed as `interrupted`, and what was running, also between two
    attempts, waits for a fresh one. Half an attempt is never continued.
+4. An attempt whose run waits for the owner stays open, with the runner `waiting` (`paused.py`).
+   Nobody works on it, so no crash interrupts it.
 """
 
 from collections.abc import Collection
@@ -20,6 +22,11 @@ from silas.work.errors import WorkItemConflict
 from silas.work.models import WorkItem, WorkItemStatus
 from silas.work.store import load_item, move_item, save_item
 
+WAITING = "waiting"
+"""The runner of an attempt that waits for the owner; no process is called so."""
+
+STOPPED_BY_OWNER = frozenset({WorkItemStatus.PAUSED, WorkItemStatus.FAILED})
+
 _SELECT = """
 SELECT work_item_id, attempt, runner, started_at, ended_at, outcome, detail FROM work_attempts
 """
@@ -27,6 +34,17 @@ _OPEN = f"{_SELECT} WHERE ended_at IS NULL"
 _CLOSE = """
 UPDATE work_attempts SET ended_at = ?, outcome = ?, detail = ?
 WHERE work_item_id = ? AND attempt = ? AND ended_at IS NULL
+"""
+_HAND_OVER = """
+UPDATE work_attempts SET runner = ?
+WHERE work_item_id = ? AND attempt = ? AND runner = ? AND ended_at IS NULL
+"""
+_CLOSE_WAITING = """
+UPDATE work_attempts SET ended_at = ?, outcome = 'stopped'
+WHERE work_item_id = ? AND runner = 'waiting' AND ended_at IS NULL
+"""
+_DROP = """
+UPDATE paused_runs SET state = 'dropped', run = '' WHERE work_item_id = ? AND state = 'waiting'
 """
 _RUNNING = "SELECT id FROM work_items WHERE status = 'running' ORDER BY created_at, id"
 _RUNNING_BY = """
@@ -109,7 +127,7 @@ class AttemptStore:
         now = format_timestamp(self._clock.now())
 
         def close(tx: Transaction) -> WorkItem:
-            _close(tx, work_item_id, attempt, outcome=outcome, detail=detail, now=now)
+            close_attempt(tx, work_item_id, attempt, outcome=outcome, detail=detail, now=now)
             item = load_item(tx, work_item_id)
             history = [*item.verification_results, *(results or [])]
             changes = {"budget_used": budget_used, "verification_results": history}
@@ -125,6 +143,16 @@ class AttemptStore:
         return await self._database.transaction(
             lambda tx: _interrupt(tx, runner, now=now), durability=Durability.TRUST
         )
+
+    async def drop_waiting(self, work_item_id: str) -> None:
+        """End an attempt that waits for the owner, because the item was cancelled."""
+        now = format_timestamp(self._clock.now())
+
+        def drop(tx: Transaction) -> None:
+            tx.execute(_CLOSE_WAITING, (now, work_item_id))
+            tx.execute(_DROP, (work_item_id,))
+
+        await self._database.transaction(drop, durability=Durability.TRUST)
 
     async def list_open(self) -> list[Attempt]:
         """The attempts that are going on, oldest first."""
@@ -177,15 +205,16 @@ def _start(
     )
 
 
-def _close(
+def close_attempt(
     tx: Transaction,
     work_item_id: str,
     attempt: int,
     *,
     outcome: AttemptOutcome,
-    detail: str,
     now: str,
+    detail: str = "",
 ) -> None:
+    """Close an attempt that is open; raises `WorkItemConflict` if it is not."""
     if not tx.execute(_CLOSE, (now, outcome.value, detail, work_item_id, attempt)):
         raise WorkItemConflict(
             f"Attempt {attempt} of the work item {work_item_id} is not open any more.",
@@ -193,11 +222,20 @@ def _close(
         )
 
 
+def hand_over(tx: Transaction, work_item_id: str, attempt: int, *, giver: str, taker: str) -> None:
+    """Let another runner have an open attempt; raises `WorkItemConflict` if it is another's."""
+    if not tx.execute(_HAND_OVER, (taker, work_item_id, attempt, giver)):
+        raise WorkItemConflict(
+            f"Attempt {attempt} of the work item {work_item_id} belongs to somebody else.",
+            work_item=work_item_id,
+        )
+
+
 def _interrupt(tx: Transaction, runner: str | None, *, now: str) -> list[WorkItem]:
     for attempt in [_attempt(row) for row in tx.fetch_all(_OPEN)]:
-        if runner in (None, attempt.runner):
+        if runner in (None, attempt.runner) and attempt.runner != WAITING:
             name, number = attempt.work_item_id, attempt.attempt
-            _close(tx, name, number, outcome=AttemptOutcome.INTERRUPTED, detail="", now=now)
+            close_attempt(tx, name, number, outcome=AttemptOutcome.INTERRUPTED, now=now)
     rows = tx.fetch_all(_RUNNING) if runner is None else tx.fetch_all(_RUNNING_BY, (runner,))
     return [
         move_item(tx, load_item(tx, name), status=WorkItemStatus.PENDING, now=now)

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from silas.approval import ApprovalDecision, ApprovalScope, ApprovalVerdict
+from silas.approval import ApprovalDecision, ApprovalScope, ApprovalToken, ApprovalVerdict
 from silas.kernel import ApprovalError, canonical_bytes
 from silas.work.door import NO_APPROVAL
 from silas.work.models import WorkItem, WorkItemType
-from silas.work.ports import PausedCall
+from silas.work.paused import DecidedCall
+from silas.work.ports import Later, PausedCall, PausingAgent
 from silas.work.workbench import Workbench
 
 _ONE_CALL = frozenset({ApprovalScope.SINGLE_STEP})
@@ -29,20 +30,69 @@ class CallPayload:
         return b""
 
 
-async def authorise_call(bench: Workbench, call: PausedCall) -> None:
-    """Let the owner decide about one call; raises `ApprovalError` unless the answer is a yes."""
+async def authorise_call(bench: Workbench, call: PausedCall) -> bool:
+    """Let the owner decide about one call; False if the decision comes later.
+
+    Raises `ApprovalError` if the answer is a no, and also if it comes later and this worker cannot
+    wait for it.
+    """
     if bench.approver is None:
         raise ApprovalError(
             f"This needs the owner's decision, and nobody can be asked: {call.reasons[0]}"
         )
     decision = await bench.approver.decide_call(call)
+    if isinstance(decision, Later):
+        if bench.paused is None or not isinstance(bench.agent, PausingAgent):
+            raise ApprovalError(
+                "This needs the owner's decision, which cannot be waited for here: "
+                f"{call.reasons[0]}"
+            )
+        return False
+    await sign_call(bench, bench.ids.new("call"), call, decision)
+    return True
+
+
+async def sign_call(
+    bench: Workbench, call_id: str, call: PausedCall, decision: ApprovalDecision
+) -> ApprovalToken:
+    """The token for one call, issued and consumed; raises `ApprovalError` unless it is a yes."""
     if decision.verdict is not ApprovalVerdict.APPROVED:
         raise ApprovalError(f"The owner's verdict was {decision.verdict.value}: {call.reasons[0]}")
-    payload = CallPayload(bench.ids.new("call"), call.model_dump(mode="json"))
+    payload = CallPayload(call_id, call.model_dump(mode="json"))
     token = await bench.approvals.issue_token(payload, decision, ApprovalScope.SINGLE_STEP)
     valid, reason = await bench.approvals.verify(token, payload, accept=_ONE_CALL)
     if not valid:
         raise ApprovalError(f"The decision could not be used: {reason}.")
+    return token
+
+
+async def decide_waiting(bench: Workbench, call_id: str, decision: ApprovalDecision) -> None:
+    """Write down the owner's decision about a call that waits; executing its item then goes on.
+
+    Raises `WorkItemConflict` if it does not wait any more.
+    """
+    if bench.paused is None:
+        raise ApprovalError("Nothing can wait for a decision here.")
+    kept = await bench.paused.find_call(call_id)
+    approved = decision.verdict is ApprovalVerdict.APPROVED
+    token = await sign_call(bench, kept.id, kept.call, decision) if approved else None
+    await bench.paused.record(kept.id, decision.verdict, token)
+    await bench.audit.log(
+        "paused_call_decided",
+        work_item_id=kept.call.work_item_id,
+        attempt=kept.call.attempt,
+        call=kept.id,
+        tool=kept.call.tool,
+        verdict=decision.verdict.value,
+    )
+
+
+async def require_decided(bench: Workbench, decided: DecidedCall) -> None:
+    """Raise `ApprovalError` unless the token was given for exactly this call."""
+    payload = CallPayload(decided.id, decided.call.model_dump(mode="json"))
+    valid, reason = await bench.approvals.check(decided.token, payload, accept=_ONE_CALL)
+    if not valid:
+        raise ApprovalError(f"The decision about this call is not valid: {reason}.")
 
 
 async def authorise(bench: Workbench, item: WorkItem, decision: ApprovalDecision) -> WorkItem:

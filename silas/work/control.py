@@ -12,14 +12,13 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from silas.kernel import Clock
-from silas.work.attempts import AttemptStore
+from silas.work.attempts import STOPPED_BY_OWNER, WAITING, AttemptStore
 from silas.work.errors import IllegalTransition
 from silas.work.models import WorkItem, WorkItemStatus, WorkItemType
 from silas.work.ports import AuditTrail
 from silas.work.store import WorkItemStore, require_item
 
 _LOOK_EVERY = 0.2
-STOPPED_BY_OWNER = {WorkItemStatus.PAUSED, WorkItemStatus.FAILED}
 T = TypeVar("T")
 
 
@@ -45,7 +44,10 @@ class WorkControl:
 
     async def cancel(self, work_item_id: str) -> list[WorkItem]:
         """End an item and everything below it for good; returns the items that were changed."""
-        return await self._stop(work_item_id, WorkItemStatus.FAILED, "work_cancelled")
+        stopped = await self._stop(work_item_id, WorkItemStatus.FAILED, "work_cancelled")
+        for item in stopped:
+            await self._attempts.drop_waiting(item.id)
+        return stopped
 
     async def pause(self, work_item_id: str) -> list[WorkItem]:
         """Stop an item and everything below it until it is resumed."""
@@ -66,7 +68,9 @@ class WorkControl:
         """Wait until nobody works on the item or below it; False if somebody still does."""
         ids = {item.id for item in await self._family(work_item_id)}
         deadline = self._clock.monotonic() + seconds
-        while any(each.work_item_id in ids for each in await self._attempts.list_open()):
+        while ids & {
+            each.work_item_id for each in await self._attempts.list_open() if each.runner != WAITING
+        }:
             if self._clock.monotonic() >= deadline:
                 return False
             await asyncio.sleep(_LOOK_EVERY / 4)

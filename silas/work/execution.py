@@ -8,6 +8,7 @@
   b-f  brief, work, collect, gates, verify (`attempt.py`)
        passed: what was checked is taken over, and only then the task is `done`
        failed: after three attempts the planner is consulted, if the plan says so
+       waits: a call needs the owner's decision; the next execution goes on with it (`paused.py`)
 3    nothing is left: `stuck`
 
 The owner may stop it anywhere. A crash anywhere leads to a fresh attempt, unless the checks had
@@ -21,10 +22,10 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from silas.kernel import SilasError
-from silas.work.attempt import Earlier, Outcome, run_attempt
-from silas.work.attempts import AttemptOutcome
+from silas.work.attempt import Earlier, Outcome, Paused, resume_attempt, run_attempt
+from silas.work.attempts import STOPPED_BY_OWNER, AttemptOutcome
 from silas.work.budget import BudgetUsed
-from silas.work.control import STOPPED_BY_OWNER, Stopped
+from silas.work.control import Stopped
 from silas.work.door import CHANGED, Blocked, hydrate, require_entry
 from silas.work.errors import (
     ArtifactRefused,
@@ -34,7 +35,9 @@ from silas.work.errors import (
     WorkItemConflict,
 )
 from silas.work.models import WorkItem, WorkItemResult, WorkItemStatus
+from silas.work.paused import KeptRun
 from silas.work.plan_rules import CONSULT_PLANNER
+from silas.work.ports import PausingAgent
 from silas.work.store import require_item
 from silas.work.taking_over import (
     CONFLICT,
@@ -55,6 +58,7 @@ _OVER = {
     WorkItemStatus.FAILED: "It has failed or was cancelled. Resume it first.",
 }
 _TAKEN_UP_AGAIN = {WorkItemStatus.BLOCKED, WorkItemStatus.STUCK}
+_WAITS = "It waits for the owner's decision about"
 _WAITING = frozenset({WorkItemStatus.PENDING})
 T = TypeVar("T")
 
@@ -70,12 +74,15 @@ async def execute_task(bench: Workbench, item: WorkItem) -> WorkItemResult:
         passed = await _had_passed(bench, item) or await take_over_pending(bench, item)
     except Blocked as blocked:
         return await block(bench, item, blocked)
-    if item.status in _TAKEN_UP_AGAIN:
+    kept = await bench.paused.of(item.id) if bench.paused else None
+    if kept is not None and (told := _waits_still(bench, kept)):
+        return _result(item, "It waits.", last_error=told)
+    if kept is None and item.status in _TAKEN_UP_AGAIN:
         item = await bench.items.update_status(item.id, WorkItemStatus.PENDING, item.budget_used)
     if passed:
         return await _close_as_done(bench, item)
     try:
-        return await bench.control.unless_stopped(item.id, _attempts(bench, item, imported))
+        return await bench.control.unless_stopped(item.id, _attempts(bench, item, imported, kept))
     except Stopped:
         item = await require_item(bench.items, item.id)
         told = "paused" if item.status is WorkItemStatus.PAUSED else "cancelled"
@@ -117,50 +124,89 @@ async def block(bench: Workbench, item: WorkItem, blocked: Blocked) -> WorkItemR
     return _result(item, "It is blocked.", last_error=blocked.reason)
 
 
-async def _attempts(bench: Workbench, item: WorkItem, imported: dict[str, bytes]) -> WorkItemResult:
-    """Steps 1 to 3."""
+def _waits_still(bench: Workbench, kept: KeptRun) -> str | None:
+    """Why nobody can go on with a run that waits; None if somebody can."""
+    open_calls = kept.undecided(bench.clock.now())
+    if open_calls:
+        return f"{_WAITS} {open_calls[0].call.tool}: {open_calls[0].call.reasons[0]}"
+    if not isinstance(bench.agent, PausingAgent):
+        return "It was paused by a worker that is not here. Go on with it where that one is."
+    return None
+
+
+async def _attempts(
+    bench: Workbench, item: WorkItem, imported: dict[str, bytes], kept: KeptRun | None
+) -> WorkItemResult:
+    """Steps 1 to 3; a run that waited comes first."""
     earlier = Earlier()
-    while not _exhausted(item):
+    while kept is not None or not _exhausted(item):
         async with bench.pool:
-            item = await _start(bench, item)  # 2a
-            outcome, item = await _one_attempt(bench, item, imported, earlier)
+            item = await _start(bench, item, kept)  # 2a
+            outcome, item = await _one_attempt(bench, item, imported, earlier, kept)
         if item.status is not WorkItemStatus.PENDING:
             return _final(item, outcome)
-        earlier = _lesson(outcome, earlier)
+        earlier, kept = _lesson(outcome, earlier), None
     if item.status is WorkItemStatus.PENDING:  # 3
         item = await bench.items.update_status(item.id, WorkItemStatus.STUCK, item.budget_used)
     return _result(item, "The budget is used up.", last_error=earlier.error)
 
 
-async def _start(bench: Workbench, item: WorkItem) -> WorkItem:
+async def _start(bench: Workbench, item: WorkItem, kept: KeptRun | None) -> WorkItem:
     """Step 2a; raises `Stopped` if the owner was faster."""
     try:
-        item = await bench.attempts.start(item.id, runner=bench.runner, only_from=_WAITING)
+        if kept is not None and bench.paused is not None:
+            item = await bench.paused.claim(kept, runner=bench.runner)
+        else:
+            item = await bench.attempts.start(item.id, runner=bench.runner, only_from=_WAITING)
     except WorkItemConflict:
         now = await require_item(bench.items, item.id)
         if now.status in STOPPED_BY_OWNER:
             raise Stopped(now.status) from None
         raise
-    bench.progress(item.id, "attempt", f"{item.attempts} of {item.budget.max_attempts}")
+    what = "attempt" if kept is None else "goes on"
+    bench.progress(item.id, what, f"{item.attempts} of {item.budget.max_attempts}")
     return item
 
 
 async def _one_attempt(
-    bench: Workbench, item: WorkItem, imported: dict[str, bytes], earlier: Earlier
+    bench: Workbench,
+    item: WorkItem,
+    imported: dict[str, bytes],
+    earlier: Earlier,
+    kept: KeptRun | None,
 ) -> tuple[Outcome, WorkItem]:
-    """One attempt, closed in the store whatever happens; returns the item as it then is."""
+    """One attempt, closed in the store unless it waits; returns the item as it then is."""
     outcome = Outcome(AttemptOutcome.STOPPED, item.budget_used, error="It was stopped.")
     status = WorkItemStatus.PENDING
+    paused: Paused | None = None
     try:
-        outcome, status = await _tried(bench, item, imported, earlier)
+        outcome, status = await _tried(bench, item, imported, earlier, kept)
+    except Paused as waits:
+        paused, outcome = waits, replace(outcome, error=f"{_WAITS} {waits}")
     except Blocked as blocked:
         await bench.audit.log(blocked.event, work_item_id=item.id, reason=blocked.reason)
         outcome = replace(outcome, outcome=AttemptOutcome.BLOCKED, error=blocked.reason)
         status = WorkItemStatus.BLOCKED
     finally:
         # Also when it was cancelled: an attempt that nobody works on must not stay open.
-        item = await asyncio.shield(_close(bench, item, outcome, status))
+        ending = (
+            _close(bench, item, outcome, status) if paused is None else _wait(bench, item, paused)
+        )
+        item = await asyncio.shield(ending)
     return outcome, item
+
+
+async def _wait(bench: Workbench, item: WorkItem, paused: Paused) -> WorkItem:
+    """Keep the run until the owner has decided."""
+    if bench.paused is None:
+        raise WorkItemConflict("Nothing can wait for a decision here.")
+    item = await bench.paused.keep(
+        item, paused.run, scene=paused.scene, runner=bench.runner, used=paused.used
+    )
+    tools = [each.call.tool for each in paused.run.calls]
+    await bench.audit.log("work_waits", work_item_id=item.id, attempt=item.attempts, tools=tools)
+    bench.progress(item.id, "waits", ", ".join(tools))
+    return item
 
 
 async def _close(
@@ -193,16 +239,28 @@ async def _close(
 
 
 async def _tried(
-    bench: Workbench, item: WorkItem, imported: dict[str, bytes], earlier: Earlier
+    bench: Workbench,
+    item: WorkItem,
+    imported: dict[str, bytes],
+    earlier: Earlier,
+    kept: KeptRun | None,
 ) -> tuple[Outcome, WorkItemStatus]:
-    started = bench.clock.monotonic()
+    started, places = bench.clock.monotonic(), bench.workspaces
     try:
-        files = await asyncio.to_thread(
-            bench.workspaces.open_attempt, item, item.attempts, imported
-        )
+        if kept is None:
+            files = await asyncio.to_thread(places.open_attempt, item, item.attempts, imported)
+        else:
+            files = await asyncio.to_thread(places.reopen, item, item.attempts)
     except (BindingBroken, FileRefused) as error:
         raise Blocked(CHANGED, error.message) from error
-    outcome = await run_attempt(bench, files, earlier, started)
+    try:
+        if kept is None:
+            outcome = await run_attempt(bench, files, earlier, started)
+        else:
+            outcome = await resume_attempt(bench, files, kept, started)
+    except Paused:
+        await asyncio.to_thread(places.keep, files)
+        raise
     if outcome.outcome is AttemptOutcome.PASSED:
         return await _to_the_end(_take_over(bench, files, outcome))
     return await _after_failure(bench, item, outcome)

@@ -1,7 +1,7 @@
 """What the work room needs from others. A port that is absent means no: see each one."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -28,6 +28,8 @@ class AgentLimits(Data):
     tokens: int
     cost_usd: float
     seconds: float
+    requests: int = 50
+    """How often a model may be asked."""
 
 
 class Briefing(Data):
@@ -45,6 +47,8 @@ class AgentRun(Data):
     """What a worker says and what it used. Nothing of it decides whether the work is done."""
 
     output: ExecutorAgentOutput
+    error: str | None = None
+    """Why the run failed, if it did; what it used is charged all the same."""
     tokens: int = Field(default=0, ge=0)
     cost_usd: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
@@ -80,14 +84,100 @@ class ToolCaller(Protocol):
         ...
 
 
+class PausedCall(Data):
+    """A call that waits for the owner, with its exact arguments and why it waits."""
+
+    work_item_id: str
+    attempt: int
+    tool: str
+    args: dict[str, Any]
+    reasons: list[str]
+    taint: TaintLevel
+    taint_sources: list[str] = Field(default_factory=list)
+    """Where the foreign content in this run came from."""
+
+
+class CallReview(Data):
+    """What the runtime says about a call before it is made."""
+
+    number: int
+    tool: str
+    args: dict[str, Any]
+    """As the gates leave them: with these the call is made."""
+    refusal: str | None = None
+    """Why the call is not made."""
+    waits: PausedCall | None = None
+    """What the owner has to decide first, if the decision comes later."""
+
+
+@runtime_checkable
+class ReviewingCaller(ToolCaller, Protocol):
+    """A `ToolCaller` whose calls can wait for the owner: first reviewed, then performed."""
+
+    async def review(self, tool: str, args: Mapping[str, Any]) -> CallReview:
+        """Everything that is checked before a call, without making it."""
+        ...
+
+    async def perform(self, review: CallReview) -> ModelView:
+        """Make a call that was reviewed, once; what waits or was refused is not made."""
+        ...
+
+    def revoked(self) -> str | None:
+        """Why no call is made any more; None as long as the run may go on."""
+        ...
+
+
+class WaitingCall(Data):
+    """One call of a run that is paused."""
+
+    call_id: str
+    """Its name in the worker's history."""
+    call: PausedCall
+
+
+class PausedRun(Data):
+    """A run that ended because calls wait for the owner, and everything to go on with it."""
+
+    history: str
+    """The worker's own record of its run; nobody else reads it."""
+    calls: tuple[WaitingCall, ...] = Field(min_length=1)
+    tokens: int = Field(default=0, ge=0)
+    cost_usd: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+
+class CallVerdict(Data):
+    """What was decided about a call that waited."""
+
+    call_id: str
+    approved: bool
+    reason: str = ""
+    """For the worker, if it was not approved."""
+
+
 class ExecutorAgent(Protocol):
     """The worker of one attempt. It keeps nothing, and may be cancelled at any moment.
 
     Absent: nothing is executed, and the item is blocked.
     """
 
-    async def run(self, briefing: Briefing, tools: ToolCaller) -> AgentRun:
+    async def run(self, briefing: Briefing, tools: ToolCaller) -> AgentRun | PausedRun:
         """Work through the briefing."""
+        ...
+
+
+@runtime_checkable
+class PausingAgent(ExecutorAgent, Protocol):
+    """A worker that can wait for the owner's decision. For another one, later means no."""
+
+    async def resume(
+        self,
+        briefing: Briefing,
+        tools: ToolCaller,
+        *,
+        paused: PausedRun,
+        verdicts: Sequence[CallVerdict],
+    ) -> AgentRun | PausedRun:
+        """Go on with a run that was paused, in this process or in another one."""
         ...
 
 
@@ -160,7 +250,13 @@ class ApprovalDoor(Protocol):
         """Consume one use of the token."""
         ...
 
-    async def check(self, token: ApprovalToken, work_item: Approvable) -> tuple[bool, str]:
+    async def check(
+        self,
+        token: ApprovalToken,
+        work_item: Approvable,
+        *,
+        accept: frozenset[ApprovalScope] = ...,
+    ) -> tuple[bool, str]:
         """Whether this work was authorised; consumes nothing."""
         ...
 
@@ -169,24 +265,15 @@ class ApprovalDoor(Protocol):
         ...
 
 
-class PausedCall(Data):
-    """A call that waits for the owner, with its exact arguments and why it waits."""
-
-    work_item_id: str
-    attempt: int
-    tool: str
-    args: dict[str, Any]
-    reasons: list[str]
-    taint: TaintLevel
-    taint_sources: list[str] = Field(default_factory=list)
-    """Where the foreign content in this run came from."""
+class Later(Data):
+    """The owner decides later; until then the run is paused."""
 
 
 class Approver(Protocol):
     """Asks the owner in the middle of a run. Absent: everything that would be asked is declined."""
 
-    async def decide_call(self, call: PausedCall) -> ApprovalDecision:
-        """The owner's decision about one call."""
+    async def decide_call(self, call: PausedCall) -> ApprovalDecision | Later:
+        """The owner's decision about one call, now or later."""
         ...
 
     async def decide_item(self, item: WorkItem) -> ApprovalDecision:

@@ -1,4 +1,5 @@
-"""The tool calls of one attempt: the only way in which a worker does anything. For each call:
+"""The tool calls of one attempt: the only way in which a worker does anything. For each call,
+1 to 4 are its review, 5 and 6 perform it:
 
 1. the run may go on: it is not over, it was not blocked, and the budget is not used up;
 2. the tool exists and its arguments fit its schema;
@@ -9,7 +10,8 @@
 5. what the approval covers is still what it was;
 6. the call is written down, made, and its result written down.
 
-A refusal is an answer to the worker. A block by policy at 5 ends the attempt.
+A refusal is an answer to the worker. A block by policy at 5 ends the attempt. What the owner will
+decide later is not performed: the review says so, and a worker that can wait ends its run with it.
 """
 
 import asyncio
@@ -28,13 +30,14 @@ from silas.kernel import (
     join_taint,
 )
 from silas.sandbox.models import SandboxConfig
-from silas.work.authorisation import authorise_call
+from silas.work.authorisation import authorise_call, require_decided
 from silas.work.budget import BudgetUsed
 from silas.work.errors import BindingBroken
 from silas.work.execution_models import ExecutionEnvelope, ExecutionResult, ModelView
 from silas.work.executors import Tool
 from silas.work.executors.arguments import ArgumentsRefused
-from silas.work.ports import PausedCall, ToolOffer
+from silas.work.paused import DecidedCall
+from silas.work.ports import CallReview, PausedCall, ToolOffer
 from silas.work.workbench import Workbench
 from silas.work.workspaces import AttemptWorkspace
 
@@ -45,9 +48,17 @@ class Refused(Exception):
     """The call is not made; the text is the worker's answer."""
 
 
+class Waits(Exception):
+    """The owner decides later; carries the call."""
+
+    def __init__(self, call: PausedCall) -> None:
+        super().__init__(call.tool)
+        self.call = call
+
+
 @dataclass
 class AttemptTools:
-    """`ToolCaller` of one attempt, with what it has used and seen so far."""
+    """`ReviewingCaller` of one attempt, with what it has used and seen so far."""
 
     bench: Workbench
     files: AttemptWorkspace
@@ -56,9 +67,16 @@ class AttemptTools:
     started: float
     taint: TaintLevel = TaintLevel.OWNER
     taint_sources: list[str] = field(default_factory=list)
+    decided: list[DecidedCall] = field(default_factory=list)
+    """Calls of this attempt that the owner has approved while it waited; each is good for one."""
+    waiting: list[PausedCall] = field(default_factory=list)
+    """What the owner has to decide; a run is paused for these calls and for nothing else."""
     broken: BindingBroken | None = None
     over: bool = False
     _steps: int = 0
+    _reviews: int = 0
+    _passed: dict[int, tuple[CallReview, bool]] = field(default_factory=dict)
+    """Reviews that let a call pass and were not performed yet, and whether the owner was asked."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -72,10 +90,23 @@ class AttemptTools:
     async def call(self, tool: str, args: Mapping[str, Any]) -> ModelView:
         # One at a time: the ledger has an order, and what the approval covers is looked at between.
         async with self._turn:
-            try:
-                return (await self._call(tool, dict(args))).model_view()
-            except Refused as refused:
-                return self._answer(str(refused))
+            return await self._perform(await self._review(tool, dict(args)))
+
+    async def review(self, tool: str, args: Mapping[str, Any]) -> CallReview:
+        async with self._turn:
+            return await self._review(tool, dict(args))
+
+    async def perform(self, review: CallReview) -> ModelView:
+        async with self._turn:
+            return await self._perform(review)
+
+    def revoked(self) -> str | None:
+        """Step 1 as a question."""
+        try:
+            self._require_going_on()
+        except Refused as refused:
+            return str(refused)
+        return None
 
     async def close(self) -> None:
         """Wait for the call that is going on; from now on none is made.
@@ -95,15 +126,46 @@ class AttemptTools:
             }
         )
 
-    async def _call(self, name: str, args: dict[str, Any]) -> ExecutionResult:
+    async def _review(self, name: str, args: dict[str, Any]) -> CallReview:
+        self._reviews += 1
+        review = CallReview(number=self._reviews, tool=name, args=args)
+        try:
+            self._require_going_on()
+            tool = self._fitting(name, args)
+            args, asked_for = await self._pass_gates(tool, args)
+            reasons = asked_for + self._outside_reasons(tool, args)
+            if reasons:
+                await self._ask(tool, args, reasons, by_gates=asked_for)
+        except Refused as refused:
+            return review.model_copy(update={"refusal": str(refused)})
+        except Waits as waits:
+            self.waiting.append(waits.call)
+            return review.model_copy(update={"args": args, "waits": waits.call})
+        review = review.model_copy(update={"args": args})
+        self._passed[review.number] = review, bool(reasons)
+        return review
+
+    async def _perform(self, review: CallReview) -> ModelView:
+        try:
+            self._require_passed(review)
+            tool = self._fitting(review.tool, review.args)
+            await self._require_unchanged()
+            return (await self._execute(tool, review.args)).model_view()
+        except Refused as refused:
+            return self._answer(str(refused))
+
+    def _require_passed(self, review: CallReview) -> None:
+        """A review is good for one call, and only as long as what it found is so."""
+        if review.refusal is not None:
+            raise Refused(review.refusal)
+        passed, asked = self._passed.pop(review.number, (None, False))
+        if passed != review:
+            why = f": {review.waits.reasons[0]}" if review.waits else "."
+            raise Refused(f"This call waits for the owner's decision{why}")
         self._require_going_on()
-        tool = self._fitting(name, args)
-        args, reasons = await self._pass_gates(tool, args)
-        reasons += self._outside_reasons(tool, args)
-        if reasons:
-            await self._ask(tool, args, reasons)
-        await self._require_unchanged()
-        return await self._execute(tool, args)
+        tool = self.bench.registry.get(review.tool)
+        if tool is not None and not asked and self._outside_reasons(tool, review.args):
+            raise Refused("Foreign content has entered this run in the meantime. Call it again.")
 
     def _require_going_on(self) -> None:
         if self.over:
@@ -183,7 +245,9 @@ class AttemptTools:
         )
         return [reason] if reason else []
 
-    async def _ask(self, tool: Tool, args: dict[str, Any], reasons: list[str]) -> None:
+    async def _ask(
+        self, tool: Tool, args: dict[str, Any], reasons: list[str], *, by_gates: list[str]
+    ) -> None:
         """Let the owner decide, with a token for exactly this call; a no is the answer."""
         item = self.files.item
         call = PausedCall(
@@ -193,13 +257,26 @@ class AttemptTools:
             args=args,
             reasons=reasons,
             taint=self.taint,
-            taint_sources=self.taint_sources,
+            taint_sources=list(self.taint_sources),
         )
         try:
-            await authorise_call(self.bench, call)
+            decided = self._take_decided(call, by_gates)
+            if decided is not None:
+                await require_decided(self.bench, decided)
+            elif not await authorise_call(self.bench, call):
+                raise Waits(call)
         except ApprovalError as error:
             await self._log_block(tool, [*reasons, error.message])
             raise Refused(error.message) from error
+
+    def _take_decided(self, call: PausedCall, by_gates: list[str]) -> DecidedCall | None:
+        """The owner's yes to this call, once: same arguments, and no gate has a new objection."""
+        for each in self.decided:
+            same = (each.call.tool, each.call.args) == (call.tool, call.args)
+            if same and set(by_gates) <= set(each.call.reasons):
+                self.decided.remove(each)
+                return each
+        return None
 
     async def _require_unchanged(self) -> None:
         try:

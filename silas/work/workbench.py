@@ -11,6 +11,7 @@ from silas.work.attempts import AttemptStore
 from silas.work.control import WorkControl
 from silas.work.executors import ExecutorRegistry
 from silas.work.ledger import ToolLedger
+from silas.work.paused import PausedRuns
 from silas.work.ports import (
     ApprovalDoor,
     Approver,
@@ -51,6 +52,7 @@ class Workbench:
     gates: GateRunner | None = None
     planner: Planner | None = None
     approver: Approver | None = None
+    paused: PausedRuns | None = None
     skills: SkillFiles | None = None
     system_gates: Sequence[Gate] = ()
     progress: Progress = silent

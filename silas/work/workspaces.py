@@ -42,7 +42,7 @@ from silas.work.models import WorkItem
 from silas.work.tree import Tree
 from silas.work.workspace import Workspace
 
-_FILES, _PUBLICATION = "files", "publication.json"
+_FILES, _PUBLICATION, _PAUSED = "files", "publication.json", "paused.json"
 
 
 class WorkspaceKind(StrEnum):
@@ -88,6 +88,14 @@ class AttemptWorkspace:
             require_files(tree, self.workspace.pinned)
 
 
+class _Kept(Data):
+    """How a paused attempt began."""
+
+    kind: WorkspaceKind
+    base: Base
+    commit: str | None = None
+
+
 class Publication(Data):
     """What is taken over, and what is then known about the attempt; complete before it begins."""
 
@@ -124,6 +132,22 @@ class Workspaces:
                 tree.write(name, content)
             base = take_base(tree)
         return AttemptWorkspace(item, attempt, place, kind, base, commit)
+
+    def keep(self, files: AttemptWorkspace) -> None:
+        """Write down how the attempt began, so that another process can go on with it."""
+        kept = _Kept(kind=files.kind, base=files.base, commit=files.commit)
+        write_private_file(files.place / _PAUSED, kept.model_dump_json().encode())
+
+    def reopen(self, item: WorkItem, attempt: int) -> AttemptWorkspace:
+        """The files of an attempt that was paused; raises `BindingBroken` if they are gone."""
+        place = self._place(item.parent or item.id, item.id) / str(attempt)
+        try:
+            kept = _Kept.model_validate_json((place / _PAUSED).read_bytes())
+            with Tree.open(place / _FILES) as tree:
+                require_files(tree, (item.workspace or Workspace()).pinned)
+        except (OSError, ValidationError, FileRefused) as error:
+            raise BindingBroken("The files of the attempt that waited are gone.") from error
+        return AttemptWorkspace(item, attempt, place, kept.kind, kept.base, kept.commit)
 
     @contextmanager
     def changing(self, item: WorkItem) -> Iterator[None]:

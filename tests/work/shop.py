@@ -32,6 +32,7 @@ from silas.work.binding import bind_plan
 from silas.work.control import WorkControl
 from silas.work.executor import WorkItemExecutor
 from silas.work.executors import ExecutorRegistry, core_tools
+from silas.work.paused import PausedRuns
 from silas.work.ports import Briefing, ExecutorAgent, ToolCaller
 from silas.work.runners import this_runner
 from silas.work.script_worker import ScriptWorker
@@ -81,6 +82,7 @@ class Shop:
             ids=ids,
             runner=this_runner(),
             agent=ScriptWorker(),
+            paused=PausedRuns(database, clock=clock, ids=ids),
         )
 
     @property
