@@ -7,6 +7,7 @@ of the week are restricted, either may match.
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple, Self
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -65,6 +66,17 @@ class CronSchedule:
         if not either and all(min(days) > _LONGEST_MONTH.get(month, 31) for month in months):
             raise InvalidCron("names a day that none of its months has; it would never be due")
         return cls(minutes, hours, days, months, frozenset(day % 7 for day in weekdays), either)
+
+    def is_due(self, moment: datetime) -> bool:
+        """Whether the minute of this moment, in its own time zone, is one of those."""
+        of_month, of_week = moment.day in self.days, (moment.weekday() + 1) % 7 in self.weekdays
+        right_day = of_month or of_week if self.either_day else of_month and of_week
+        return (
+            right_day
+            and moment.month in self.months
+            and moment.hour in self.hours
+            and moment.minute in self.minutes
+        )
 
 
 def _read_field(field: _Field, text: str) -> frozenset[int]:

@@ -1,11 +1,18 @@
 """What the stream needs from others. A port that is absent means no: see each one."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
 
+from silas.approval import ApprovalDecision, PublicKeys, SignedMessage
+from silas.gates import GateResult
+from silas.kernel import TaintLevel
 from silas.kernel.models import Data
+from silas.memory.models import MemoryItem, MemoryOp, MemoryQuery
+from silas.storage import Transaction
 from silas.stream.models import AgentResponse, AgentTurn, Answered, RouteDecision
-from silas.work.ports import ToolCaller
+from silas.work.models import WorkItem
+from silas.work.ports import GateRunner, ToolCaller
 
 TextListener = Callable[[str], None]
 """Hears the answer grow; each call brings the text that is new."""
@@ -59,4 +66,193 @@ class ResearchAgent(Protocol):
         self, turn: AgentTurn, tools: ToolCaller, *, return_format: str
     ) -> Answered[Research]:
         """The answer to one question."""
+        ...
+
+
+class ChronicleEntry(Data):
+    """One line of a conversation, as it is kept and shown to the agents."""
+
+    entry_id: str
+    """Made from the message's own id: the same entry, added again, is the same entry."""
+    scope_id: str
+    turn_number: int
+    source: str
+    """Such as `channel:web` or `agent:planner`."""
+    text: str
+    taint: TaintLevel
+
+
+class ContextRoom(Protocol):
+    """What the agents see (context manager and chronicle). Absent: they see the message alone.
+
+    Everything is of one scope, and no method reads another. A repetition with the same ids changes
+    nothing: a turn that a crash interrupted is done again from the start.
+    """
+
+    async def add_message(self, entry: ChronicleEntry) -> None:
+        """Add to the chronicle, in the context and on the disk."""
+        ...
+
+    async def add_memories(
+        self, scope_id: str, items: Sequence[MemoryItem], *, turn_number: int
+    ) -> None:
+        """Put memories into the memory zone, those that are not there yet."""
+        ...
+
+    async def add_plan(self, scope_id: str, work_item_id: str, *, markdown: str) -> None:
+        """Pin a plan in the workspace zone."""
+        ...
+
+    async def set_directives(self, scope_id: str, text: str) -> None:
+        """Replace the pinned directives of the personality."""
+        ...
+
+    async def set_profile(self, scope_id: str, profile_name: str) -> None:
+        """Switch the budget profile."""
+        ...
+
+    async def enforce_budget(
+        self, scope_id: str, turn_number: int, *, current_goal: str | None
+    ) -> None:
+        """Evict what does not fit."""
+        ...
+
+    async def render(self, scope_id: str, turn_number: int) -> str:
+        """The whole context as text for a model."""
+        ...
+
+    async def taint(self, scope_id: str) -> TaintLevel:
+        """What the rendered context is derived from, joined."""
+        ...
+
+
+class MemoryRoom(Protocol):
+    """The memory. Absent: nothing is remembered, and nothing is found."""
+
+    async def store_raw(self, item: MemoryItem) -> str:
+        """Keep a raw record; one with an id that is known is kept already."""
+        ...
+
+    async def retrieve(self, query: MemoryQuery, scope_id: str) -> list[MemoryItem]:
+        """What is remembered in this scope, best first."""
+        ...
+
+    async def apply(self, op: MemoryOp, *, scope_id: str, taint: TaintLevel, key: str) -> None:
+        """Do what an agent wishes; `key` is the same if a crash lets it be wished twice."""
+        ...
+
+
+class PersonalityRoom(Protocol):
+    """How Silas speaks. Absent: plainly. Nothing of it decides what is allowed."""
+
+    async def detect_context(self, text: str, *, scope_id: str) -> str:
+        """The key of the kind of conversation."""
+        ...
+
+    async def render_directives(self, scope_id: str, context_key: str) -> str:
+        """The directives, in natural language."""
+        ...
+
+    async def initiative(self, scope_id: str, context_key: str) -> float:
+        """The axis that makes Silas proceed by itself, from 0 to 1."""
+        ...
+
+    async def after_turn(
+        self, scope_id: str, event: str, *, trusted: bool, now: datetime, key: str
+    ) -> None:
+        """Apply the event of a turn and let the mood decay."""
+        ...
+
+
+class PlanReview(Data):
+    """A card that asks the owner about a plan: exactly these items, whole."""
+
+    card_id: str
+    items: list[WorkItem]
+    scope_id: str
+    connection_id: str
+    channel: str
+    trace_id: str
+    message: str
+    """What the planner says about it."""
+    taint: TaintLevel
+    """What the plan is derived from."""
+    replaces: str | None = None
+    requested_by: str = "planner"
+
+
+class CardDecision(Data):
+    """The owner's decision about a card, as the reviews have verified and kept it."""
+
+    card_id: str
+    plan_hashes: dict[str, str]
+    """What the card showed: the hash of each item, by its id."""
+    decision: ApprovalDecision
+
+
+class Reviews(Protocol):
+    """Durable cards. Absent: nobody can be asked, so no plan is taken.
+
+    Whoever decides a card sends `decision_made` (`silas.stream.decisions`) in the transaction that
+    keeps the decision. The event names the card and nothing else: what was decided is read here.
+    """
+
+    def ask_plan(self, tx: Transaction, review: PlanReview) -> None:
+        """Put a card before the owner, as part of a transaction."""
+        ...
+
+    async def decision(self, card_id: str) -> CardDecision | None:
+        """The decision, once there is one."""
+        ...
+
+
+class GateDesk(Protocol):
+    """Asks a person about a gate, in the middle of a turn. Absent: the answer is no."""
+
+    async def approve_gate(
+        self, result: GateResult, *, connection_id: str, context: Mapping[str, Any]
+    ) -> bool:
+        """Whether it may go on."""
+        ...
+
+
+class TurnGates(Protocol):
+    """The gate runner. Absent: a turn that has gates is blocked."""
+
+    def for_turn(self) -> GateRunner:
+        """The runner for one turn: all its calls keep to one limit."""
+        ...
+
+
+class MessageCheck(Protocol):
+    """Whether a signed message is the owner's. Absent: no message is."""
+
+    async def classify(
+        self,
+        signed: SignedMessage,
+        keys: PublicKeys,
+        *,
+        also: Callable[[Transaction, TaintLevel], None] | None = None,
+    ) -> SignedMessage:
+        """The message with its taint; `also` is written together with the use of its nonce."""
+        ...
+
+
+class Proactive(Protocol):
+    """Reviews, suggestions and warnings that wait. Absent: there are none."""
+
+    async def surface(self, scope_id: str, *, now: datetime) -> None:
+        """Put what waits onto the owner's surfaces."""
+        ...
+
+
+class Live(Protocol):
+    """Whoever watches right now. Nothing relies on it: what matters travels on the bus."""
+
+    def text(self, connection_id: str, trace_id: str, piece: str) -> None:
+        """The answer grows by this piece."""
+        ...
+
+    def progress(self, trace_id: str, what: str, detail: str = "") -> None:
+        """Something goes on."""
         ...

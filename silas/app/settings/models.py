@@ -16,6 +16,7 @@ from silas.app.settings.conversation import (
 )
 from silas.app.settings.fields import DatabaseUrl, FilePath, Section, Word
 from silas.app.settings.personality import PersonalitySettings
+from silas.app.settings.planning import PlannerSettings
 from silas.app.settings.service import (
     BackpressureSettings,
     ChannelSettings,
@@ -52,6 +53,7 @@ class Settings(Section):
     memory: MemorySettings = Field(default_factory=MemorySettings)
     personality: PersonalitySettings = Field(default_factory=PersonalitySettings)
     interaction: InteractionSettings = Field(default_factory=InteractionSettings)
+    planner: PlannerSettings = Field(default_factory=PlannerSettings)
     suggestions: SuggestionSettings = Field(default_factory=SuggestionSettings)
     behavior_preferences: BehaviorPreferenceSettings = Field(
         default_factory=BehaviorPreferenceSettings

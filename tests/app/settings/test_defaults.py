@@ -33,6 +33,16 @@ ADDED = {
     "models.base_url": None,
     "audit.retention_days": None,
     "audit.checkpoint_every": 1024,
+    "planner.research_dir": None,
+    "planner.research_in_flight": 3,
+    "planner.research_rounds": 5,
+    "planner.research_timeout_seconds": 120,
+    "planner.consult_timeout_seconds": 90,
+    "planner.max_replans": 2,
+    "planner.max_tokens_per_turn": 50_000,
+    "planner.max_cost_usd_per_turn": 0.5,
+    "planner.max_tokens_per_request": 200_000,
+    "planner.max_cost_usd_per_request": 2.0,
 }
 
 

@@ -1,0 +1,137 @@
+"""The owner has decided about a card: token, verification, attachment, execution (5.1.2, 4 to 9).
+
+1. The event on the bus names the card alone. What was decided is read from the reviews: a row on
+   the bus authorises nothing.
+2. The items are exactly those that the card showed, by their hashes; otherwise nothing is signed.
+3. A yes: for each item a token is issued, verified and attached. An item that has its token already
+   keeps it: the process died in between.
+4. Then the execution is asked for, once for each card. A goal with a schedule waits for it.
+5. Anything else ends the items, and the person is told.
+"""
+
+from silas.approval import ApprovalVerdict
+from silas.kernel import ApprovalError, Clock, TaintLevel
+from silas.queue.consumer import Handled
+from silas.queue.follow import follow
+from silas.queue.models import (
+    Agent,
+    AgentReply,
+    ExecutionRequest,
+    MessageKind,
+    QueueMessage,
+    SystemEvent,
+    Urgency,
+)
+from silas.stream.errors import DecisionUnknown
+from silas.stream.ports import CardDecision
+from silas.stream.store import Origin
+from silas.stream.surfaces import Surface
+from silas.stream.turn_context import TurnContext
+from silas.work.authorisation import authorise
+from silas.work.models import ALWAYS_ON, WorkItem, WorkItemType
+from silas.work.workbench import Workbench
+
+DECISION_MADE = "decision_made"
+_CHANGED = "The plan is not the one that the card showed. Nothing was approved."
+
+
+def decision_made(card_id: str, *, trace_id: str, scope_id: str, clock: Clock) -> QueueMessage:
+    """The event to be queued in the transaction that keeps the owner's decision."""
+    return QueueMessage(
+        message_id=f"{DECISION_MADE}.{card_id}",
+        trace_id=trace_id,
+        content="",
+        sender=Agent.RUNTIME,
+        message_kind=MessageKind.SYSTEM_EVENT,
+        scope_id=scope_id,
+        taint=TaintLevel.OWNER,
+        created_at=clock.now(),
+        payload=SystemEvent(event=DECISION_MADE, data={"card_id": card_id}),
+        urgency=Urgency.NEEDS_ATTENTION,
+    )
+
+
+async def follow_decision(
+    room: TurnContext, bench: Workbench, message: QueueMessage, card_id: str
+) -> Handled:
+    """What a decision leads to."""
+    decided = await room.reviews.decision(card_id) if room.reviews else None
+    if decided is None:
+        raise DecisionUnknown
+    origin = await room.store.require_origin(message.trace_id)
+    items = await _shown(bench, decided)
+    if items is None:
+        await room.audit.log("decision_refused", card_id=card_id, reason=_CHANGED)
+        return Handled((_reply(room, message, origin, _CHANGED),))
+    root = items[0]
+    verdict = decided.decision.verdict
+    if verdict is not ApprovalVerdict.APPROVED:
+        await room.audit.log("plan_declined", work_item_id=root.id, verdict=verdict.value)
+        await bench.control.cancel(root.id)
+        told = f"{root.title}: not approved ({verdict.value}). I do nothing about it."
+        return Handled((_reply(room, message, origin, told),))
+    try:
+        for item in items:
+            await _authorised(bench, item, decided)
+    except ApprovalError as error:
+        return Handled((_reply(room, message, origin, error.message),))
+    return _begin(room, message, origin, root, card_id=card_id)
+
+
+async def _shown(bench: Workbench, decided: CardDecision) -> list[WorkItem] | None:
+    """The items of the card as they are stored, the first one first; None if they differ."""
+    items = []
+    for name, shown in decided.plan_hashes.items():
+        item = await bench.items.get(name)
+        if item is None or item.plan_hash != shown:
+            return None
+        items.append(item)
+    return items or None
+
+
+async def _authorised(bench: Workbench, item: WorkItem, decided: CardDecision) -> None:
+    token = item.approval_token
+    if token is not None:
+        check = (
+            bench.approvals.check_goal if item.type is WorkItemType.GOAL else bench.approvals.check
+        )
+        if (await check(token, item))[0]:
+            return
+    await authorise(bench, item, decided.decision)
+
+
+def _begin(
+    room: TurnContext, message: QueueMessage, origin: Origin, root: WorkItem, *, card_id: str
+) -> Handled:
+    if root.type is WorkItemType.GOAL and root.schedule is not None:
+        when = "as long as I run" if root.schedule == ALWAYS_ON else f"at {root.schedule}"
+        return Handled((_reply(room, message, origin, f"{root.title}: approved, {when}."),))
+    request = follow(
+        message,
+        sender=Agent.RUNTIME,
+        kind=MessageKind.EXECUTION_REQUEST,
+        content=root.title,
+        payload=ExecutionRequest(work_item_id=root.id, connection_id=origin.connection_id),
+        ids=room.ids,
+        clock=room.clock,
+        task_id=root.id,
+        urgency=Urgency.INFORMATIONAL,
+    )
+    once = request.model_copy(update={"message_id": f"execute.{card_id}"})
+    return Handled((once, _reply(room, message, origin, f"{root.title}: approved. I begin.")))
+
+
+def _reply(room: TurnContext, message: QueueMessage, origin: Origin, text: str) -> QueueMessage:
+    return follow(
+        message,
+        sender=Agent.RUNTIME,
+        kind=MessageKind.AGENT_RESPONSE,
+        content=text,
+        payload=AgentReply(
+            connection_id=origin.connection_id,
+            channel=origin.channel,
+            surface=Surface.STREAM.value,
+        ),
+        ids=room.ids,
+        clock=room.clock,
+    )

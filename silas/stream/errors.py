@@ -1,0 +1,31 @@
+"""What can go wrong in the conversation, in words."""
+
+from silas.kernel import ChannelError
+
+
+class ConversationMoved(ChannelError):
+    """Somebody else has gone on with this in the meantime. It is looked at again by itself."""
+
+    code = "E_CHANNEL_MOVED"
+    exit_code = 121
+
+
+class NotFromHere(ChannelError):
+    """The message names a conversation that nobody has begun. Send the request again."""
+
+    code = "E_CHANNEL_ORIGIN"
+    exit_code = 122
+
+
+class DecisionUnknown(ChannelError):
+    """There is no decision of the owner's on this card. Open the card and decide there."""
+
+    code = "E_CHANNEL_DECISION"
+    exit_code = 123
+
+
+class NotTaken(ChannelError):
+    """Silas is stopping and takes no more messages. Send it again when it is back."""
+
+    code = "E_CHANNEL_CLOSED"
+    exit_code = 124

@@ -1,0 +1,82 @@
+"""Step 7: the personality speaks, the proxy decides who answers, the runtime decides how."""
+
+from silas.gates import GateAction
+from silas.kernel import TaintLevel
+from silas.queue.models import MessageKind, PlanRequest
+from silas.stream.asking import ask_proxy
+from silas.stream.gating import known_of
+from silas.stream.interaction import resolve_interaction_mode
+from silas.stream.models import RouteDecision
+from silas.stream.turn_context import Turn, TurnContext, message_of
+from silas.work.models import InteractionMode
+
+
+async def route(room: TurnContext, turn: Turn) -> Turn:
+    """Step 7: a direct answer, or a request for a plan."""
+    turn = await ask_proxy(room, await _in_character(room, turn))
+    decision = turn.decision
+    if decision is None:
+        return turn
+    profile = decision.context_profile
+    if profile not in room.policy.profiles:
+        profile = room.policy.default_profile
+    if room.context is not None:
+        await room.context.set_profile(turn.scope_id, profile)
+    turn = turn.having(mode=_mode(room, turn, decision))
+    await _log(room, turn, decision, profile)
+    return _to_planner(room, turn, decision) if decision.route == "planner" else turn
+
+
+async def _in_character(room: TurnContext, turn: Turn) -> Turn:
+    if room.personality is None:
+        return turn
+    key = await room.personality.detect_context(turn.text, scope_id=turn.scope_id)
+    directives = await room.personality.render_directives(turn.scope_id, key)
+    if room.context is not None:
+        await room.context.set_directives(turn.scope_id, directives)
+    initiative = await room.personality.initiative(turn.scope_id, key)
+    return turn.having(directives=directives, initiative=initiative)
+
+
+def _mode(room: TurnContext, turn: Turn, decision: RouteDecision) -> InteractionMode:
+    asked = any(each.action is GateAction.REQUIRE_APPROVAL for each in turn.input_results)
+    return resolve_interaction_mode(
+        decision.interaction_mode,
+        None,
+        work_item_mode=None,
+        risk_requires_confirmation=asked or turn.taint is TaintLevel.EXTERNAL,
+        initiative_level=turn.initiative,
+        interaction_register=decision.interaction_register,
+        high_initiative_min=room.policy.high_initiative_min,
+        default_mode_by_register=room.policy.default_modes,
+    )
+
+
+async def _log(room: TurnContext, turn: Turn, decision: RouteDecision, profile: str) -> None:
+    await room.audit.log(
+        "turn_routed",
+        **known_of(turn),
+        route=decision.route,
+        interaction_register=decision.interaction_register.value,
+        interaction_mode=turn.mode.value if turn.mode else None,
+        context_profile=profile,
+    )
+
+
+def _to_planner(room: TurnContext, turn: Turn, decision: RouteDecision) -> Turn:
+    if room.live is not None:
+        room.live.progress(turn.message.trace_id, "planning")
+    request = message_of(
+        room,
+        turn,
+        kind=MessageKind.PLAN_REQUEST,
+        content=turn.text,
+        payload=PlanRequest(
+            connection_id=turn.origin.connection_id,
+            interaction_register=decision.interaction_register.value,
+            interaction_mode=turn.mode.value if turn.mode else "",
+            continuation_of=decision.continuation_of,
+        ),
+        taint=turn.taint,
+    )
+    return turn.sending(request)

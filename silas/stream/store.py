@@ -1,0 +1,138 @@
+"""What the conversation must not forget: origins of requests, turns, origins of work items."""
+
+from collections.abc import Collection
+from datetime import datetime
+
+from silas.kernel import Clock, TaintLevel, format_timestamp, parse_timestamp
+from silas.kernel.models import Data
+from silas.storage import Database, Row, Transaction
+from silas.stream.errors import NotFromHere
+
+_SELECT_ORIGIN = """
+SELECT trace_id, scope_id, connection_id, channel, sender_id, message_id, taint
+FROM conversation_origins WHERE trace_id = ?
+"""
+_INSERT_ORIGIN = """
+INSERT INTO conversation_origins
+    (trace_id, scope_id, connection_id, channel, sender_id, message_id, taint, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (trace_id) DO UPDATE SET taint = coalesce(conversation_origins.taint, excluded.taint)
+"""
+_COUNT = """
+INSERT INTO conversation_scopes (scope_id, turns) VALUES (?, 1)
+ON CONFLICT (scope_id) DO UPDATE SET turns = conversation_scopes.turns + 1
+"""
+_SELECT_WORK = """
+SELECT work_item_id, trace_id, scope_id, taint, depth, replaces
+FROM conversation_work WHERE work_item_id = ?
+"""
+_INSERT_WORK = """
+INSERT INTO conversation_work
+    (work_item_id, trace_id, scope_id, taint, depth, replaces, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+class Origin(Data):
+    """Where a request came from, and so where everything that it leads to is reported."""
+
+    trace_id: str
+    scope_id: str
+    connection_id: str
+    channel: str
+    sender_id: str
+    message_id: str
+    taint: TaintLevel | None = None
+    """None until it is decided; then it stays."""
+
+
+class WorkOrigin(Data):
+    """Where a work item came from."""
+
+    work_item_id: str
+    trace_id: str
+    scope_id: str
+    taint: TaintLevel
+    depth: int = 0
+    replaces: str | None = None
+
+
+class ConversationStore:
+    """Origins, turns and goals' times of one data directory."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def origin(self, trace_id: str) -> Origin | None:
+        """Where this trace began."""
+        row = await self._database.fetch_one(_SELECT_ORIGIN, (trace_id,))
+        return Origin.model_validate(_named(Origin, row)) if row else None
+
+    async def require_origin(self, trace_id: str) -> Origin:
+        """The same; raises `NotFromHere`."""
+        found = await self.origin(trace_id)
+        if found is None:
+            raise NotFromHere(trace_id=trace_id)
+        return found
+
+    def note_origin(self, tx: Transaction, origin: Origin) -> None:
+        """Keep where a trace began; noted again, it only learns its taint."""
+        values = tuple(origin.model_dump(mode="json").values())
+        tx.execute(_INSERT_ORIGIN, (*values, self._now()))
+
+    async def add_origin(self, origin: Origin) -> None:
+        """The same as a transaction of its own."""
+        await self._database.transaction(lambda tx: self.note_origin(tx, origin))
+
+    async def turns(self, scope_id: str) -> int:
+        """How many turns the scope has had."""
+        row = await self._database.fetch_one(
+            "SELECT turns FROM conversation_scopes WHERE scope_id = ?", (scope_id,)
+        )
+        return row[0] if row else 0
+
+    def count_turn(self, tx: Transaction, scope_id: str) -> None:
+        """One more."""
+        tx.execute(_COUNT, (scope_id,))
+
+    async def work_origin(self, work_item_id: str) -> WorkOrigin | None:
+        """Where a work item came from; None if it did not come from a conversation."""
+        row = await self._database.fetch_one(_SELECT_WORK, (work_item_id,))
+        return WorkOrigin.model_validate(_named(WorkOrigin, row)) if row else None
+
+    def note_work(self, tx: Transaction, origin: WorkOrigin) -> None:
+        """Keep where a work item came from."""
+        tx.execute(_INSERT_WORK, (*origin.model_dump(mode="json").values(), self._now()))
+
+    async def of_scope(self, scope_id: str, ids: Collection[str]) -> set[str]:
+        """Those of the ids that are work items of this scope."""
+        found = set()
+        for each in ids:
+            origin = await self.work_origin(each)
+            if origin is not None and origin.scope_id == scope_id:
+                found.add(each)
+        return found
+
+    async def looked_until(self, goal_id: str) -> datetime | None:
+        """Until when the goal's schedule has been looked at."""
+        row = await self._database.fetch_one(
+            "SELECT looked_until FROM goal_times WHERE goal_id = ?", (goal_id,)
+        )
+        return parse_timestamp(row[0]) if row else None
+
+    def looked(self, tx: Transaction, goal_id: str, until: datetime) -> None:
+        """The goal's schedule has been looked at until then."""
+        tx.execute(
+            "INSERT INTO goal_times (goal_id, looked_until) VALUES (?, ?) "
+            "ON CONFLICT (goal_id) DO UPDATE SET looked_until = excluded.looked_until",
+            (goal_id, format_timestamp(until)),
+        )
+
+    def _now(self) -> str:
+        return format_timestamp(self._clock.now())
+
+
+def _named(kind: type[Data], row: Row) -> dict[str, object]:
+    """A row whose columns are the fields, in their order."""
+    return dict(zip(kind.model_fields, row, strict=True))

@@ -1,0 +1,22 @@
+"""A real database with the real schema, and a clock."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.testing import FakeClock
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def database(tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteDatabase]:
+    database = SqliteDatabase.open(tmp_path / "stream.db")
+    await migrate(database, load_migrations("runtime"), clock=clock)
+    yield database
+    await database.close()

@@ -1,0 +1,241 @@
+"""The flows of the overview: a question, a task with research, a goal, and what goes wrong."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from silas.app.stream import Minds
+from silas.approval import ApprovalVerdict
+from silas.kernel import SystemClock, TaintLevel
+from silas.queue import QueueMessage
+from silas.queue.models import AgentReply, Urgency
+from silas.stream.models import AgentResponse, AgentTurn, RouteDecision
+from silas.stream.ports import Finding, Research
+from silas.testing.stream import (
+    FakeContext,
+    FakeMemory,
+    FakePersonality,
+    FakePlannerAgent,
+    FakeProxy,
+    FakeResearcher,
+    direct,
+    proposing,
+    to_planner,
+)
+from silas.work import WorkItemStatus
+from silas.work.ports import ToolCaller
+from tests.stream.house import FAILING, open_house, plan, writing
+
+
+async def always_plan(turn: AgentTurn, tools: ToolCaller) -> RouteDecision:
+    return to_planner()
+
+
+def planning(*markdown: str) -> FakePlannerAgent:
+    """A planner that proposes these plans, one after the other."""
+    left = list(markdown)
+
+    async def propose(
+        turn: AgentTurn, tools: ToolCaller, findings: Sequence[Finding], final: bool
+    ) -> AgentResponse:
+        return proposing(left.pop(0) if len(left) > 1 else left[0])
+
+    return FakePlannerAgent(propose)
+
+
+def payload(message: QueueMessage) -> AgentReply:
+    assert isinstance(message.payload, AgentReply)
+    return message.payload
+
+
+async def test_a_simple_question(tmp_path: Path) -> None:
+    memory, context, personality = FakeMemory(SystemClock()), FakeContext(), FakePersonality()
+    memory.add("project X is green")
+
+    async def answer(turn: AgentTurn, tools: ToolCaller) -> RouteDecision:
+        found = await tools.call("memory_search", {"query": "project X"})
+        return direct(f"It says: {found.return_value}")
+
+    proxy = FakeProxy(answer)
+    rooms = {"memory": memory, "context": context, "personality": personality}
+    async with open_house(tmp_path, Minds(proxy=proxy), **rooms) as house:
+        asked = await house.say("What's the status of project X?")
+        answered = await house.answer_to(asked)
+        await house.idle()
+        assert "project X is green" in answered.content
+        assert answered.trace_id == asked.trace_id
+        assert answered.taint is TaintLevel.OWNER
+        assert payload(answered).surface == "stream"
+        assert len(house.answers(asked)) == 1
+        texts = [entry.text for entry in context.entries["owner"].values()]
+        assert texts[0] == "[owner] owner: What's the status of project X?"
+        assert texts[1].startswith("Silas: It says")
+        assert len(memory.raw["owner"]) == 2
+        assert proxy.turns[0].directives == "Be brief."
+        assert "project X is green" in proxy.turns[0].context
+        assert personality.events == [("owner", "turn")]
+        assert await house.stream.room.store.turns("owner") == 1
+        assert await house.dead() == []
+
+
+async def test_a_complex_task_with_parallel_research(tmp_path: Path) -> None:
+    questions = ["where is auth?", "who uses it?", "is it tested?"]
+
+    async def think(
+        turn: AgentTurn, tools: ToolCaller, findings: Sequence[Finding], final: bool
+    ) -> AgentResponse:
+        if not findings:
+            for each in [*questions, questions[0].upper(), "one too many?"]:
+                await tools.call("request_research", {"question": each})
+            return AgentResponse(message="I am looking things up.")
+        told = "; ".join(f"{each.question} {each.answer}" for each in findings)
+        return proposing(writing("auth.txt"), text=told)
+
+    async def look(turn: AgentTurn, tools: ToolCaller) -> Research:
+        seen = await tools.call("read_file", {"path": "auth.py"})
+        assert (await tools.call("write_file", {"path": "x", "content": "y"})).success is False
+        assert (await tools.call("shell_exec", {"argv": ["id"]})).success is False
+        return Research(text=seen.return_value.strip(), ok=seen.success, sources=["auth.py"])
+
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "auth.py").write_text("def login(): ...\n")
+    planner, researcher = FakePlannerAgent(think), FakeResearcher(look)
+    minds = Minds(proxy=FakeProxy(always_plan), planner=planner, research=researcher)
+    environ = {"SILAS_PLANNER__RESEARCH_DIR": str(code)}
+    async with open_house(tmp_path, minds, environ=environ) as house:
+        asked = await house.say("Refactor the auth module")
+        answered = await house.answer_to(asked)
+        for question in questions:
+            assert f"{question} def login(): ..." in answered.content
+        assert len(researcher.turns) == 3, "asked once each, and no more than three at a time"
+        assert answered.taint is TaintLevel.EXTERNAL, "files that were read taint the plan"
+        assert payload(answered).surface == "review"
+        assert [final for _, _, final in planner.turns] == [False, False]
+
+        card = await house.card()
+        assert payload(answered).card_id == card.card_id
+        assert card.taint is TaintLevel.EXTERNAL
+        assert (await house.stream.room.items.get("hello")).approval_token is None  # type: ignore[union-attr]
+        await house.reviews.decide(card)
+        (done,) = await house.until(lambda: house.containing("Done, and checked."))
+        await house.idle()
+        assert done.trace_id == asked.trace_id
+        assert payload(done).surface == "stream"
+        (running,) = house.containing("I started")
+        assert payload(running).surface == "activity"
+        assert len(house.answers(asked)) == 1
+        assert {each.trace_id for each in house.said} == {asked.trace_id}
+        item = await house.stream.room.items.get("hello")
+        assert item is not None
+        assert item.status is WorkItemStatus.DONE
+        assert await house.dead() == []
+
+
+async def test_a_declined_plan_is_not_executed(tmp_path: Path) -> None:
+    minds = Minds(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
+    async with open_house(tmp_path, minds) as house:
+        await house.say("Do it")
+        await house.reviews.decide(await house.card(), ApprovalVerdict.DECLINED)
+        await house.until(lambda: house.containing("not approved"))
+        await house.idle()
+        item = await house.stream.room.items.get("hello")
+        assert item is not None
+        assert item.approval_token is None
+        assert item.status is WorkItemStatus.FAILED
+        assert item.attempts == 0
+
+
+async def test_failure_retry_consult_replan_escalate(tmp_path: Path) -> None:
+    """Every level is exhausted before the next, and the user is asked for nothing in between."""
+
+    def hopeless(name: str) -> str:
+        more = f"{FAILING}\nbudget: {{max_attempts: 4, max_planner_calls: 2}}"
+        return plan(f"```run\n/bin/echo {name}\n```", id=name, title=name, more=more)
+
+    planner = planning(hopeless("first"), hopeless("second"), hopeless("third"))
+    minds = Minds(proxy=FakeProxy(always_plan), planner=planner)
+    async with open_house(tmp_path, minds) as house:
+        asked = await house.say("Do the impossible")
+        for name in ("first", "second", "third"):
+            card = await house.card()
+            assert card.items[0].id == name
+            assert not [each for each in house.said if "cannot go on" in each.content]
+            await house.reviews.decide(card)
+        (told,) = await house.until(lambda: house.containing("I cannot go on by myself"))
+        await house.idle()
+        assert told.urgency is Urgency.NEEDS_ATTENTION
+        assert payload(told).surface == "stream"
+        assert told.trace_id == asked.trace_id
+        for name in ("first", "second", "third"):
+            item = await house.stream.room.items.get(name)
+            assert item is not None
+            assert (item.status, item.attempts) == (WorkItemStatus.STUCK, 4)
+            assert item.budget_used.planner_calls == 2
+            assert item.budget_used.tokens == 0, "the planner's budget is not the item's"
+        assert len(planner.consulted) == 6
+        assert "never" in planner.consulted[0].request
+        origins = [
+            await house.stream.room.store.work_origin(n) for n in ("first", "second", "third")
+        ]
+        assert [(o.depth, o.replaces) for o in origins if o] == [
+            (0, None),
+            (1, "first"),
+            (2, "second"),
+        ]
+        replans = [turn.request for turn, _, _ in planner.turns if "did not work" in turn.request]
+        assert len(replans) == 2
+        failed = house.containing("a check did not pass")
+        assert failed
+        assert {payload(each).surface for each in failed} == {"activity"}
+        assert await house.dead() == []
+
+
+async def test_a_planner_without_another_idea_escalates_at_once(tmp_path: Path) -> None:
+    more = f"{FAILING}\nbudget: {{max_attempts: 1}}"
+    same = plan("```run\n/bin/true\n```", more=more)
+    minds = Minds(proxy=FakeProxy(always_plan), planner=planning(same))
+    async with open_house(tmp_path, minds) as house:
+        await house.say("Do it")
+        await house.reviews.decide(await house.card())
+        (told,) = await house.until(lambda: house.containing("I found no other way"))
+        await house.idle()
+        assert told.urgency is Urgency.NEEDS_ATTENTION
+        assert await house.reviews.waiting() == []
+
+
+async def test_an_autonomous_goal(tmp_path: Path) -> None:
+    """The scheduler fires it, the standing approval covers it, and nobody is asked."""
+    site = tmp_path / "site"
+    site.mkdir()
+    goal = plan(
+        "Keep the page there.",
+        id="keep-page",
+        title="Keep the page",
+        more=(
+            f"schedule: '* * * * *'\nworkspace: {{path: {site}}}\non_failure: spawn_task\n"
+            "failure_context: |\n  ```run\n  /bin/sh -c 'echo hello > page.html'\n  ```\n"
+            "verify:\n  - name: page\n    run: cat page.html\n    expect: {contains: hello}"
+        ),
+    ).replace("type: task", "type: goal")
+    minds = Minds(proxy=FakeProxy(always_plan), planner=planning(goal))
+    async with open_house(tmp_path, minds) as house:
+        await house.say("Keep my page there")
+        await house.reviews.decide(await house.card())
+        await house.until(lambda: house.containing("approved, at * * * * *"))
+        await house.idle()
+        clockwork = house.stream.clockwork
+        assert await clockwork.start_due_goals() == 0
+        now = house.ground.clock.now()
+        earlier = now.replace(second=0, microsecond=0)
+        await house.database.transaction(
+            lambda tx: clockwork.room.store.looked(tx, "keep-page", earlier.replace(year=2025))
+        )
+        assert await clockwork.start_due_goals() == 1, "missed several times, it runs once"
+        assert await clockwork.start_due_goals() == 0
+        (done,) = await house.until(lambda: house.containing("Repaired by"))
+        await house.idle()
+        assert payload(done).surface == "activity"
+        assert done.trace_id.startswith("goal.keep-page.")
+        assert (site / "page.html").read_text() == "hello\n"
+        assert await house.reviews.waiting() == []
+        assert await house.dead() == []
