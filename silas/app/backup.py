@@ -2,7 +2,7 @@
 
 A backup brings back an old state, in which approvals that were used up since are unused again. So
 every approval that a backup holds is voided before the data takes its place, and the audit log that
-comes back says so.
+comes back says so. Signed messages that may have been used since are not accepted either.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ import silas
 from silas.app.errors import NotInitialised
 from silas.app.instance import InstanceLock
 from silas.app.paths import Paths
+from silas.approval import NonceStore
 from silas.approval.public_keys import PublicKeys
 from silas.audit import AuditBroken, AuditLog
 from silas.kernel import Clock, IdFactory, format_timestamp
@@ -146,10 +147,12 @@ async def _prepare(inside: Paths, clock: Clock) -> int:
     try:
         await migrate(database, load_migrations("runtime"), clock=clock)
         audit = _audit_log(database, inside, clock)
+        nonces = NonceStore(database, clock=clock)
         now = format_timestamp(clock.now())
 
         def void(tx: Transaction) -> int:
             voided = tx.execute(_VOID_OPEN_TOKENS, (now,))
+            nonces.note_restore_in(tx)
             audit.append(tx, "backup_restored", {"voided_approvals": voided})
             return voided
 

@@ -3,16 +3,20 @@
 The key of a record is `{domain}:{binding}`. For messages (`msg`) the binding is the nonce itself;
 for executions (`exec`) it is `{token_id}:{content hash}:{nonce}`, so that a use of a token cannot
 be replayed for another task.
+
+A backup that is brought back has forgotten what was consumed after it was written. The moment of a
+restore is therefore kept here as well, for as long as the nonces themselves would have been.
 """
 
 from datetime import datetime
 
 from silas.approval.errors import NonceUsed
-from silas.kernel import Clock, format_timestamp
+from silas.kernel import Clock, format_timestamp, parse_timestamp
 from silas.storage import Database, Durability, Transaction
 
 MESSAGE = "msg"
 EXECUTION = "exec"
+_RESTORED = "restored:"
 
 
 class NonceStore:
@@ -43,6 +47,19 @@ class NonceStore:
         )
         if not recorded:
             raise NonceUsed
+
+    def note_restore_in(self, tx: Transaction) -> None:
+        """Remember that nonces which were consumed until now may have been forgotten."""
+        tx.execute(
+            "INSERT INTO nonces (nonce_key, recorded_at) VALUES (?, ?)"
+            " ON CONFLICT (nonce_key) DO UPDATE SET recorded_at = excluded.recorded_at",
+            (_RESTORED, format_timestamp(self._clock.now())),
+        )
+
+    def restored_at_in(self, tx: Transaction) -> datetime | None:
+        """When a backup was last brought back; None if that is too long ago to matter."""
+        row = tx.fetch_one("SELECT recorded_at FROM nonces WHERE nonce_key = ?", (_RESTORED,))
+        return parse_timestamp(row[0]) if row else None
 
     async def prune_expired(self, older_than: datetime) -> int:
         """Forget nonces that are too old to be accepted anyway; returns how many."""

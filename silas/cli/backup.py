@@ -42,7 +42,8 @@ def restore(cli: CliContext, file: Path, force: bool) -> None:
     """Bring back the backup FILE.
 
     Everything is checked before anything is changed. Approvals that were open when the backup was
-    written are void afterwards, because they may have been used since.
+    written are void afterwards, because they may have been used since. For the same reason, signed
+    messages are not accepted as the owner's for five minutes.
     """
     paths = settings_of(cli).paths
     with shown_progress() as progress:
@@ -69,6 +70,7 @@ def _told(report: RestoreReport, data_dir: Path) -> str:
         f"Open approvals were made void ({report.voided_approvals}), because they may have been "
         "used since. Decide anew where something is still wanted."
     )
+    lines.append("Messages that you sign in the next five minutes will not be taken for yours.")
     lines.append("Run `silas doctor` to see whether anything is missing on this machine.")
     return "\n".join(lines)
 

@@ -89,6 +89,45 @@ async def test_the_freshness_window(desk: Desk, age: timedelta, expected: TaintL
         assert not await desk.nonces.is_used("msg", "n1"), "a stale message uses nothing up"
 
 
+@pytest.mark.parametrize(
+    ("sent_after", "expected"),
+    [
+        (-FRESHNESS_WINDOW, TaintLevel.EXTERNAL),
+        (timedelta(0), TaintLevel.EXTERNAL),
+        (FRESHNESS_WINDOW, TaintLevel.EXTERNAL),
+        (FRESHNESS_WINDOW + timedelta(microseconds=1), TaintLevel.OWNER),
+    ],
+)
+async def test_after_a_restore_what_may_have_been_used_is_not_accepted(
+    desk: Desk, sent_after: timedelta, expected: TaintLevel
+) -> None:
+    """The restored data does not know the nonces of the last minutes."""
+    restored_at = desk.clock.now()
+    await desk.database.transaction(desk.nonces.note_restore_in)
+    # The earliest and the latest moment at which it is fresh.
+    for arrives, nonce in ((-FRESHNESS_WINDOW, "n1"), (FRESHNESS_WINDOW, "n2")):
+        desk.clock.set(restored_at + sent_after + arrives)
+        message = signed(desk, sent=restored_at + sent_after, nonce=nonce)
+        assert await taint_of(desk, message) is expected
+        assert await desk.nonces.is_used("msg", nonce) is (expected is TaintLevel.OWNER)
+    if expected is TaintLevel.EXTERNAL:
+        assert desk.audit.events() == ["message_downgraded"] * 2
+        assert desk.audit.entries[0][1]["reason"] == (
+            "it may have been used before a backup was restored"
+        )
+
+
+async def test_only_the_last_restore_counts(desk: Desk) -> None:
+    await desk.database.transaction(desk.nonces.note_restore_in)
+    desk.clock.advance(hours=1)
+    assert await taint_of(desk, signed(desk, nonce="a")) is TaintLevel.OWNER
+    await desk.database.transaction(desk.nonces.note_restore_in)
+    assert await taint_of(desk, signed(desk, nonce="b")) is TaintLevel.EXTERNAL
+    desk.clock.advance(hours=1)
+    assert await desk.nonces.prune_expired(desk.clock.now()) == 2
+    assert await taint_of(desk, signed(desk, nonce="c")) is TaintLevel.OWNER
+
+
 @pytest.mark.parametrize("nonce", ["", "x" * 201])
 async def test_odd_nonces(desk: Desk, nonce: str) -> None:
     assert await taint_of(desk, signed(desk, nonce=nonce)) is TaintLevel.EXTERNAL

@@ -14,7 +14,8 @@ import pytest
 
 from silas.app.ground import Ground, open_ground
 from silas.app.settings import load_settings
-from silas.approval import ApprovalToken
+from silas.approval import ApprovalToken, ChannelMessage, SignedMessage
+from silas.kernel import TaintLevel
 from silas.testing import FakePlan
 from tests.approval.desk import YES
 from tests.cli.machine import Machine, failure_of, output_of
@@ -102,6 +103,30 @@ def test_what_was_approved_cannot_be_used_again_after_a_restore(
     assert answer == (False, answer[1])
     assert "restored from a backup" in answer[1]
     assert on_ground(owner, lambda ground: ground.approvals.check(token, PLAN))[0] is False
+
+
+def test_a_message_that_was_used_cannot_be_used_again_after_a_restore(
+    owner: Machine, tmp_path: Path
+) -> None:
+    """Its nonce was consumed after the backup, so the restored state does not know it."""
+    file = str(tmp_path / "b.tar")
+    output_of(owner.run("backup", file))
+    messages: list[SignedMessage] = []
+
+    async def send(ground: Ground) -> TaintLevel:
+        if not messages:
+            message = ChannelMessage(
+                channel="web", sender_id="x", text="pay", timestamp=ground.clock.now()
+            )
+            unsigned = SignedMessage(message=message, signature=b"", nonce="n1")
+            signature = ground.keys.sign(unsigned.canonical_bytes())[1]
+            messages.append(unsigned.model_copy(update={"signature": signature}))
+        return (await ground.messages.classify(messages[0], ground.keys.public)).taint
+
+    assert on_ground(owner, send) is TaintLevel.OWNER
+    said = output_of(owner.run("restore", file, "--force"))
+    assert "sign in the next five minutes will not be taken for yours" in said
+    assert on_ground(owner, send) is TaintLevel.EXTERNAL
 
 
 def test_people_are_told_about_void_approvals(owner: Machine, tmp_path: Path) -> None:
