@@ -5,6 +5,7 @@ nonce was never seen. Everything else falls to `external`, and the audit log say
 silent for the sender: a replayed message is answered like a stranger's.
 """
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from pydantic import Field
@@ -67,20 +68,32 @@ class MessageVerifier:
         self._audit = audit
         self._clock = clock
 
-    async def classify(self, signed: SignedMessage, keys: PublicKeys) -> SignedMessage:
-        """The message with its taint decided; its nonce is consumed if it is the owner's."""
+    async def classify(
+        self,
+        signed: SignedMessage,
+        keys: PublicKeys,
+        *,
+        also: Callable[[Transaction, TaintLevel], None] | None = None,
+    ) -> SignedMessage:
+        """The message with its taint decided; its nonce is consumed if it is the owner's.
+
+        `also` writes the decision down in the same transaction: whoever may see the message again
+        after a crash must not take it for its own replay.
+        """
 
         def consume(tx: Transaction) -> None:
             self._require_known_past(tx, signed)
             self._nonces.record_in(tx, MESSAGE, signed.nonce)
+            if also is not None:
+                also(tx, TaintLevel.OWNER)
 
         try:
             self._require_owner(signed, keys)
             await self._database.transaction(consume, durability=Durability.TRUST)
         except Refused as refused:
-            return await self._downgrade(signed, str(refused))
+            return await self._downgrade(signed, str(refused), also)
         except NonceUsed:
-            return await self._downgrade(signed, "replayed")
+            return await self._downgrade(signed, "replayed", also)
         return signed.model_copy(update={"taint": TaintLevel.OWNER})
 
     def _require_owner(self, signed: SignedMessage, keys: PublicKeys) -> None:
@@ -104,7 +117,12 @@ class MessageVerifier:
         if restored_at and signed.message.timestamp - restored_at <= FRESHNESS_WINDOW:
             raise Refused("it may have been used before a backup was restored")
 
-    async def _downgrade(self, signed: SignedMessage, reason: str) -> SignedMessage:
+    async def _downgrade(
+        self,
+        signed: SignedMessage,
+        reason: str,
+        also: Callable[[Transaction, TaintLevel], None] | None,
+    ) -> SignedMessage:
         event = {
             "reason": reason,
             "channel": signed.message.channel,
@@ -112,8 +130,10 @@ class MessageVerifier:
             "sent_at": signed.message.timestamp,
         }
 
-        def record(tx: Transaction) -> str:
-            return self._audit.append(tx, "message_downgraded", event)
+        def record(tx: Transaction) -> None:
+            self._audit.append(tx, "message_downgraded", event)
+            if also is not None:
+                also(tx, TaintLevel.EXTERNAL)
 
         await self._database.transaction(record, durability=Durability.TRUST)
         return signed.model_copy(update={"taint": TaintLevel.EXTERNAL})
