@@ -1,0 +1,58 @@
+"""Gates: every call is reviewed by the runtime before anything inside of this sees it.
+
+1. The tool is one that exists in this run now. What the caller of this brings along does not count:
+   neither a tool from elsewhere, nor that a call is said to be approved.
+2. The runtime reviews the call: gates, argument schemas, envelope, the owner's decisions. Arguments
+   that were changed on the way, also by an approval, are reviewed as they are now.
+3. A refusal is the answer. What waits for the owner is deferred, with its exact arguments.
+4. What passed goes on inside, with the arguments as the gates left them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai.tools import RunContext
+from pydantic_ai.toolsets import ToolsetTool, WrapperToolset
+
+from silas.agents.toolsets.shown import plain
+from silas.agents.toolsets.skill import Passed
+from silas.work.execution_models import ModelView
+from silas.work.ports import CallReview, ReviewingCaller, ToolCaller
+
+WAITS = "waits"
+"""Under this name a deferred call carries what the owner has to decide."""
+
+
+@dataclass
+class GatedToolset(WrapperToolset[None]):
+    """Lets calls pass that the runtime lets pass."""
+
+    caller: ToolCaller
+    show: Callable[[str, ModelView], str] = plain
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[None], tool: ToolsetTool[None]
+    ) -> str:
+        known = (await self.wrapped.get_tools(ctx)).get(name)
+        if known is None:
+            return f"There is no tool {name[:100]!a} here."
+        review = await self._review(name, tool_args)
+        if review is not None and review.refusal is not None:
+            return f"Refused: {review.refusal}"
+        passes = review is None or review.waits is None
+        inside = replace(ctx, tool_call_approved=passes, tool_call_metadata=Passed(review))
+        args = review.args if review is not None else tool_args
+        try:
+            return self.show(name, await self.wrapped.call_tool(name, args, inside, known))
+        except ApprovalRequired as deferred:
+            if review is None or review.waits is None:
+                raise
+            raise ApprovalRequired(metadata={WAITS: review.waits}) from deferred
+
+    async def _review(self, name: str, args: dict[str, Any]) -> CallReview | None:
+        """None: this runtime reviews a call when it is made, and never lets one wait."""
+        if not isinstance(self.caller, ReviewingCaller):
+            return None
+        return await self.caller.review(name, args)
