@@ -1,0 +1,120 @@
+"""`PersonaStore`: the manner of each scope, and the events that moved it."""
+
+import json
+
+from silas.kernel import Clock, format_timestamp, parse_timestamp
+from silas.personality.models import (
+    AxisProfile,
+    MoodState,
+    PersonaEvent,
+    PersonaState,
+    VoiceConfig,
+)
+from silas.storage import Database, Row
+
+_STATE = """
+SELECT scope_id, baseline_axes_json, mood_json, voice_json, active_preset, last_context, updated_at
+FROM persona_state WHERE scope_id = ?
+"""
+_SAVE = """
+INSERT INTO persona_state (scope_id, baseline_axes_json, mood_json, voice_json, active_preset,
+    last_context, updated_at)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (scope_id) DO UPDATE SET baseline_axes_json = excluded.baseline_axes_json,
+    mood_json = excluded.mood_json, voice_json = excluded.voice_json,
+    active_preset = excluded.active_preset, last_context = excluded.last_context,
+    updated_at = excluded.updated_at
+"""
+_APPEND = """
+INSERT INTO persona_events (event_id, scope_id, event_type, trusted, delta_axes_json,
+    delta_mood_json, source, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_EVENTS = """
+SELECT event_id, scope_id, event_type, trusted, delta_axes_json, delta_mood_json, source, created_at
+FROM persona_events WHERE scope_id = ? ORDER BY created_at DESC, event_id DESC LIMIT ?
+"""
+_UNTRUSTED_SINCE = """
+SELECT count(*) FROM persona_events WHERE scope_id = ? AND trusted = 0 AND created_at > ?
+"""
+
+
+class PersonaStore:
+    """Where the manner is kept."""
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def get_state(self, scope_id: str) -> PersonaState | None:
+        """The manner of a scope, None if it never had one of its own."""
+        row = await self._database.fetch_one(_STATE, (scope_id,))
+        return _state(row) if row else None
+
+    async def save_state(self, state: PersonaState) -> None:
+        """Keep the manner of a scope."""
+        await self._database.execute(
+            _SAVE,
+            (
+                state.scope_id,
+                state.baseline_axes.model_dump_json(),
+                state.mood.model_dump_json(),
+                state.voice.model_dump_json(),
+                state.active_preset,
+                state.last_context,
+                format_timestamp(state.updated_at),
+            ),
+        )
+
+    async def append_event(self, event: PersonaEvent) -> None:
+        """Write down what moved the manner."""
+        await self._database.execute(
+            _APPEND,
+            (
+                event.event_id,
+                event.scope_id,
+                event.event_type,
+                int(event.trusted),
+                json.dumps(event.delta_axes, sort_keys=True),
+                json.dumps(event.delta_mood, sort_keys=True),
+                event.source,
+                format_timestamp(event.created_at),
+            ),
+        )
+
+    async def list_events(self, scope_id: str, limit: int = 100) -> list[PersonaEvent]:
+        """The newest events of a scope, newest first."""
+        rows = await self._database.fetch_all(_EVENTS, (scope_id, limit))
+        return [_event(row) for row in rows]
+
+    async def untrusted_since(self, scope_id: str, moment: str) -> int:
+        """How many events of strangers moved this scope after a moment."""
+        row = await self._database.fetch_one(_UNTRUSTED_SINCE, (scope_id, moment))
+        return int(row[0]) if row else 0
+
+
+def _state(row: Row) -> PersonaState:
+    scope_id, axes, mood, voice, preset, context, updated_at = row
+    return PersonaState(
+        scope_id=scope_id,
+        baseline_axes=AxisProfile.model_validate_json(axes),
+        mood=MoodState.model_validate_json(mood),
+        voice=VoiceConfig.model_validate_json(voice),
+        active_preset=preset,
+        last_context=context,
+        updated_at=parse_timestamp(updated_at),
+    )
+
+
+def _event(row: Row) -> PersonaEvent:
+    event_id, scope_id, event_type, trusted, axes, mood, source, created_at = row
+    return PersonaEvent(
+        event_id=event_id,
+        scope_id=scope_id,
+        event_type=event_type,
+        trusted=bool(trusted),
+        delta_axes=json.loads(axes),
+        delta_mood=json.loads(mood),
+        source=source,
+        created_at=parse_timestamp(created_at),
+    )
