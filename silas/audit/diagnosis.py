@@ -207,7 +207,8 @@ class _Window:
         number = self._true_number(i) if self._is_followed(i) else _number(self._rows[i])
         if number is None:
             return False
-        before = self._before.seq if i == 0 else _number(self._rows[i - 1])
+        genuine = [row for k, row in enumerate(self._rows[:i]) if k not in self._inserted]
+        before = _number(genuine[-1]) if genuine else self._before.seq
         return before is not None and number > before + 1
 
     def _numbers(self) -> list[int | None]:

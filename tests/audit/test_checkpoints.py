@@ -355,7 +355,28 @@ class TestWitness:
         (statement,) = await checkpoints(ledger)
         twin = SignedStatement.sign({**statement, "hash": "0" * 64}, ledger.keys)
         ledger.witness.write_bytes(twin.to_bytes() + b"\n")
-        assert kinds(await ledger.log.examine()) == {ProblemKind.CHECKPOINT_MISSING}
+        (problem,) = (await ledger.log.examine()).problems
+        assert (problem.kind, problem.seq) == (ProblemKind.CHECKPOINT_MISSING, 2)
+        assert problem.sentence == (
+            f"Checkpoint {statement['checkpoint_id']} of 2026-01-01T12:00:02.000000Z, which the "
+            "witness file holds, is not in the log."
+        )
+
+    async def test_what_was_archived_need_not_be_there(self, ledger: Ledger) -> None:
+        """But the checkpoint at the very start of the log has to be."""
+        noted = []
+        for _ in range(2):
+            await ledger.write(2)
+            await ledger.log.write_checkpoint()
+            noted.append(ledger.witness.read_bytes())
+        ledger.clock.advance(days=1)
+        await ledger.log.archive(ledger.folder / "old", before=ledger.clock.now())
+        await ledger.database.execute("DELETE FROM audit_checkpoints WHERE seq = 4")
+        copy = ledger.copy()
+        sentence = "which the witness file holds, is not in the log."
+        for content, is_missed in zip(noted, (False, True), strict=True):
+            problems = copy.examine(witness=Witness(content)).problems
+            assert any(sentence in problem.sentence for problem in problems) is is_missed
 
     async def test_a_directory_in_its_place(self, ledger: Ledger) -> None:
         await ledger.write(1)

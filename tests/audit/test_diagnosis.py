@@ -85,6 +85,13 @@ def headless(number: int) -> Change:
     ]
 
 
+def nameless(entries: list[Entry]) -> list[Entry]:
+    """One more entry at the end, linked to the last one, without a number."""
+    seq, _, before = entries[-1]
+    text = '{"event":"forged"}'
+    return [*entries, (seq + 1, text, link(before, text))]
+
+
 def _laid_out(entries: list[Entry]) -> list[Entry]:
     return [(place, text, digest) for place, (_, text, digest) in enumerate(entries, start=1)]
 
@@ -195,6 +202,18 @@ CASES: dict[str, tuple[list[Change], list[str]]] = {
             "inserted 5: The entry at place 5 was inserted: entry 3 is there already.",
         ],
     ),
+    "a copy in another's place": (
+        [order(1, 2, 5, 4, 5, *range(6, 13))],
+        ["inserted 3: The entry at place 3 was inserted.", "removed 3: Entry 3 is missing."],
+    ),
+    "a copy further in front": (
+        [order(1, 2, 5, 3, *range(4, 13))],
+        ["inserted 3: The entry at place 3 was inserted."],
+    ),
+    "a change, and only something without a number behind it": (
+        [body(3), without(*range(4, 13)), nameless],
+        [_content(3), "truncated 5: Entries 5 to 12 at the end of the log are missing."],
+    ),
     "one made up": ([forged(5)], [_FIVE_INSERTED]),
     "one made up, without a link": ([forged(5, linked=False)], [_FIVE_INSERTED]),
     "one made up, with an odd number": (
@@ -235,3 +254,25 @@ def test_all_places_shifted(copy: Copy, distance: int) -> None:
     assert told(copy, shifted) == [
         f"reordered {place}: From place {place} on, entries lie under other numbers than their own."
     ]
+
+
+@pytest.mark.parametrize("column", ["body", "hash"])
+def test_what_is_no_text_any_more(copy: Copy, column: str) -> None:
+    """The driver cannot read such a row; what is left of it still counts."""
+    copy.run(f"UPDATE audit_log SET {column} = CAST(x'ff' AS TEXT) WHERE seq = 3")
+    (problem,) = copy.examine(witness=None).problems
+    expected = _content(3) if column == "body" else _only_hash(3)
+    assert f"{problem.kind.value} {problem.seq}: {problem.sentence}" == expected
+
+
+@pytest.mark.parametrize("place", [12, 11])
+def test_one_made_up_where_the_end_is_not_known(copy: Copy, place: int) -> None:
+    copy.run("DELETE FROM audit_state")
+    assert told(copy, forged(place)) == [
+        "state_mismatch 0: The log's note of its start and end was destroyed.",
+        f"inserted {place}: The entry at place {place} was inserted.",
+    ]
+
+
+def test_one_removed_and_the_next_beyond_recognition(copy: Copy) -> None:
+    assert _both(5) in told(copy, headless(5), digest(5), without(4))

@@ -85,4 +85,5 @@ def test_bodies_that_are_none() -> None:
         whole.replace("2026-01-01T12:00:00.000000Z", "yesterday"),
         whole.replace('"2026-01-01T12:00:00.000000Z"', "5"),
     ):
-        assert entry_from(1, body).event == UNREADABLE
+        entry = entry_from(7, body)
+        assert (entry.seq, entry.event) == (7, UNREADABLE)
