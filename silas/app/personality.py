@@ -1,5 +1,8 @@
 """The manner, wired: the settings' own words for it become the room's."""
 
+from dataclasses import dataclass
+from datetime import datetime
+
 from silas.app.ground import Ground
 from silas.app.settings.personality import PersonalitySettings
 from silas.personality import (
@@ -36,10 +39,38 @@ def manner_of(settings: PersonalitySettings) -> Manner:
     )
 
 
-def open_personality(ground: Ground) -> PersonalityEngine | None:
-    """The engine of this ground floor; None if the owner wants no manner."""
+@dataclass(frozen=True)
+class Manners:
+    """`silas.stream.ports.PersonalityRoom`: the engine, as a turn uses it."""
+
+    engine: PersonalityEngine
+
+    async def detect_context(self, text: str, *, scope_id: str) -> str:
+        """The key of the kind of conversation."""
+        del scope_id  # words decide, whoever says them
+        return await self.engine.detect_context(text)
+
+    async def render_directives(self, scope_id: str, context_key: str) -> str:
+        """The directives, in natural language."""
+        return await self.engine.render_directives(scope_id, context_key)
+
+    async def initiative(self, scope_id: str, context_key: str) -> float:
+        """The axis that makes Silas proceed by itself."""
+        return (await self.engine.get_effective_axes(scope_id, context_key)).initiative
+
+    async def after_turn(
+        self, scope_id: str, event: str, *, trusted: bool, now: datetime, key: str
+    ) -> None:
+        """Apply the event of a turn and let the mood decay."""
+        await self.engine.apply_event(scope_id, event, trusted, "runtime", event_id=key)
+        await self.engine.decay(scope_id, now)
+
+
+def open_personality(ground: Ground) -> Manners | None:
+    """The manner of this ground floor; None if the owner wants none."""
     settings = ground.settings.personality
     if not settings.enabled:
         return None
     store = PersonaStore(ground.database, clock=ground.clock)
-    return PersonalityEngine(store, manner_of(settings), clock=ground.clock, ids=ground.ids)
+    manner = manner_of(settings)
+    return Manners(PersonalityEngine(store, manner, clock=ground.clock, ids=ground.ids))

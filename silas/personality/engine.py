@@ -16,7 +16,6 @@ from datetime import datetime, timedelta
 
 from pydantic import ValidationError
 
-from silas.approval import ChannelMessage
 from silas.kernel import Clock, IdFactory, SilasError, format_timestamp
 from silas.personality.axes import bounded, decayed, effective_axes, moved
 from silas.personality.detection import DEFAULT, detect
@@ -43,9 +42,9 @@ class PersonalityEngine:
         self._overrides: dict[str, dict[str, float]] = {}
         self._contexts: dict[str, str] = {}
 
-    async def detect_context(self, message: ChannelMessage, route_hint: str | None = None) -> str:
+    async def detect_context(self, text: str, route_hint: str | None = None) -> str:
         """What kind of conversation this message belongs to."""
-        return detect(message.text, frozenset(self._manner.contexts), hint=route_hint)
+        return detect(text, frozenset(self._manner.contexts), hint=route_hint)
 
     async def get_effective_axes(self, scope_id: str, context_key: str) -> AxisProfile:
         """Rule 1, and rule 5."""
@@ -78,20 +77,22 @@ class PersonalityEngine:
         event_type: str,
         trusted: bool,
         source: str,
-        metadata: Mapping[str, str] | None = None,
+        *,
+        event_id: str | None = None,
     ) -> PersonaState:
-        """Rules 2 to 4; an event that is not configured moves nothing."""
-        del metadata  # it belongs to the audit log, which the caller writes
+        """Rules 2 to 4; an event that is not configured, or is known by its id, moves nothing."""
         weights = self._manner.events.get(event_type, EventWeights())
         axes = bounded(weights.axes, self._manner.max_event_delta) if trusted else {}
         mood = bounded(weights.mood, self._manner.max_event_delta)
         if not trusted and await self._too_many(scope_id):
             mood = {}
         event = self._event(scope_id, event_type, trusted, source)
-        await self._store.append_event(
-            event.model_copy(update={"delta_axes": axes, "delta_mood": mood})
-        )
+        moves = {"delta_axes": axes, "delta_mood": mood}
+        named = {"event_id": event_id} if event_id else {}
+        new = await self._store.append_event(event.model_copy(update={**moves, **named}))
         state = await self.state(scope_id)
+        if not new:
+            return state
         return await self._save(
             state,
             baseline_axes=moved(state.baseline_axes, axes),

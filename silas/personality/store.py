@@ -29,6 +29,7 @@ _APPEND = """
 INSERT INTO persona_events (event_id, scope_id, event_type, trusted, delta_axes_json,
     delta_mood_json, source, created_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (event_id) DO NOTHING
 """
 _EVENTS = """
 SELECT event_id, scope_id, event_type, trusted, delta_axes_json, delta_mood_json, source, created_at
@@ -66,9 +67,9 @@ class PersonaStore:
             ),
         )
 
-    async def append_event(self, event: PersonaEvent) -> None:
-        """Write down what moved the manner."""
-        await self._database.execute(
+    async def append_event(self, event: PersonaEvent) -> bool:
+        """Write down what moved the manner; False if an event with this id is there already."""
+        changed = await self._database.execute(
             _APPEND,
             (
                 event.event_id,
@@ -81,6 +82,7 @@ class PersonaStore:
                 format_timestamp(event.created_at),
             ),
         )
+        return changed == 1
 
     async def list_events(self, scope_id: str, limit: int = 100) -> list[PersonaEvent]:
         """The newest events of a scope, newest first."""

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.app.personality import manner_of
+from silas.app.personality import Manners, manner_of
 from silas.app.settings import Settings
-from silas.approval import ChannelMessage
 from silas.kernel import IdFactory
 from silas.personality import AxisProfile, Manner, MoodState, PersonalityEngine, PersonaStore
 from silas.personality.axes import decayed, effective_axes, moved
@@ -45,10 +44,6 @@ async def database(tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteData
 def engine(database: SqliteDatabase, clock: FakeClock) -> PersonalityEngine:
     store = PersonaStore(database, clock=clock)
     return PersonalityEngine(store, DEFAULTS, clock=clock, ids=IdFactory(clock))
-
-
-def message(text: str, clock: FakeClock) -> ChannelMessage:
-    return ChannelMessage(channel="cli", sender_id="owner", text=text, timestamp=clock.now())
 
 
 class TestArithmetic:
@@ -112,17 +107,21 @@ class TestEngine:
             ("a reviewer", "default"),
         ],
     )
-    async def test_contexts(
-        self, engine: PersonalityEngine, clock: FakeClock, text: str, context: str
-    ) -> None:
-        assert await engine.detect_context(message(text, clock)) == context
+    async def test_contexts(self, engine: PersonalityEngine, text: str, context: str) -> None:
+        assert await engine.detect_context(text) == context
 
-    async def test_a_hint_counts_only_if_it_is_known(
-        self, engine: PersonalityEngine, clock: FakeClock
-    ) -> None:
-        said = message("hello", clock)
-        assert await engine.detect_context(said, "crisis") == "crisis"
-        assert await engine.detect_context(said, "root") == "casual_chat"
+    async def test_a_hint_counts_only_if_it_is_known(self, engine: PersonalityEngine) -> None:
+        assert await engine.detect_context("hello", "crisis") == "crisis"
+        assert await engine.detect_context("hello", "root") == "casual_chat"
+
+    async def test_the_same_event_moves_nothing_twice(self, engine: PersonalityEngine) -> None:
+        room = Manners(engine)
+        for _ in range(2):
+            await room.after_turn(
+                "owner", "compliment", trusted=True, now=engine._clock.now(), key="turn-1"
+            )
+        assert (await engine.state("owner")).mood.energy == pytest.approx(0.6)
+        assert await room.initiative("owner", "default") > 0.7
 
     async def test_the_owners_feedback_stays(
         self, engine: PersonalityEngine, database: SqliteDatabase, clock: FakeClock
