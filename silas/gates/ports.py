@@ -49,8 +49,11 @@ class CommandRunner(Protocol):
 class GateModel(Protocol):
     """A language model that is asked one question. Absent: see the two lanes in `llm.py`."""
 
-    async def ask(self, prompt: str) -> str:
-        """The model's answer as text; raises `SilasError` if there is none."""
+    async def ask(self, prompt: str, *, schema: Mapping[str, Any]) -> str:
+        """The model's answer as text; raises `SilasError` if there is none.
+
+        `schema` is the JSON schema of the answer, for models that can be held to one.
+        """
         ...
 
 

@@ -57,7 +57,7 @@ class FakeGateModel:
         self._says = says
         self.prompts: list[str] = []
 
-    async def ask(self, prompt: str) -> str:
+    async def ask(self, prompt: str, *, schema: Mapping[str, Any]) -> str:
         self.prompts.append(prompt)
         if self._says is None:
             raise LlmError

@@ -183,7 +183,7 @@ async def test_a_promoted_gate_decides(action: GateAction) -> None:
 
 async def test_a_model_that_does_not_answer_in_time() -> None:
     class Never:
-        async def ask(self, prompt: str) -> str:
+        async def ask(self, prompt: str, *, schema: Mapping[str, Any]) -> str:
             await asyncio.Event().wait()
             return prompt
 

@@ -87,10 +87,11 @@ class LlmProvider:
     async def _answer(self, gate: Gate, value: str) -> Any:
         if self._model is None:
             raise NoValue(_NO_ANSWER)
-        form = _DECIDES if gate.promote_to_policy else _OBSERVES
+        form, answer = (_DECIDES, Verdict) if gate.promote_to_policy else (_OBSERVES, Observation)
         prompt = _PROMPT.format(question=gate.check, value=value, form=form)
         async with asyncio.timeout(self._seconds):
-            return strict_loads(await self._model.ask(prompt))
+            said = await self._model.ask(prompt, schema=answer.model_json_schema())
+        return strict_loads(said)
 
 
 def _value(gate: Gate, context: dict[str, Any]) -> str:

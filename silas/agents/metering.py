@@ -1,0 +1,74 @@
+"""What one call may use, and what it has used. Nothing is asked of a model beyond the limits."""
+
+from dataclasses import dataclass, field
+
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.usage import RunUsage
+
+from silas.agents.models.factory import RoleModel
+from silas.kernel import LlmError
+from silas.stream.models import Usage
+
+_CHARS_PER_TOKEN = 3.5
+
+
+class BudgetSpent(LlmError):
+    """This would use more than its budget allows. Ask for less at once, or raise the budget."""
+
+    code = "E_LLM_BUDGET"
+    exit_code = 235
+
+
+@dataclass(frozen=True)
+class CallLimits:
+    """The limits of one call; a repair keeps to the same ones."""
+
+    tokens: int
+    cost_usd: float
+    seconds: float
+    answer_tokens: int
+    """How long one answer may be."""
+    requests: int = 12
+    """How often the model may be asked, tools included."""
+
+
+@dataclass
+class Meter:
+    """Counts the tokens and the money of one call."""
+
+    player: RoleModel
+    limits: CallLimits
+    used: RunUsage = field(default_factory=RunUsage)
+    _unmeasured: int = 0
+
+    @property
+    def usage(self) -> Usage:
+        """What was used so far."""
+        return Usage(tokens=self._tokens, cost_usd=self.player.price(self.used))
+
+    @property
+    def _tokens(self) -> int:
+        return self.used.total_tokens + self._unmeasured
+
+    def add(self, response: ModelResponse, messages: list[ModelMessage]) -> None:
+        """Count a response. A server that does not say what it used is measured by its text."""
+        self.used.incr(response.usage)
+        self.used.requests += 1
+        if not response.usage.has_values():
+            self._unmeasured += estimated_tokens(*messages, response)
+
+    def check(self, upcoming: int = 0) -> None:
+        """Raise `BudgetSpent` if there is no room for another request of this many tokens."""
+        usage = self.usage
+        if (
+            usage.tokens + upcoming > self.limits.tokens
+            or usage.cost_usd > self.limits.cost_usd
+            or self.used.requests >= self.limits.requests
+        ):
+            raise BudgetSpent
+
+
+def estimated_tokens(*messages: ModelMessage) -> int:
+    """Roughly how many tokens these messages are."""
+    sizes = (len(str(getattr(part, "content", ""))) for each in messages for part in each.parts)
+    return int(sum(sizes) / _CHARS_PER_TOKEN)

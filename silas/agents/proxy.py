@@ -1,0 +1,103 @@
+"""The proxy: answers what words can answer, and says when a plan is needed."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from silas.agents.asking import ask_with_tools, turn_limits
+from silas.agents.fallbacks import proxy_fallback
+from silas.agents.models.factory import RoleModel
+from silas.agents.outputs import OutputForm
+from silas.agents.prompting import instructions, turn_prompt
+from silas.agents.structured import structured_agent
+from silas.agents.toolsets import ToolMode
+from silas.stream.models import AgentTurn, Answered, InteractionRegister, RouteDecision
+from silas.stream.ports import TextListener
+from silas.work.models import InteractionMode
+from silas.work.ports import ToolCaller
+
+PROXY_TOOLS = frozenset({"memory_search", "context_inspect", "web_search", "tell_user"})
+
+_ANSWER_TOKENS = 2_000
+# Everything that can be refused comes before the text, so that a text that is shown stays.
+# The reason comes first: small models decide better after they have said what they see.
+_ORDER = (
+    "reason",
+    "route",
+    "interaction_register",
+    "interaction_mode",
+    "context_profile",
+    "continuation_of",
+    "response",
+)
+_NOT_THE_PROXYS = ("plan_action", "needs_approval")
+
+
+class ProxyAgent:
+    """`silas.stream.ports.ProxyAgent`. The profiles are those that exist; one is the default."""
+
+    def __init__(self, player: RoleModel, *, profiles: Sequence[str], default_profile: str) -> None:
+        known = tuple(profiles)
+        self._agent = structured_agent(
+            player,
+            OutputForm(
+                RouteDecision,
+                player.output_mode,
+                schema=_schema(known),
+                context={"profiles": known},
+            ),
+            instructions=instructions("proxy", profiles=", ".join(f"`{name}`" for name in known)),
+            fallback=partial(proxy_fallback, profile=default_profile),
+            find_text=partial(_direct_text, known),
+        )
+
+    async def route(
+        self, turn: AgentTurn, tools: ToolCaller, *, on_text: TextListener | None = None
+    ) -> Answered[RouteDecision]:
+        """The decision for one turn; a model that fails gives the deterministic fallback.
+
+        `on_text` hears a preview: the answer that is returned replaces it.
+        """
+        return await ask_with_tools(
+            self._agent,
+            turn_prompt(turn),
+            turn=turn,
+            limits=turn_limits(turn, answer_tokens=_ANSWER_TOKENS),
+            tools=tools,
+            allowed=PROXY_TOOLS,
+            mode=ToolMode.CONVERSATION,
+            on_text=on_text,
+        )
+
+
+def _schema(profiles: tuple[str, ...]) -> dict[str, Any]:
+    """The schema of `RouteDecision` in the order above, with the profiles that there are."""
+    schema = RouteDecision.model_json_schema()
+    fields = schema["properties"]
+    fields["context_profile"] = {"type": "string", "enum": list(profiles)}
+    fields["response"].pop("default")
+    response = schema["$defs"]["AgentResponse"]["properties"]
+    for name in _NOT_THE_PROXYS:
+        del response[name]
+    return {
+        **schema,
+        "description": "Who answers this turn, and how.",
+        "properties": {name: fields[name] for name in _ORDER},
+        "required": [*schema["required"], "response"],
+    }
+
+
+def _direct_text(profiles: tuple[str, ...], growing: dict[str, Any]) -> str | None:
+    """The text of a direct answer, once nothing before it can be refused any more."""
+    response = growing.get("response")
+    settled = (
+        growing.get("route") == "direct"
+        and growing.get("context_profile") in profiles
+        and growing.get("interaction_register") in set(InteractionRegister)
+        and growing.get("interaction_mode") in set(InteractionMode)
+        and isinstance(growing.get("reason"), str)
+    )
+    if not settled or not isinstance(response, dict):
+        return None
+    message = response.get("message")
+    return message if isinstance(message, str) else None
