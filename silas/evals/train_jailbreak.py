@@ -1,12 +1,11 @@
 """Train the classifier of the guard `jailbreak`, and say how well it does on texts not learned.
 
-    python -m silas.evals.train_jailbreak --attacks ATTACKS.jsonl --benign BENIGN.jsonl --out FILE
+    make corpora && .venv/bin/python -m silas.evals.train_jailbreak --packages .corpora --out FILE
 
-Each line of the inputs is an object with a `text`; of the attacks, those of kind `jailbreak` are
-used. The quality is measured by cross-validation: five models each learn four fifths of the attacks
-and are measured on the rest, chosen by digest; then the model that is written learns all of them.
-The same inputs give the same file. Only texts whose licence allows it may go in: see
-`docs/guards.md`, and `silas/evals/guard_corpora.py` for the benign ones.
+`silas/evals/guard_corpora.py` says what is learned, and under which licences. The quality is first
+measured by cross-validation: five models each learn four fifths of the attacks and are measured on
+the rest, chosen by digest; then the model that is written learns all of them. `make eval` measures
+it on families of texts of which nothing was learned. The same packages give the same file.
 
 The method is logistic regression, learned with FTRL-proximal steps (McMahan and others, 2013),
 whose L1 term leaves few words; weights are kept between zero and a cap, for the reasons that
@@ -25,12 +24,13 @@ from typing import NamedTuple
 
 import click
 
+from silas.evals.guard_corpora import LEARNED_BENIGN, learned_attacks, learned_benign
 from silas.gates.guards.linear_model import LinearModel
 from silas.gates.guards.normalise import fold
 
 BLOCK = 35
 ONE_WINDOW = 250
-ON_AVERAGE = -350
+ON_AVERAGE = -300
 ON_AVERAGE_OF_OWNER = -250
 FOLDS = 5
 
@@ -160,13 +160,6 @@ def found(model: LinearModel, text: str) -> bool:
     return model.finds(scores, is_owners=False)
 
 
-def read_texts(path: Path, *, kind: str | None = None) -> list[str]:
-    """The texts of a file with one JSON object a line."""
-    with path.open(encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines]
-    return [record["text"] for record in records if kind in (None, record.get("kind"))]
-
-
 def written(model: LinearModel) -> bytes:
     """The model as the bytes of its file."""
     return (json.dumps(vars(model), indent=0, sort_keys=True) + "\n").encode()
@@ -184,17 +177,16 @@ def cross_validated(attacks: list[str], benign: list[str]) -> int:
     return hits
 
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
 @click.command()
-@click.option("--attacks", "attack_file", type=_FILE, required=True)
-@click.option("--benign", "benign_files", type=_FILE, required=True, multiple=True)
+@click.option("--packages", type=click.Path(exists=True, path_type=Path), required=True)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True)
-def main(attack_file: Path, benign_files: tuple[Path, ...], out: Path) -> None:
-    """Train on the attacks and the benign texts, and write the model."""
-    attacks = read_texts(attack_file, kind="jailbreak")
-    benign = [text for path in benign_files for text in read_texts(path)]
+def main(packages: Path, out: Path) -> None:
+    """Train on the attacks and the benign texts in the packages, and write the model."""
+    missing = [each.archive for each in LEARNED_BENIGN if not list(packages.glob(each.archive))]
+    if missing:
+        raise click.ClickException(f"{packages} lacks {', '.join(missing)}")
+    attacks, benign = learned_attacks(packages), learned_benign(packages)
+    print(f"{len(attacks)} attacks, {len(benign)} benign texts")
     hits = cross_validated(attacks, benign)
     print(f"cross-validated: {hits} of {len(attacks)} ({hits / len(attacks):.1%})")
     model = train(attacks, benign)

@@ -21,7 +21,7 @@ from itertools import pairwise, repeat
 from silas.gates.guards.errors import GuardRuleBroken
 
 FILE = "jailbreak_model.json"
-SHA256 = "2115005738f71ccce756f0a1b4d932f8b2f49290c404215ea67a62c866bc73f9"
+SHA256 = "b3bb8a75f60620f72440580fcb9dbe824c2f67f77723345f14df2c8181f6e05b"
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ _BALANCED = re.compile(r"(?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+")
 _QUOTES = ('"', "'", "`")
 _BRACKETS = ("()", "[]", "{}")
 _TRAILING = ".,;:!?*_~|\"'`"
+_LONGEST_ENDING = 20
 _LONGEST_ALT = 400
 _LONGEST_TAG = 240
 _LONGEST_DEFINITION = 90
@@ -136,8 +137,8 @@ def _trimmed(address: str, before: str) -> str:
 
 def _without_end_of_sentence(address: str) -> str:
     unopened = {pair[1]: address.count(pair[1]) - address.count(pair[0]) for pair in _BRACKETS}
-    end = len(address)
-    while end and (address[end - 1] in _TRAILING or unopened.get(address[end - 1], 0) > 0):
+    end, least = len(address), max(0, len(address) - _LONGEST_ENDING)
+    while end > least and (address[end - 1] in _TRAILING or unopened.get(address[end - 1], 0) > 0):
         end -= 1
         if address[end] in unopened:
             unopened[address[end]] -= 1

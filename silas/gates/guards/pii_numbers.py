@@ -43,11 +43,17 @@ def _is_card(written: str) -> bool:
 
 
 def _is_iban(written: str) -> bool:
+    number = written.translate(_NO_SEPARATORS).upper()
+    # The checksum alone first, because most candidates fail it. Letters count from 10 on.
+    digits = (number[4:] + number[:4]).translate(_LETTER_VALUES)
+    if not digits.isdecimal() or int(digits) % 97 != 1:
+        return False
     # Some countries have a second checksum inside; banks do not always keep it.
-    return iban.is_valid(written.translate(_NO_SEPARATORS), check_country=False)
+    return iban.is_valid(number, check_country=False)
 
 
 _NO_SEPARATORS = str.maketrans("", "", " .-\u00a0\u202f")
+_LETTER_VALUES = str.maketrans({chr(55 + value): str(value) for value in range(10, 36)})
 _CARD_GROUPS = (
     "9999 9999 9999 9999",
     "9999 999999 99999",

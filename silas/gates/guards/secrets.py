@@ -55,9 +55,18 @@ _SIGNED_NAME = re.compile(
     r"(?:pass|pwd|secret|key|token|credential|otp|pin|auth|sig|jwt|cookie)[a-z0-9_-]{0,16}+"
     r"[\\\"']{0,4}[ \t]{0,8}[:=]"
 )
+# A value that ends before a digit, a sign or a quotation mark is no secret: `key: str`.
+_SIGNED_VALUE = re.compile(
+    _SIGNED_NAME.pattern + r"(?=[:=>]?[ \t]{0,8}[^\s,;&:=\"'`\\0-9]{0,64}+[^\s,;&])"
+)
 _SCHEME = re.compile(r"(?:bearer|basic)\s")
 _OPTION = re.compile(r"--[a-z0-9][a-z0-9-]{1,63}+\s")
-_TELLING = {"bearer token": _SCHEME, "command line option": _OPTION}
+_TELLING = {
+    "assignment": _SIGNED_VALUE,
+    "assignment with a colon": _SIGNED_VALUE,
+    "bearer token": _SCHEME,
+    "command line option": _OPTION,
+}
 _DIGIT = re.compile("[0-9]")
 _SHORTEST_SECRET = 6
 # Names of variables and types, placeholders, calls and paths are no secrets.

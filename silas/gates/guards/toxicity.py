@@ -147,6 +147,9 @@ _PHRASES = {
     rule.name: tuple(map(_LEXICON.phrase, rule.patterns)) for rule in RULES_BY_NAME.values()
 }
 _VERBS = frozenset(" ".join(_CONCEPTS[name] for name in ("hurt", "kill", "die")).split())
+# Asterisks are rare and found quickly; the word around them is looked at only then.
+_ASTERISKS = re.compile(r"\*(?<=[a-z].)\*{0,2}+(?=[a-z])")
+_LONGEST_PART = 12
 _MASKED = re.compile(r"(?<![a-z*])[a-z]{1,12}\*{1,3}[a-z]{1,12}(?![a-z*])")
 _TRIPLES = tuple(letter * 3 for letter in "abcdefghijklmnopqrstuvwxyz")
 _MOST_MASKED = 500
@@ -211,7 +214,13 @@ def _phrase_places(folded: FoldedText) -> Iterator[Place]:
 
 def _masked_places(subject: Subject) -> Iterator[Place]:
     """Words in which letters were replaced by asterisks."""
-    for masked in islice(_MASKED.finditer(subject.small), _MOST_MASKED):
+    small = subject.small
+    for asterisks in islice(_ASTERISKS.finditer(small), _MOST_MASKED):
+        masked = _MASKED.search(
+            small, max(0, asterisks.start() - _LONGEST_PART), asterisks.end() + _LONGEST_PART + 1
+        )
+        if masked is None:
+            continue
         letters = masked[0].replace("*", "")
         if len(letters) < 3:
             continue

@@ -4,38 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from silas.evals.guard_speed import NASTY
 from silas.gates.guards.errors import GuardOptionsInvalid, UnknownGuard
 from silas.gates.guards.models import Decision
 from silas.gates.guards.registry import built_in_guards
 
 GUARDS = built_in_guards()
 MEBIBYTE = 1 << 20
-NASTY = {
-    "one letter": "a",
-    "digits": "1",
-    "spaces": " ",
-    "at signs": "a@",
-    "dots": "a.",
-    "brackets": "[](",
-    "open brackets": "[",
-    "slashes": "http://a/",
-    "image": "![x](http://a.b/",
-    "zero width": "\u200b",
-    "bidi": "\u202e",
-    "combining": "e\u0301",
-    "base64": "QUJD",
-    "hex": "4f",
-    "pem": "-----BEGIN PRIVATE KEY-----",
-    "keys": "sk-",
-    "card digits": "4111 1111 1111 ",
-    "iban": "DE89 3704 0044 ",
-    "phone": "+43 1 ",
-    "orders": "ignore previous ",
-    "stretched": "kiiill ",
-    "newlines": "\n",
-    "nul": "\0",
-    "emoji": "\U0001f469\u200d",
-}
 
 
 def test_the_six_are_there() -> None:
