@@ -2,8 +2,12 @@
 
 import os
 
+import pydantic_ai.models
 import pytest
 from hypothesis import HealthCheck, settings
+
+# No test reaches a model by mistake; those that talk to a server on loopback opt in.
+pydantic_ai.models.ALLOW_MODEL_REQUESTS = False
 
 # Machines are noisy: a slow example is no failure, and CI draws the same examples every time.
 settings.register_profile(

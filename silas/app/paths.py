@@ -39,6 +39,11 @@ class Paths:
         return self.data_dir / "gates"
 
     @property
+    def model_modes(self) -> Path:
+        """What `silas models test` found out about the models; can be deleted."""
+        return self.data_dir / "model_modes.json"
+
+    @property
     def archive(self) -> Path:
         """Old parts of the audit log, each a file that proves itself."""
         return self.data_dir / "archive"

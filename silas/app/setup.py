@@ -50,12 +50,17 @@ async def set_up(
     vault_choice: VaultChoice = "auto",
     new_passphrase: Prompt | None = None,
     passphrase: Prompt | None = None,
+    chosen: Mapping[str, str] | None = None,
 ) -> SetupReport:
-    """Make what is missing; returns what was made and what was there."""
+    """Make what is missing; returns what was made and what was there.
+
+    `chosen` are settings that the owner decided on while being asked, by their dotted names; they
+    are written into a new configuration file, never into one that is there.
+    """
     paths = loaded.paths
     steps = [
         _make_directory("data directory", paths.data_dir),
-        _make_config(loaded),
+        _make_config(loaded, chosen or {}),
         SetupStep(what="vault", where=str(paths.vault), made=not paths.vault.exists()),
         SetupStep(what="database", where=str(paths.database), made=not paths.database.exists()),
     ]
@@ -87,14 +92,14 @@ def _make_directory(what: str, path: Path) -> SetupStep:
     return SetupStep(what=what, where=str(path), made=made)
 
 
-def _make_config(loaded: LoadedSettings) -> SetupStep:
+def _make_config(loaded: LoadedSettings, decided: Mapping[str, str]) -> SetupStep:
     path = loaded.paths.config_file
     if not loaded.file_exists:
         # A data directory that was chosen on the command line is one more thing to remember; a
         # file inside it says so relatively, so that the directory can be moved.
         chosen = loaded.origin_of(("data_dir",)) != DEFAULT
         data_dir = "." if path.parent == loaded.paths.data_dir else str(loaded.paths.data_dir)
-        values = {"data_dir": data_dir} if chosen else {}
+        values = {**decided, **({"data_dir": data_dir} if chosen else {})}
         with translated(str(path)):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_private_file(path, render_default_config(values).encode())

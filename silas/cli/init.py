@@ -2,16 +2,22 @@
 
 import asyncio
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 import click
 
+from silas.agents.models.detection import FoundServer, detect_servers
+from silas.agents.models.roles import Role
+from silas.app.model_choices import model_name
+from silas.app.settings import LoadedSettings
 from silas.app.setup import SetupReport, set_up
 from silas.cli.commands import JsonCommand
 from silas.cli.context import CliContext, pass_cli
+from silas.cli.models import how_to_use
 from silas.cli.opening import settings_of
 from silas.cli.terminal import new_passphrase_prompt, on_terminal, passphrase_prompt
-from silas.kernel import SystemClock
+from silas.kernel import SystemClock, visible
 
 if TYPE_CHECKING:
     from silas.secrets import VaultChoice
@@ -40,6 +46,8 @@ def init(cli: CliContext, yes: bool, vault_choice: str) -> None:
     """
     loaded = settings_of(cli)
     ask = on_terminal() and not yes and not cli.as_json
+    servers = _local_servers(loaded)
+    chosen = _offer(servers) if ask and not loaded.file_exists else {}
     if ask and not loaded.paths.vault.exists():
         cli.say(_EXPLAIN_VAULT)
     report = asyncio.run(
@@ -50,9 +58,32 @@ def init(cli: CliContext, yes: bool, vault_choice: str) -> None:
             vault_choice=cast("VaultChoice", vault_choice),
             new_passphrase=new_passphrase_prompt() if ask else None,
             passphrase=passphrase_prompt() if ask else None,
+            chosen=chosen,
         )
     )
-    cli.show(report.model_dump(mode="json"), _in_words(report))
+    hints = [] if chosen else [line for server in servers for line in how_to_use(server)]
+    data = {
+        **report.model_dump(mode="json"),
+        "local_models": [server.model_dump(mode="json") for server in servers],
+    }
+    cli.show(data, "\n".join([_in_words(report), *hints]))
+
+
+def _local_servers(loaded: LoadedSettings) -> list[FoundServer]:
+    """Model servers on this machine, as long as nobody has chosen a model."""
+    if any(model_name(loaded.settings, role) for role in Role):
+        return []
+    return asyncio.run(detect_servers())
+
+
+def _offer(servers: list[FoundServer]) -> Mapping[str, str]:
+    """Ask about the first server that was found; without a clear yes, nothing is switched on."""
+    for server in servers[:1]:
+        click.echo(f"{server.kind} answers on this machine, at {server.base_url}.", err=True)
+        name = visible(server.models[0])
+        if click.confirm(f"Use its model {name} for all roles?", default=False, err=True):
+            return server.settings
+    return {}
 
 
 def _in_words(report: SetupReport) -> str:

@@ -11,7 +11,8 @@ from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 from silas.agents.models.choices import ModelChoice
 from silas.agents.models.errors import ModelNotUsable, ModelPackageMissing
 from silas.agents.models.providers import (
-    PROVIDERS,
+    ProviderFacts,
+    facts_of,
     key_from_environment,
     provider_problem,
 )
@@ -28,13 +29,17 @@ def make_model(choice: ModelChoice, environ: Mapping[str, str]) -> Model:
     try:
         return infer_model(_name_for(choice), lambda _: _make_provider(choice, environ))
     except ImportError:
-        extra = PROVIDERS[choice.provider].extra
+        extra = _facts(choice).extra
         raise ModelPackageMissing(
             f"`{choice.provider}` needs a package that is not installed. "
             f'Run `pip install "pydantic-ai-slim[{extra}]"`.'
         ) from None
     except UserError:
         raise ModelNotUsable(_incomplete(choice)) from None
+
+
+def _facts(choice: ModelChoice) -> ProviderFacts:
+    return facts_of(choice.provider) or ProviderFacts()
 
 
 def _name_for(choice: ModelChoice) -> str:
@@ -45,12 +50,14 @@ def _name_for(choice: ModelChoice) -> str:
 
 
 def _make_provider(choice: ModelChoice, environ: Mapping[str, str]) -> Provider[Any]:
+    if choice.provider.startswith("gateway/"):
+        return infer_provider(choice.provider)
     provider_class = infer_provider_class(choice.provider)
     takes = inspect.signature(provider_class.__init__).parameters
     arguments: dict[str, Any] = {}
     if (key := api_key_for(choice, environ)) is not None:
         arguments["token" if "token" in takes else "api_key"] = key
-    address = choice.base_url or PROVIDERS[choice.provider].default_url
+    address = choice.base_url or _facts(choice).default_url
     named = next((name for name in _ADDRESS_PARAMETERS if name in takes), None)
     if address is None:
         return provider_class(**arguments) if arguments else infer_provider(choice.provider)
@@ -78,18 +85,18 @@ def api_key_for(choice: ModelChoice, environ: Mapping[str, str]) -> str | None:
     key = key_from_environment(choice.provider, environ)
     if key is not None and (choice.base_url or "https://").startswith("https://"):
         return key
-    elsewhere = choice.base_url is not None or PROVIDERS[choice.provider].default_url is not None
+    elsewhere = choice.base_url is not None or _facts(choice).default_url is not None
     return _NO_KEY if elsewhere else None
 
 
 def lacks_key(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
     """Whether a request would be refused for want of a key, as far as can be told from here."""
-    facts = PROVIDERS.get(choice.provider)
+    facts = facts_of(choice.provider)
     return facts is not None and not facts.keyless and api_key_for(choice, environ) is None
 
 
 def _incomplete(choice: ModelChoice) -> str:
-    variables = PROVIDERS[choice.provider].key_variables
+    variables = _facts(choice).key_variables
     if not variables:
         return f"`{choice.name}` lacks something that its provider needs; see docs/models.md."
     return (

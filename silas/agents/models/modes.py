@@ -14,7 +14,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.output import NativeOutput, PromptedOutput, ToolOutput
 
 from silas.agents.models.choices import ModelChoice
-from silas.agents.models.providers import PROVIDERS
+from silas.agents.models.providers import facts_of
 from silas.agents.models.roles import OutputMode
 from silas.kernel.loopback import is_loopback_url
 from silas.kernel.models import Data, UtcDatetime
@@ -86,7 +86,7 @@ def mode_for(choice: ModelChoice, model: Model, memory: ModeMemory) -> OutputMod
 
 def is_local(choice: ModelChoice) -> bool:
     """Whether the model runs on this machine."""
-    facts = PROVIDERS.get(choice.provider)
+    facts = facts_of(choice.provider)
     address = choice.base_url or (facts.default_url if facts else None)
     return address is not None and is_loopback_url(address)
 

@@ -3,7 +3,7 @@
 A test proves this table against the library itself.
 """
 
-import difflib
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -69,23 +69,54 @@ PROVIDERS: Mapping[str, ProviderFacts] = {
     "zai": ProviderFacts(("ZAI_API_KEY",)),
 }
 
+_GATEWAY = "gateway/"
+_GATEWAY_FACTS = ProviderFacts(("PYDANTIC_AI_GATEWAY_API_KEY",))
+
+_MODULES = {
+    "bedrock": "boto3",
+    "google": "google.genai",
+    "huggingface": "huggingface_hub",
+    "mistral": "mistralai",
+    "typesafe": "typesafe_sdk",
+    "xai": "xai_sdk",
+}
+"""The module that a part of the library needs, where it has another name than the part."""
+
 OPENAI_COMPATIBLE = ("openai", "openai-chat", "openai-responses")
 """The providers that a general `base_url` is meant for."""
+
+
+def facts_of(provider: str) -> ProviderFacts | None:
+    """What is known about a provider; None if there is none of this name."""
+    if provider.startswith(_GATEWAY):
+        return _GATEWAY_FACTS if provider.removeprefix(_GATEWAY) else None
+    return PROVIDERS.get(provider)
 
 
 def provider_problem(name: str) -> str | None:
     """Why no model of this name can be reached, as the end of a sentence; None if one may be."""
     provider, _, model = name.partition(":")
-    if provider not in PROVIDERS:
-        near = difflib.get_close_matches(provider, PROVIDERS, n=1, cutoff=0.6)
-        hint = f"; did you mean `{near[0]}:{model}`?" if near else ""
-        return f"names a provider that does not exist{hint}"
+    if facts_of(provider) is None:
+        return "names a provider that does not exist"
     if provider == "openrouter" and "/" not in model:
         return "must name the maker as well, such as `openrouter:anthropic/claude-haiku-4-5`"
     return None
 
 
+def package_missing(provider: str) -> str | None:
+    """What to install for this provider; None if everything is there."""
+    facts = facts_of(provider) or ProviderFacts()
+    module = _MODULES.get(facts.extra, facts.extra)
+    try:
+        found = importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package around it is not there either
+        found = False
+    if found:
+        return None
+    return f"pydantic-ai-slim[{facts.extra}]"
+
+
 def key_from_environment(provider: str, environ: Mapping[str, str]) -> str | None:
     """The provider's key, if one of its usual variables is set."""
-    facts = PROVIDERS.get(provider, ProviderFacts())
+    facts = facts_of(provider) or ProviderFacts()
     return next((environ[name] for name in facts.key_variables if environ.get(name)), None)

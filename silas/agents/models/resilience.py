@@ -25,6 +25,7 @@ from pydantic_ai.exceptions import (
     ModelRequestTimeout,
     ModelServerError,
     ModelUnavailableError,
+    UnexpectedModelBehavior,
 )
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
@@ -40,6 +41,8 @@ Sleep = Callable[[float], Awaitable[None]]
 Jitter = Callable[[], float]
 """A number from 0 to 1: how much of the wait is drawn by lot."""
 
+LARGEST_ANSWER = 2_000_000
+"""Characters."""
 _REQUEST_TIMEOUT = 408
 _CONFLICT = 409
 _PASSING = (
@@ -52,6 +55,10 @@ _PASSING = (
 
 class CircuitOpen(ModelUnavailableError):
     """The breaker of a model is open: the fallback is asked instead."""
+
+
+class AnswerTooLarge(UnexpectedModelBehavior):
+    """The answer is longer than anything that is needed."""
 
 
 class CircuitBreaker:
@@ -101,6 +108,15 @@ class CircuitBreaker:
         return opened is not None and self._clock.monotonic() - opened >= self._rest
 
 
+def _of_sane_size(response: ModelResponse) -> ModelResponse:
+    """Nothing that a person or a plan needs is that long: it would only fill memory and disks."""
+    size = sum(len(str(getattr(part, "content", ""))) for part in response.parts)
+    size += sum(len(call.args_as_json_str()) for call in response.tool_calls)
+    if size > LARGEST_ANSWER:
+        raise AnswerTooLarge(f"the answer is too large: {size} characters")
+    return response
+
+
 def may_pass(error: ModelAPIError) -> bool:
     """Whether the same request may succeed a little later."""
     if isinstance(error, ModelHTTPError):
@@ -148,9 +164,10 @@ class ResilientModel(WrapperModel):
         while True:
             try:
                 async with self._watched():
-                    return await self.wrapped.request(
+                    response = await self.wrapped.request(
                         messages, model_settings, model_request_parameters
                     )
+                    return _of_sane_size(response)
             except ModelAPIError as error:
                 await self._wait_or_raise(error, attempt)
             attempt += 1

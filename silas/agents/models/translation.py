@@ -43,7 +43,7 @@ from silas.agents.models.errors import (
     ModelUnknown,
     ModelUnreachable,
 )
-from silas.agents.models.resilience import CircuitOpen
+from silas.agents.models.resilience import AnswerTooLarge, CircuitOpen
 from silas.agents.models.tls import is_tls_failure
 from silas.kernel.errors import LlmError
 from silas.kernel.redaction import Redactor
@@ -81,6 +81,9 @@ def llm_error(error: Exception, *, name: str, redactor: Redactor | None = None) 
             return llm_error(error.exceptions[0], name=name, redactor=redactor)
         return _of_group(error, name=name, redactor=redactor)
     kind = _kind_of(error)
+    sentence = kind.sentence()
+    if isinstance(error, AnswerTooLarge):
+        sentence = "The answer is too large to be used. Ask for less, or choose another model."
     details: dict[str, Any] = {"model": name}
     if isinstance(error, ModelHTTPError):
         details["status"] = error.status_code
@@ -88,7 +91,7 @@ def llm_error(error: Exception, *, name: str, redactor: Redactor | None = None) 
         details["retry_after_seconds"] = error.retry_after
     if said := _said(error, redactor or Redactor()):
         details["said"] = said
-    return kind(f"{name}: {kind.sentence()}", **details)
+    return kind(f"{name}: {sentence}", **details)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-from silas.app.doctor import installation, machine
+from silas.app.doctor import installation, machine, minds
 from silas.app.doctor.containment import sandbox
 from silas.app.doctor.findings import Finding, problem
 from silas.app.errors import NotInitialised
@@ -30,7 +30,7 @@ async def examine(
         yield finding
     yield await _made("sandbox", lambda: sandbox(settings))
     yield machine.port(settings.channels.web.host, settings.channels.web.port)
-    yield installation.model(settings, environ)
+    yield minds.model(settings, environ)
 
 
 async def _installed(

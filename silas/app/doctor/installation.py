@@ -1,11 +1,11 @@
-"""What is set up: vault, owner key, database, audit log, model."""
+"""What is set up: vault, owner key, database, audit log."""
 
 import asyncio
 from collections.abc import Mapping
 
 from silas.app.doctor.findings import Finding, ok, problem, warning
 from silas.app.ground import Ground
-from silas.app.settings import LoadedSettings, Settings
+from silas.app.settings import LoadedSettings
 from silas.approval import PublicKeys
 from silas.kernel import SilasError
 from silas.secrets import detect_keyring, open_vault
@@ -72,29 +72,6 @@ async def audit(ground: Ground) -> Finding:
         return problem("audit", report.first_problem.sentence, fix="silas audit verify --full")
     entries = "1 entry" if report.head_seq == 1 else f"{report.head_seq} entries"
     return ok("audit", f"{entries}; signatures: {report.signatures.value}.")
-
-
-def model(settings: Settings, environ: Mapping[str, str]) -> Finding:
-    """Who thinks: a configured model, or the offline brain."""
-    roles = settings.models.model_dump(exclude={"base_url"}, exclude_none=True)
-    if not roles:
-        return ok("model", "None is configured: plans run without one, and nothing leaves here.")
-    names = sorted(set(roles.values()))
-    keyless = [name for name in names if (key := _key_variable(name)) and not environ.get(key)]
-    if keyless:
-        variable = _key_variable(keyless[0])
-        return warning(
-            "model",
-            f"{keyless[0]} needs a key, and {variable} is not set.",
-            fix=f"export {variable}=…",
-        )
-    return ok("model", f"{', '.join(names)}.")
-
-
-def _key_variable(name: str) -> str | None:
-    provider = name.partition(":")[0]
-    keyed = {"openrouter", "anthropic", "openai", "groq", "mistral", "google"}
-    return f"{provider.upper()}_API_KEY" if provider in keyed else None
 
 
 def failed(topic: str, error: SilasError) -> Finding:

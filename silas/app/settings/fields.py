@@ -127,7 +127,7 @@ FilePath = Annotated[Path, BeforeValidator(_check_path)]
 ModelName = Annotated[
     str,
     text_like(
-        r"[a-z][a-z0-9_-]*:[!-~]+", "must name a provider and a model, such as `ollama:llama3.2`"
+        r"[a-z][a-z0-9_/-]*:[!-~]+", "must name a provider and a model, such as `ollama:llama3.2`"
     ),
 ]
 Cron = Annotated[str, AfterValidator(_check_cron)]

@@ -15,6 +15,7 @@ from silas.app.settings.conversation import (
     SuggestionSettings,
 )
 from silas.app.settings.fields import DatabaseUrl, FilePath, Section, Word
+from silas.app.settings.model_roles import ModelSettings
 from silas.app.settings.personality import PersonalitySettings
 from silas.app.settings.planning import PlannerSettings
 from silas.app.settings.service import (
@@ -22,7 +23,6 @@ from silas.app.settings.service import (
     ChannelSettings,
     ConnectionSettings,
     LimitSettings,
-    ModelSettings,
     SchedulerSettings,
     SearchSettings,
 )

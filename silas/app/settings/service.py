@@ -1,4 +1,4 @@
-"""Settings of what Silas talks to: models, search, channels, connections; and its limits."""
+"""Settings of what Silas talks to: search, channels, connections; and its limits."""
 
 from typing import Annotated
 
@@ -9,8 +9,6 @@ from silas.app.settings.fields import (
     Cron,
     Domain,
     Host,
-    HttpAddress,
-    ModelName,
     NullIfUnset,
     Seconds,
     Secret,
@@ -20,26 +18,6 @@ from silas.app.settings.fields import (
     Whole,
     Word,
 )
-
-
-class ModelSettings(Section):
-    """Which model plays which role. Without one, the offline brain does: no network, no account."""
-
-    proxy: ModelName | None = Field(
-        None, description="Answers and routes, as `provider:model`; null is the offline brain."
-    )
-    planner: ModelName | None = Field(
-        None, description="Writes plans, as `provider:model`; null is the offline brain."
-    )
-    executor: ModelName | None = Field(
-        None, description="Carries out approved plans; null is the offline brain."
-    )
-    scorer: ModelName | None = Field(
-        None, description="Judges what may leave the context; null is the offline brain."
-    )
-    base_url: HttpAddress | None = Field(
-        None, description="Address of an OpenAI-compatible server for `openai:` models."
-    )
 
 
 class SearchSettings(Section):

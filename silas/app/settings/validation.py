@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from silas.agents.models.providers import PROVIDERS
 from silas.app.settings.draft import Draft
 from silas.app.settings.fields import TIME_ZONE_ERROR
 from silas.app.settings.keys import Kind, children, kind_at, walk
+from silas.app.settings.model_roles import PROVIDER_ERROR
 from silas.app.settings.models import Settings
 from silas.app.settings.origin import KeyPath
 from silas.app.settings.suggest import did_you_mean
@@ -66,6 +68,8 @@ def _hint(draft: Draft, error: ErrorDetails) -> str:
         return ""
     if kind in ("literal_error", "enum"):
         return did_you_mean(value, _CHOICE.findall(error["ctx"]["expected"]))
+    if kind == PROVIDER_ERROR:
+        return did_you_mean(value.partition(":")[0], PROVIDERS)
     return did_you_mean(value, zoneinfo.available_timezones()) if kind == TIME_ZONE_ERROR else ""
 
 

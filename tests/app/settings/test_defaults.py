@@ -31,6 +31,25 @@ DECIDED_OTHERWISE = {
 ADDED = {
     "database_url": None,
     "models.base_url": None,
+    "models.gate": None,
+    "models.fallback": None,
+    "models.timeout_seconds": 300,
+    "models.max_retries": 2,
+    "models.breaker_failures": 5,
+    "models.breaker_seconds": 60,
+    "models.output_mode": "auto",
+    **{
+        f"models.per_role.{role}.{name}": None
+        for role in ("proxy", "planner", "executor", "scorer", "gate")
+        for name in (
+            "base_url",
+            "api_key",
+            "fallback",
+            "timeout_seconds",
+            "max_retries",
+            "output_mode",
+        )
+    },
     "audit.retention_days": None,
     "audit.checkpoint_every": 1024,
     "planner.research_dir": None,
