@@ -15,10 +15,11 @@ from silas.queue.errors import (
     NotWorthRetrying,
 )
 from silas.queue.follow import follow
+from silas.queue.leases import Lease
 from silas.queue.models import Agent, MessageKind, QueueMessage, QueueName, Urgency
 from silas.queue.retries import RetryPolicy
 from silas.queue.routing import ORDERED, ROUTES, route
-from silas.queue.store import Lease, QueueStore
+from silas.queue.store import QueueStore
 
 __all__ = [
     "ORDERED",

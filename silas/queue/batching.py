@@ -16,6 +16,18 @@ Step = Callable[[Transaction], T]
 class _Waiting:
     step: Step[Any]
     done: "asyncio.Future[Any]"
+    after: "Callable[[Any], None] | None" = None
+
+    def settle(self, result: Any) -> None:
+        failed = isinstance(result, Exception)
+        if self.after is not None:
+            self.after(None if failed else result)
+        if self.done.done():
+            return
+        if failed:
+            self.done.set_exception(result)
+        else:
+            self.done.set_result(result)
 
 
 class StepBatcher:
@@ -32,11 +44,17 @@ class StepBatcher:
         self._waiting: list[_Waiting] = []
         self._task: asyncio.Task[None] | None = None
 
-    def run(self, step: Step[T]) -> "asyncio.Future[T]":
-        """To be awaited: it is done when the step is committed, or raises why it was not."""
+    def run(
+        self, step: Step[T], *, after: Callable[[T | None], None] | None = None
+    ) -> "asyncio.Future[T]":
+        """To be awaited: it is done when the step is committed, or raises why it was not.
+
+        `after` is called with the result, or with None if there is none; also if the caller has
+        given up in the meantime.
+        """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
-        self._waiting.append(_Waiting(step, done))
+        self._waiting.append(_Waiting(step, done, after))
         if self._task is None:
             # A task of its own: a caller that is cancelled must not take the others with it.
             self._task = loop.create_task(self._serve())
@@ -48,26 +66,31 @@ class StepBatcher:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
                 self._on_start()
-                await self._serve_one([each for each in batch if not each.done.cancelled()])
+                await self._serve_one([each for each in batch if _is_wanted(each)])
         finally:
             # Reached with something left only if the event loop is shutting down.
             self._task = None
             for each in batch + self._waiting:
-                each.done.cancel()
+                if not each.done.done():
+                    each.done.cancel()
+                    _is_wanted(each)
             self._waiting = []
 
     async def _serve_one(self, batch: list[_Waiting]) -> None:
         try:
-            results = await self._database.transaction(lambda tx: _run_all(tx, batch))
+            # Nobody is left if all have given up; then there is nothing to commit.
+            results = (
+                await self._database.transaction(lambda tx: _run_all(tx, batch)) if batch else []
+            )
         except Exception as error:  # noqa: BLE001 - it is raised again in those who wait
             if len(batch) > 1:
                 for each in batch:
                     await self._serve_one([each])
             else:
-                _settle(batch[0].done, error)
+                batch[0].settle(error)
             return
         for each, result in zip(batch, results, strict=True):
-            _settle(each.done, result)
+            each.settle(result)
 
 
 def _run_all(tx: Transaction, batch: list[_Waiting]) -> list[Any]:
@@ -80,10 +103,10 @@ def _run_all(tx: Transaction, batch: list[_Waiting]) -> list[Any]:
     return results
 
 
-def _settle(done: "asyncio.Future[Any]", result: Any) -> None:
-    if done.done():
-        return
-    if isinstance(result, Exception):
-        done.set_exception(result)
-    else:
-        done.set_result(result)
+def _is_wanted(each: _Waiting) -> bool:
+    """Whether somebody still waits for it before it has begun; if not, it is told so."""
+    if not each.done.cancelled():
+        return True
+    if each.after is not None:
+        each.after(None)
+    return False

@@ -12,14 +12,15 @@ For every message that it leases, a consumer
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from silas.kernel import DatabaseError, SilasError
-from silas.queue.bus import Bus
+from silas.queue.bus import Bus, Taker
 from silas.queue.errors import LeaseLost, MessageRefused, NoRoute, NotWorthRetrying
+from silas.queue.leases import Lease
 from silas.queue.models import QueueMessage, QueueName
-from silas.queue.store import Lease, QueueStore, Write
+from silas.queue.store import QueueStore, Write
 from silas.storage import Durability
 
 _log = logging.getLogger(__name__)
@@ -54,75 +55,93 @@ class Consumer:
     """The store's own, unless another is given."""
     concurrency: int = 1
     lease_seconds: float = 60.0
-    _working: dict[asyncio.Task[None], Lease] = field(default_factory=dict, init=False, repr=False)
+    _working: dict[asyncio.Task[bool], Lease] = field(default_factory=dict, init=False, repr=False)
+    _left_over: list[Lease] | None = field(default=None, init=False, repr=False)
+    _look_again: bool = field(default=False, init=False, repr=False)
+    _troubled: bool = field(default=False, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._wake: Callable[[], None] = lambda: None
+        self._taker = Taker(
+            self.queue,
+            consumer=self.name,
+            seconds=self.lease_seconds,
+            hands=self.concurrency,
+            deliver=self._begin,
+        )
 
     async def run(self) -> None:
         """Go on until cancelled. What is not finished then is given back at once."""
         bus = self.bus or self.store.bus
-        with bus.waker(self.queue) as waker:
-            beat = asyncio.create_task(self._beat(), name=f"{self.name} heartbeat")
-            try:
-                looking = True
+        beat = asyncio.create_task(self._beat(), name=f"{self.name} heartbeat")
+        try:
+            with bus.waker(self.queue) as waker, bus.taking(self._taker):
+                self._wake = waker.wake
+                await self._lease_what_is_there()
                 while True:
-                    if looking:
-                        await self._start_what_is_there(waker.wake)
-                    woken = await waker.wait()
-                    looking = woken or await self._sees_work()
-            finally:
-                beat.cancel()
-                await self._give_everything_back()
+                    if await waker.wait() or await self._sees_work():
+                        await self._lease_what_is_there()
+        finally:
+            beat.cancel()
+            await self._give_everything_back()
 
     async def run_until_empty(self) -> None:
         """Handle what can be handled now, then return; for tools and tests."""
         while True:
-            await self._start_what_is_there(lambda: None)
+            await self._lease_what_is_there()
             if not self._working:
                 return
             await asyncio.wait(tuple(self._working), return_when=asyncio.FIRST_COMPLETED)
             await asyncio.sleep(0)
 
-    async def _start_what_is_there(self, done: Callable[[], None]) -> None:
-        free = self.concurrency - len(self._working)
-        if free <= 0:
+    async def _lease_what_is_there(self) -> None:
+        hands = self._taker.free
+        if hands <= 0:
+            self._look_again = True
             return
+        self._taker.promise(hands)
+        leasing = asyncio.ensure_future(self._lease(hands))
+        # Also if this consumer is stopped meanwhile: what was leased must then be given back.
+        leasing.add_done_callback(lambda done: self._taker.settle(hands, done.result()))
+        if not await asyncio.shield(leasing) and self._troubled:
+            await asyncio.sleep(_CALM_DOWN_SECONDS)
+
+    async def _lease(self, hands: int) -> list[Lease]:
         try:
-            leases = await self._lease(free)
+            leases = await self.store.lease_many(
+                self.queue, consumer=self.name, seconds=self.lease_seconds, limit=hands
+            )
         except DatabaseError as error:
             # A full disk or a locked file may be better in a moment; the messages are safe.
             _log.warning("%s: %s [%s]", self.name, error.message, error.code)
-            await asyncio.sleep(_CALM_DOWN_SECONDS)
-            done()
+            self._wake()
+            self._troubled = True
+            return []
+        self._troubled = False
+        return leases
+
+    def _begin(self, leases: Sequence[Lease]) -> None:
+        if self._left_over is not None:
+            self._left_over.extend(leases)
             return
         for lease in leases:
             task = asyncio.create_task(self._serve(lease), name=lease.message.message_id)
             self._working[task] = lease
-            task.add_done_callback(lambda ended: self._ended(ended, done))
+            task.add_done_callback(self._ended)
 
-    async def _lease(self, free: int) -> list[Lease]:
-        """What can be had; if this consumer is stopped meanwhile, nothing stays leased."""
-        leasing = asyncio.ensure_future(
-            self.store.lease_many(
-                self.queue, consumer=self.name, seconds=self.lease_seconds, limit=free
-            )
-        )
-        try:
-            return await asyncio.shield(leasing)
-        except asyncio.CancelledError:
-            with _ending_as_the_store_can(self.name):
-                for lease in await leasing:
-                    await self._release(lease)
-            raise
+    def _ended(self, task: "asyncio.Task[bool]") -> None:
+        self._taker.free_hand(self._working.pop(task).message.message_id)
+        failed = task.cancelled() or task.exception() is not None
+        if failed and not task.cancelled():
+            _log.error("%s: a message was not ended properly", self.name, exc_info=task.exception())
+        if self._look_again or failed or not task.result():
+            self._look_again = False
+            self._wake()
 
     async def _release(self, lease: Lease) -> None:
         # It may have been committed in the very moment when it was to stop.
         with contextlib.suppress(LeaseLost), _ending_as_the_store_can(self.name):
             await self.store.release(lease)
-
-    def _ended(self, task: "asyncio.Task[None]", done: Callable[[], None]) -> None:
-        self._working.pop(task, None)
-        if not task.cancelled() and task.exception() is not None:
-            _log.error("%s: a message was not ended properly", self.name, exc_info=task.exception())
-        done()
 
     async def _sees_work(self) -> bool:
         try:
@@ -130,14 +149,14 @@ class Consumer:
         except DatabaseError:
             return True
 
-    async def _serve(self, lease: Lease) -> None:
+    async def _serve(self, lease: Lease) -> bool:
+        """Handle a message; True if its commit has also looked for the next one."""
         message_id = lease.message.message_id
         try:
             if await self.store.has_processed(self.name, message_id):
                 await self.store.ack(lease)
-                return
-            handled = await self.handler(lease)
-            await self._commit(lease, handled)
+                return False
+            await self._commit(lease, await self.handler(lease))
         except LeaseLost as error:
             _log.warning("%s: %s [%s]", self.name, error.message, error.code)
         except _HOPELESS as error:
@@ -148,6 +167,9 @@ class Consumer:
         except Exception as error:  # noqa: BLE001 - one bad handler must not stop the others
             _log.exception("%s: %s failed", self.name, message_id)
             await self._try_again(lease, f"{type(error).__name__}: {error}")
+        else:
+            return True
+        return False
 
     async def _commit(self, lease: Lease, handled: Handled) -> None:
         await self.store.finish(
@@ -156,6 +178,7 @@ class Consumer:
             messages=handled.messages,
             writes=handled.writes,
             durability=handled.durability,
+            taker=self._taker,
         )
 
     async def _try_again(self, lease: Lease, reason: str) -> None:
@@ -180,13 +203,15 @@ class Consumer:
                     _log.warning("%s: %s [%s]", self.name, error.message, error.code)
 
     async def _give_everything_back(self) -> None:
-        unfinished = dict(self._working)
+        unfinished, self._left_over = dict(self._working), []
         for task in unfinished:
             task.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)
-        for task, lease in unfinished.items():
-            if task.cancelled():
-                await self._release(lease)
+        await self._taker.quiet()
+        stopped = [lease for task, lease in unfinished.items() if task.cancelled()]
+        for lease in [*stopped, *self._left_over]:
+            await self._release(lease)
+        self._left_over = None
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -19,11 +20,13 @@ from typing import TypeVar
 from silas.kernel import Clock, IdFactory, format_timestamp
 from silas.queue import table
 from silas.queue.batching import StepBatcher
-from silas.queue.bus import Bus
+from silas.queue.bus import Bus, Taker
 from silas.queue.errors import LeaseLost
+from silas.queue.leases import Lease
 from silas.queue.letters import DamagedLetter, Letter, LetterOpener, read_letter, seal
 from silas.queue.models import QueueMessage, QueueName
 from silas.queue.retries import RetryPolicy
+from silas.queue.routing import ORDERED
 from silas.storage import Database, Durability, Transaction
 
 T = TypeVar("T")
@@ -45,25 +48,26 @@ DELETE FROM processed_messages WHERE processed_at < ?
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """The right to work on a message, for a while."""
-
-    message: QueueMessage
-    queue: QueueName
-    lease_id: str
-    attempt: int
-    """1 for the first time that the message is given out."""
-    expires_at: datetime
-    waited_seconds: float
-
-
 @dataclass(slots=True)
 class _Demand:
     """What several callers want from the same queue at the same moment: one statement gives all."""
 
     limits: list[int] = field(default_factory=list)
     met: "asyncio.Future[tuple[list[Lease], table.Woken]]" = field(init=False)
+
+
+_Given = Sequence[tuple[list[Lease], table.Woken]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Handover:
+    """Where something is sent, and who has promised to take how much."""
+
+    queues: frozenset[QueueName]
+    promises: list[tuple[Taker, int]]
+    done: str
+    """The message that is done with this, if one is; `own` is its consumer."""
+    own: Taker | None
 
 
 def no_messages(_message: QueueMessage, _reason: str) -> Sequence[QueueMessage]:
@@ -102,9 +106,13 @@ class QueueStore:
         letter = seal(message)
         now = format_timestamp(self._clock.now())
         self._opener.remember(letter)
-        fresh = await self._batch.run(lambda tx: table.insert(tx, letter, now=now))
-        if fresh:
-            self.bus.notify((letter.queue,))
+        handover = self._handover([letter])
+
+        def step(tx: Transaction) -> tuple[bool, _Given]:
+            fresh = table.insert(tx, letter, now=now)
+            return fresh, self._give(tx, handover) if fresh else ()
+
+        fresh: bool = (await self._batch.run(step, after=partial(self._settle, handover)))[0]
         return fresh
 
     def enqueue_in(self, tx: Transaction, message: QueueMessage) -> bool:
@@ -167,21 +175,30 @@ class QueueStore:
         messages: Sequence[QueueMessage] = (),
         writes: Sequence[Write] = (),
         durability: Durability = Durability.ORDINARY,
+        taker: Taker | None = None,
     ) -> None:
-        """Commit effects, mark, end of lease and what follows, or nothing; or `LeaseLost`."""
-        letters = [seal(message) for message in messages]
+        """Commit effects, mark, end of lease and what follows, or nothing; or `LeaseLost`.
 
-        def everything(tx: Transaction) -> None:
+        `taker` is the consumer itself, which has a hand free for its next message then.
+        """
+        letters = [seal(message) for message in messages]
+        handover = self._handover(letters, lease.message.message_id, taker)
+
+        def everything(tx: Transaction) -> tuple[bool, _Given]:
             # First, so that a lost lease costs nothing and is not mistaken for another failure.
             self._finish(tx, lease, consumer, letters)
             for write in writes:
                 write(tx)
+            return True, self._give(tx, handover)
 
+        settle = partial(self._settle, handover)
         if writes or durability is not Durability.ORDINARY:
-            await self._database.transaction(everything, durability=durability)
+            await self._alone(everything, durability, after=settle)
         else:
-            await self._batch.run(everything)
-        self.bus.notify({lease.queue, *(letter.queue for letter in letters)})
+            await self._batch.run(everything, after=settle)
+        # The next message of the scope may have come to its turn, for any hand that is free.
+        if taker is None or (lease.queue in ORDERED and self.bus.idle_taker(lease.queue)):
+            self.bus.notify((lease.queue,))
 
     def finish_in(
         self,
@@ -261,6 +278,61 @@ class QueueStore:
     async def prune_processed(self, *, before: datetime) -> int:
         """Forget marks that are older; from then on, those ids would be accepted again."""
         return await self._database.execute(_PRUNE, (format_timestamp(before),))
+
+    def _handover(
+        self, letters: Sequence[Letter], done: str = "", own: Taker | None = None
+    ) -> "_Handover":
+        """Who could take what is being sent; and, when it is done, the next message."""
+        wanted = Counter(letter.queue for letter in letters)
+        promises: list[tuple[Taker, int]] = []
+        if own is not None:
+            own.promise_next()
+        for queue, count in wanted.items():
+            taker = self.bus.idle_taker(queue)
+            if taker is not None:
+                hands = min(count, taker.free)
+                taker.promise(hands)
+                promises.append((taker, hands))
+        return _Handover(frozenset(wanted), promises, done, own)
+
+    def _give(self, tx: Transaction, handover: "_Handover") -> "_Given":
+        """Lease for those who wait, in the transaction that sends."""
+        takers = [*handover.promises, *([(handover.own, 1)] if handover.own else [])]
+        return [
+            self._take(taker.queue, taker.consumer, taker.seconds, _Demand([hands]), tx)
+            for taker, hands in takers
+        ]
+
+    def _settle(self, handover: "_Handover", result: tuple[bool, "_Given"] | None) -> None:
+        """After the commit, or after none: everybody gets what was leased for them."""
+        given = list(result[1]) if result is not None else []
+        if handover.own is not None:
+            leases = given.pop() if given else None
+            handover.own.settle_next(handover.done, leases[0] if leases else None)
+            self._notify(leases[1] if leases else set())
+        for place, (taker, hands) in enumerate(handover.promises):
+            taker.settle(hands, given[place][0] if given else ())
+            self._notify(given[place][1] if given else set())
+        if result is not None and result[0]:
+            served = {taker.queue for taker, _ in handover.promises}
+            self.bus.notify(handover.queues - served)
+
+    async def _alone(
+        self,
+        body: Callable[[Transaction], T],
+        durability: Durability,
+        *,
+        after: Callable[[T | None], None],
+    ) -> None:
+        """A transaction of its own; `after` is called also if the caller gives up meanwhile."""
+        writing = asyncio.ensure_future(self._database.transaction(body, durability=durability))
+
+        def ended(done: "asyncio.Future[T]") -> None:
+            failed = done.cancelled() or done.exception() is not None
+            after(None if failed else done.result())
+
+        writing.add_done_callback(ended)
+        await asyncio.shield(writing)
 
     def _take(
         self, queue: QueueName, consumer: str, seconds: float, demand: "_Demand", tx: Transaction

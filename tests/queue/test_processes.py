@@ -16,7 +16,6 @@ from tests.queue import worker
 from tests.queue.letters import message
 
 KILLS = 40
-CONVERSATIONS = 120
 
 # A server process that has everything imported: a fresh child costs milliseconds, not a second.
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -60,13 +59,15 @@ async def test_two_processes_share_a_queue_without_sharing_a_message(tmp_path: P
 @pytest.mark.slow
 async def test_killed_at_any_moment_every_message_is_answered_once(tmp_path: Path) -> None:
     path, chance = tmp_path / "silas.db", random.Random(2026)
-    numbers = range(CONVERSATIONS)
-    # A few scopes, so that messages wait for each other as well.
-    database, store = await prepare(path, [(f"{n}-1", f"s{n % 20}") for n in numbers])
+    numbers = range(KILLS * 3)
+    database, store = await prepare(path, [])
     moments: set[int] = set()
     for kill in range(KILLS):
         process, pipe = start(worker.converse, path, f"p{kill}")
         await asyncio.to_thread(pipe.recv)
+        for number in range(3 * kill, 3 * kill + 3):
+            # A few scopes, so that messages wait for each other as well.
+            await store.enqueue(message(f"{number}-1", scope_id=f"s{number % 4}"))
         await asyncio.sleep(chance.uniform(0, 0.012))
         process.kill()
         await asyncio.to_thread(process.join)
