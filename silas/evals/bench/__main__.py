@@ -9,7 +9,18 @@ from pathlib import Path
 
 from silas.evals.bench.measure import Line, table
 
-_TOPICS = ("storage", "tokens", "audit", "gates", "cold_start", "sandbox_start", "work_loop")
+_TOPICS = (
+    "storage",
+    "tokens",
+    "audit",
+    "queue",
+    "gates",
+    "cold_start",
+    "sandbox_start",
+    "work_loop",
+    "turn_floor",
+    "agent_overhead",
+)
 
 
 async def _measure(topics: list[str]) -> list[Line]:
