@@ -31,19 +31,18 @@ def tool_chain(
     `revoked` may end the run for reasons of its own; those of the runtime always do. `show` makes
     text of a result.
     """
-    chain: AbstractToolset[None] = SkillToolset(caller, role=role)
+    reviewer = caller if isinstance(caller, ReviewingCaller) else None
+    chain: AbstractToolset[None] = SkillToolset(caller, reviewer=reviewer, role=role)
     chain = prepared(chain, mode=mode)
     chain = filtered(chain, allowed=allowed, mode=mode)
     chain = approval_required(chain)
-    chain = GatedToolset(chain, caller, show)
-    return RevocationToolset(chain, _first_reason(caller, revoked))
+    chain = GatedToolset(chain, reviewer, show)
+    return RevocationToolset(chain, _first_reason(reviewer, revoked))
 
 
-def _first_reason(caller: ToolCaller, revoked: Revoked | None) -> Revoked:
-    asked = caller.revoked if isinstance(caller, ReviewingCaller) else None
-
+def _first_reason(reviewer: ReviewingCaller | None, revoked: Revoked | None) -> Revoked:
     def reason(ctx: RunContext[None]) -> str | None:
-        told = asked() if asked else None
+        told = reviewer.revoked() if reviewer else None
         return told or (revoked(ctx) if revoked else None)
 
     return reason

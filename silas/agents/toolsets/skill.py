@@ -31,8 +31,9 @@ class Passed:
 class SkillToolset(AbstractToolset[None]):
     """Core tools and skill tools of one run; what they do is the runtime's business."""
 
-    def __init__(self, caller: ToolCaller, *, role: str) -> None:
+    def __init__(self, caller: ToolCaller, *, reviewer: ReviewingCaller | None, role: str) -> None:
         self._caller = caller
+        self._reviewer = reviewer
         self._role = role
         self._tools = {offer.name: self._tool(offer) for offer in caller.offers}
 
@@ -50,11 +51,11 @@ class SkillToolset(AbstractToolset[None]):
         passed = ctx.tool_call_metadata
         if not isinstance(passed, Passed):
             raise ApprovalRequired
-        if not isinstance(self._caller, ReviewingCaller):
+        if self._reviewer is None:
             return await self._caller.call(name, tool_args)
         if passed.review is None:
             raise ApprovalRequired
-        return await self._caller.perform(passed.review)
+        return await self._reviewer.perform(passed.review)
 
     def _tool(self, offer: ToolOffer) -> ToolsetTool[None]:
         return ToolsetTool(

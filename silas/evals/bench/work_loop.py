@@ -31,7 +31,7 @@ async def measure(folder: Path) -> list[Line]:
     """What a task takes beyond two sandbox starts with the same paths."""
     sandbox = BubblewrapBackend()
     async with open_desk(folder) as desk:
-        executor = WorkItemExecutor(_bench(desk, folder, sandbox))
+        executor = WorkItemExecutor(workbench(desk, folder, sandbox))
         tasks = iter([await _approved(executor, number) for number in range(_ROUNDS)])
 
         async def task() -> float:
@@ -91,7 +91,8 @@ async def _two_starts(folder: Path, sandbox: BubblewrapBackend) -> float:
     return time.perf_counter() - begun
 
 
-def _bench(desk: Desk, folder: Path, sandbox: BubblewrapBackend) -> Workbench:
+def workbench(desk: Desk, folder: Path, sandbox: BubblewrapBackend) -> Workbench:
+    """A workbench with everything real, whose worker needs no model."""
     clock, database = SystemClock(), desk.database
     items, attempts = WorkItemStore(database, clock), AttemptStore(database, clock)
     return Workbench(
