@@ -29,6 +29,8 @@ from silas.queue.retries import RetryPolicy
 from silas.queue.routing import ORDERED
 from silas.storage import Database, Durability, Transaction
 
+__all__ = ["AfterDeath", "Lease", "QueueStore", "Write", "no_messages"]
+
 T = TypeVar("T")
 Write = Callable[[Transaction], object]
 AfterDeath = Callable[[QueueMessage, str], Sequence[QueueMessage]]

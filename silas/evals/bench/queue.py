@@ -52,7 +52,7 @@ async def measure(folder: Path) -> list[Line]:
     )
     await database.close()
     persist.close()
-    lite.close()
+    lite.conn.close()
     raw.close()
     return _lines(got)
 
@@ -187,13 +187,13 @@ def _lite_ping_pong(path: Path) -> float:
             moments.append(time.perf_counter())
             other.put(message.data)
             mine.done(message.message_id)
-        mine.close()
-        other.close()
+        mine.conn.close()
+        other.conn.close()
 
     first = litequeue.LiteQueue(str(path), queue_name="a")
-    litequeue.LiteQueue(str(path), queue_name="b").close()
+    litequeue.LiteQueue(str(path), queue_name="b").conn.close()
     first.put(_BODY)
-    first.close()
+    first.conn.close()
     threads = [Thread(target=consume, args=names) for names in (("a", "b"), ("b", "a"))]
     for thread in threads:
         thread.start()
