@@ -93,7 +93,7 @@ class House:
         """Wait until this is true of what was heard."""
         deadline = time.monotonic() + PATIENCE
         while not (found := happened()):
-            assert time.monotonic() < deadline, [each.content for each in self.said]
+            assert time.monotonic() < deadline, [each.content[:80] for each in self.said]
             self.heard.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.heard.wait(), 0.05)
@@ -118,7 +118,7 @@ class House:
         """The next card that waits for the owner."""
         deadline = time.monotonic() + PATIENCE
         while not (cards := await self.reviews.waiting()):
-            assert time.monotonic() < deadline, [each.content for each in self.said]
+            assert time.monotonic() < deadline, [each.content[:80] for each in self.said]
             await asyncio.sleep(0.01)
         return cards[0]
 
