@@ -10,6 +10,7 @@ from silas.approval import ApprovalVerdict
 from silas.cli.commands import JsonGroup
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.opening import with_ground
+from silas.cli.waiting import decide_call, waiting
 from silas.cli.working import decide, tell_result, workshop_of
 from silas.kernel import format_timestamp, visible, visible_json
 from silas.work import Attempt, LedgerEntry, WorkItem, WorkItemResult, WorkItemStatus
@@ -26,6 +27,10 @@ _OUTPUT = 400
 @click.group(cls=JsonGroup)
 def work() -> None:
     """Show work items, and stop or resume them."""
+
+
+work.add_command(waiting)
+work.add_command(decide_call)
 
 
 @work.command("list")

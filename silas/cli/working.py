@@ -28,10 +28,10 @@ class TerminalApprover:
     async def decide_call(self, call: PausedCall) -> ApprovalDecision:
         reasons = "\n".join(f"  {visible(reason)}" for reason in call.reasons)
         shown = visible_json(call.model_dump(mode="json"))
-        return await asyncio.to_thread(_ask, f"{reasons}\n{shown}\nLet this one call happen?")
+        return await asyncio.to_thread(ask_owner, f"{reasons}\n{shown}\nLet this one call happen?")
 
     async def decide_item(self, item: WorkItem) -> ApprovalDecision:
-        return await asyncio.to_thread(_ask, f"{shown_plan(item)}\nApprove exactly this?")
+        return await asyncio.to_thread(ask_owner, f"{shown_plan(item)}\nApprove exactly this?")
 
 
 class LiveView:
@@ -76,7 +76,7 @@ def decide(cli: CliContext, items: list[WorkItem], hashes: tuple[str, ...]) -> A
             "Nobody can be asked here. Read the plan, and say --approve with the hash that "
             "`silas plan hash` shows."
         )
-    return _ask("Approve exactly this, and execute it?")
+    return ask_owner("Approve exactly this, and execute it?")
 
 
 def tell_result(cli: CliContext, result: WorkItemResult, items: list[WorkItem]) -> None:
@@ -105,6 +105,7 @@ def _lines(result: WorkItemResult, items: list[WorkItem]) -> list[str]:
     return lines
 
 
-def _ask(question: str) -> ApprovalDecision:
+def ask_owner(question: str) -> ApprovalDecision:
+    """The owner's answer, typed; silence is a no."""
     agreed: Any = click.confirm(question, default=False, err=True)
     return _YES if agreed else _NO

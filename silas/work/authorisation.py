@@ -1,5 +1,6 @@
 """From the owner's decision to work that may run: issue, verify, attach (5.1.2, steps 5 to 8)."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,16 @@ class CallPayload:
 
     def spawn_policy_bytes(self) -> bytes:
         return b""
+
+    @property
+    def plan_hash(self) -> str:
+        """What a token for this call is bound to."""
+        return hashlib.sha256(self.plan_bytes()).hexdigest()
+
+
+def payload_of(call_id: str, call: PausedCall) -> CallPayload:
+    """The call as it is shown and signed."""
+    return CallPayload(call_id, call.model_dump(mode="json"))
 
 
 async def authorise_call(bench: Workbench, call: PausedCall) -> bool:
@@ -58,7 +69,7 @@ async def sign_call(
     """The token for one call, issued and consumed; raises `ApprovalError` unless it is a yes."""
     if decision.verdict is not ApprovalVerdict.APPROVED:
         raise ApprovalError(f"The owner's verdict was {decision.verdict.value}: {call.reasons[0]}")
-    payload = CallPayload(call_id, call.model_dump(mode="json"))
+    payload = payload_of(call_id, call)
     token = await bench.approvals.issue_token(payload, decision, ApprovalScope.SINGLE_STEP)
     valid, reason = await bench.approvals.verify(token, payload, accept=_ONE_CALL)
     if not valid:
@@ -89,7 +100,7 @@ async def decide_waiting(bench: Workbench, call_id: str, decision: ApprovalDecis
 
 async def require_decided(bench: Workbench, decided: DecidedCall) -> None:
     """Raise `ApprovalError` unless the token was given for exactly this call."""
-    payload = CallPayload(decided.id, decided.call.model_dump(mode="json"))
+    payload = payload_of(decided.id, decided.call)
     valid, reason = await bench.approvals.check(decided.token, payload, accept=_ONE_CALL)
     if not valid:
         raise ApprovalError(f"The decision about this call is not valid: {reason}.")

@@ -76,6 +76,9 @@ async def execute_task(bench: Workbench, item: WorkItem) -> WorkItemResult:
         return await block(bench, item, blocked)
     kept = await bench.paused.of(item.id) if bench.paused else None
     if kept is not None and (told := _waits_still(bench, kept)):
+        if item.status is WorkItemStatus.PENDING:
+            waiting, used = WorkItemStatus.BLOCKED, item.budget_used
+            item = await bench.items.update_status(item.id, waiting, used)
         return _result(item, "It waits.", last_error=told)
     if kept is None and item.status in _TAKEN_UP_AGAIN:
         item = await bench.items.update_status(item.id, WorkItemStatus.PENDING, item.budget_used)

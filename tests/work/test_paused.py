@@ -361,3 +361,11 @@ async def test_killed_at_any_point_the_call_is_made_at_most_once(tmp_path: Path,
         assert item.attempts == (2 if at in ("before-keeping", "claimed") else 1)
     finally:
         await database.close()
+
+
+async def test_resuming_an_undecided_item_says_that_it_waits(shop: Shop, sender: Sender) -> None:
+    await start(shop, PausingWorker(FILE, SEND))
+    await shop.bench.control.resume("t1")
+    assert (await go_on(shop)).status is WorkItemStatus.BLOCKED
+    await decide(shop)
+    assert (await go_on(shop)).status is WorkItemStatus.DONE
