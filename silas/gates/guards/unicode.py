@@ -116,7 +116,6 @@ def _hidden_expression(*, right_to_left: bool) -> re.Pattern[str]:
         + bidi
         + tags
         + r"\u200b\ufeff"
-        + _MARKS
     )
     conditions = {
         "control-character": rf"(?<=[{controls}])",
@@ -132,12 +131,12 @@ def _hidden_expression(*, right_to_left: bool) -> re.Pattern[str]:
             rf"(?<=[{selectors}])(?<![{_SYMBOLS}{_IDEOGRAPHS}].)(?!\u20e3)"
             rf"|(?<=[{more_selectors}])(?<![{_IDEOGRAPHS}].)"
         ),
-        "stacked-marks": rf"(?<=[{_MARKS}]{{6}})",
     }
     ways = "|".join(
         f"(?P<{name.replace('-', '_')}>{condition})" for name, condition in conditions.items()
     )
-    return re.compile(f"[{suspects}](?:{ways})")
+    # Marks have one condition only. Apart from the suspects they do not wait for all the others.
+    return re.compile(f"[{suspects}](?:{ways})|[{_MARKS}](?P<stacked_marks>(?<=[{_MARKS}]{{6}}))")
 
 
 _HIDDEN = _hidden_expression(right_to_left=False)
@@ -146,6 +145,7 @@ _IS_RIGHT_TO_LEFT = re.compile(f"[{_RIGHT_TO_LEFT}]")
 # Runs of what is out of place anywhere go in one piece, which is quicker than one by one.
 _RUN = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]{2,}+|[\u202a-\u202e\u2066-\u2069]{2,}+"
+    r"|(?<=\u200b)\u200b+(?=\u200b)"
 )
 _IN_ASCII = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
