@@ -10,7 +10,7 @@
 
 import re
 
-from pydantic_ai.framing import register_tag, wrap
+from pydantic_ai.framing import neutralize_tags, register_tag, wrap
 
 from silas.agents.toolsets.shown import cut, text_of
 from silas.gates.guards import Mode, Subject
@@ -21,11 +21,13 @@ from silas.kernel.visible import visible
 from silas.memory.scrub import scrub
 from silas.work.execution_models import ModelView
 
+# All of them here: a tag that is registered after the first use would change what is cached.
 EXTERNAL = register_tag("external")
 REQUEST = register_tag("request")
 CONVERSATION = register_tag("conversation")
 DIRECTIVES = register_tag("directives")
 SKILLS = register_tag("skills")
+SKILL = register_tag("skill")
 FINDINGS = register_tag("findings")
 PREVIOUS_ANSWER = register_tag("previous_answer")
 
@@ -47,7 +49,7 @@ _UNICODE = UnicodeOptions(mode=Mode.FIX)
 
 def disarm(text: str) -> str:
     """The text without hidden characters, and with nothing in it that a model takes for markup."""
-    return _MARKUP.sub(lambda found: _HARMLESS[found[0]], _seen(text))
+    return neutralize_tags(_MARKUP.sub(lambda found: _HARMLESS[found[0]], _seen(text)))
 
 
 def scrubbed(text: str) -> str:

@@ -14,6 +14,7 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
+from pydantic_core import from_json
 
 from silas.agents.models.roles import OutputMode
 from silas.kernel.field_problems import dotted, problems_in
@@ -42,7 +43,8 @@ class OutputInvalid(Exception):
 class OutputForm(Generic[T]):
     """What an answer must look like: a type, its JSON schema, and rules that a schema cannot say.
 
-    `check` may give an answer its last touch, or refuse it with a `ValueError` for the model.
+    `mend` may put right what has only one meaning, before the answer is validated. `check` may give
+    it its last touch afterwards, or refuse it with a `ValueError` for the model to read.
     """
 
     def __init__(
@@ -52,10 +54,12 @@ class OutputForm(Generic[T]):
         *,
         schema: dict[str, Any] | None = None,
         context: Mapping[str, Any] | None = None,
+        mend: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         check: Callable[[T], T] | None = None,
     ) -> None:
         self._adapter = TypeAdapter(output)
         self._context = dict(context or {})
+        self._mend = mend
         self._check = check
         self._mode = mode
         self._name = output.__name__
@@ -112,12 +116,19 @@ class OutputForm(Generic[T]):
         if not text.strip():
             raise OutputInvalid("- the answer is empty")
         try:
-            value = self._adapter.validate_json(json_in(text), context=self._context)
+            value = self._validated(json_in(text))
             return value if self._check is None else self._check(value)
         except ValidationError as error:
             raise OutputInvalid(_summary(error), answer=text) from error
         except ValueError as error:
             raise OutputInvalid(f"- {error}", answer=text) from error
+
+    def _validated(self, text: str) -> T:
+        if self._mend is None:
+            return self._adapter.validate_json(text, context=self._context)
+        value = from_json(text, allow_inf_nan=False)
+        mended = self._mend(value) if isinstance(value, dict) else value
+        return self._adapter.validate_python(mended, context=self._context)
 
 
 def answer_text(response: ModelResponse) -> str:

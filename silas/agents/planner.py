@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from silas.agents.asking import ask_with_tools, ask_without_tools, turn_limits
 from silas.agents.fallbacks import advice_fallback, planner_fallback
@@ -14,11 +15,11 @@ from silas.kernel import IdFactory
 from silas.kernel.models import Data
 from silas.stream.models import AgentResponse, AgentTurn, Answered, PlanAction, PlanActionType
 from silas.stream.ports import Finding
+from silas.stream.reading_room import PLANNER_TOOLS
 from silas.work.errors import PlanInvalid
 from silas.work.plan import parse_plan
 from silas.work.ports import ToolCaller
 
-PLANNER_TOOLS = frozenset({"request_research", "memory_search", "context_inspect", "validate_plan"})
 _ASKS_FOR_MORE = "request_research"
 
 _ANSWER_TOKENS = 8_000
@@ -28,6 +29,10 @@ _FINAL = "There is no more research: write the plan with what you have, or say w
 _FENCE = re.compile(r"\A\s*```[a-z]*\n(?P<plan>.*?)\n```\s*\Z", re.DOTALL)
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?P<yaml>.*?)\n---[ \t]*$", re.DOTALL | re.MULTILINE)
 _ID_LINE = re.compile(r"^id:.*\n?", re.MULTILINE)
+
+
+# What needs approval is not the planner's to say, so it is not asked.
+_ORDER = ("plan_action", "message", "memory_queries", "memory_ops")
 
 
 class Advice(Data):
@@ -43,7 +48,7 @@ class PlannerAgent:
         self._ids = ids
         self._plans = structured_agent(
             player,
-            OutputForm(AgentResponse, player.output_mode, check=self._checked),
+            OutputForm(AgentResponse, player.output_mode, schema=_schema(), check=self._checked),
             instructions=instructions("planner"),
             fallback=planner_fallback,
         )
@@ -94,12 +99,25 @@ class PlannerAgent:
         return response.model_copy(update={"plan_action": named})
 
     def _named(self, markdown: str) -> str:
-        """The plan with a fresh id: a model repeats the ids that it has seen."""
+        """The plan with a fresh id, since a model repeats the ids that it has seen."""
         found = _FRONT_MATTER.match(markdown)
         if found is None:
             return markdown
         yaml = _ID_LINE.sub("", found["yaml"])
         return f"---\nid: {self._ids.new('task')}\n{yaml}\n---{markdown[found.end() :]}"
+
+
+def _schema() -> dict[str, Any]:
+    """The schema of `AgentResponse` with the plan first: small models leave out what they may."""
+    schema = AgentResponse.model_json_schema()
+    fields = schema["properties"]
+    fields["plan_action"].pop("default")
+    return {
+        **schema,
+        "description": "A plan, and what the owner is told about it.",
+        "properties": {name: fields[name] for name in _ORDER},
+        "required": ["plan_action", "message"],
+    }
 
 
 def _unfenced(markdown: str) -> str:

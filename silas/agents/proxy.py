@@ -13,10 +13,9 @@ from silas.agents.structured import structured_agent
 from silas.agents.toolsets import ToolMode
 from silas.stream.models import AgentTurn, Answered, InteractionRegister, RouteDecision
 from silas.stream.ports import TextListener
+from silas.stream.reading_room import PROXY_TOOLS
 from silas.work.models import InteractionMode
 from silas.work.ports import ToolCaller
-
-PROXY_TOOLS = frozenset({"memory_search", "context_inspect", "web_search", "tell_user"})
 
 _ANSWER_TOKENS = 2_000
 # Everything that can be refused comes before the text, so that a text that is shown stays.
@@ -45,8 +44,13 @@ class ProxyAgent:
                 player.output_mode,
                 schema=_schema(known),
                 context={"profiles": known},
+                mend=_without_idle_response,
             ),
-            instructions=instructions("proxy", profiles=", ".join(f"`{name}`" for name in known)),
+            instructions=instructions(
+                "proxy",
+                profiles=", ".join(f"`{name}`" for name in known),
+                profile=default_profile,
+            ),
             fallback=partial(proxy_fallback, profile=default_profile),
             find_text=partial(_direct_text, known),
         )
@@ -71,11 +75,15 @@ class ProxyAgent:
 
 
 def _schema(profiles: tuple[str, ...]) -> dict[str, Any]:
-    """The schema of `RouteDecision` in the order above, with the profiles that there are."""
+    """The schema of `RouteDecision` in the order above, with the profiles that there are.
+
+    Small models that may leave the response out do so in direct answers too. So there always is
+    one, and that of a request for a plan is dropped.
+    """
     schema = RouteDecision.model_json_schema()
     fields = schema["properties"]
     fields["context_profile"] = {"type": "string", "enum": list(profiles)}
-    fields["response"].pop("default")
+    fields["response"] = {"$ref": "#/$defs/AgentResponse"}
     response = schema["$defs"]["AgentResponse"]["properties"]
     for name in _NOT_THE_PROXYS:
         del response[name]
@@ -85,6 +93,11 @@ def _schema(profiles: tuple[str, ...]) -> dict[str, Any]:
         "properties": {name: fields[name] for name in _ORDER},
         "required": [*schema["required"], "response"],
     }
+
+
+def _without_idle_response(decision: dict[str, Any]) -> dict[str, Any]:
+    """Who asks for a plan says nothing else."""
+    return {**decision, "response": None} if decision.get("route") == "planner" else decision
 
 
 def _direct_text(profiles: tuple[str, ...], growing: dict[str, Any]) -> str | None:

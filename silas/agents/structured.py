@@ -58,10 +58,11 @@ _REPAIR = """\
 
 
 [SCHEMA VALIDATION ERROR]
-An answer to this was refused:
+You have answered this before, and the answer could not be used:
 {problems}
 {answer}
-Answer again, as one JSON object in the required form, with these problems corrected."""
+Answer the request above again, whole, in the required form and without these problems.
+Do not write about the problems."""
 _MOST_OF_ANSWER = 4_000
 
 

@@ -115,6 +115,7 @@ def open_gates(ground: Ground, *, model: GateModel | None = None) -> GateRunner:
     return gate_runner(settings, providers, audit=ground.audit)
 
 
-async def load_system_gates(ground: Ground) -> tuple[Gate, ...]:
+async def load_system_gates(ground: Ground, *, model: GateModel | None = None) -> tuple[Gate, ...]:
     """The gates of the configuration; raises `GatesNotLoaded` if one could not do its work."""
-    return await load_gates(ground.settings.gates.system, open_gates(ground).providers)
+    providers = open_gates(ground, model=model).providers
+    return await load_gates(ground.settings.gates.system, providers)

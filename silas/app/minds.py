@@ -1,0 +1,59 @@
+"""The minds, wired: a model or the offline brain for each role, behind the ports of the stream."""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+from silas.agents.brain.model import brain_model
+from silas.agents.brain.plans import Places
+from silas.agents.executor import ExecutorAgent
+from silas.agents.llm_gate import LlmGate
+from silas.agents.models.factory import Models
+from silas.agents.models.roles import Role
+from silas.agents.planner import PlannerAgent
+from silas.agents.proxy import ProxyAgent
+from silas.agents.research import ResearchAgent
+from silas.app.ground import Ground
+from silas.app.model_choices import model_name
+from silas.app.models import open_models
+from silas.app.stream import Minds
+from silas.work.script_worker import ScriptWorker
+
+
+@contextlib.asynccontextmanager
+async def open_minds(
+    ground: Ground, *, environ: Mapping[str, str], home: Path
+) -> AsyncIterator[Minds]:
+    """The minds of this ground floor; connections to models are closed at the end.
+
+    Without a model, the offline brain is proxy and planner, its plans are executed as they are
+    written, and nobody researches or judges: whoever would ask has a rule for that.
+    """
+    settings = ground.settings
+    places = Places(home=home, workspace=settings.planner.workspace_dir)
+    profile = settings.context.default_profile
+
+    models = open_models(
+        ground,
+        environ=environ,
+        brain=lambda role: brain_model(role, places=places, profile=profile),
+    )
+    async with models:
+        yield _minds(ground, models)
+
+
+def _minds(ground: Ground, models: Models) -> Minds:
+    settings = ground.settings
+    works = model_name(settings, Role.EXECUTOR) is not None
+    judges = model_name(settings, Role.GATE) is not None
+    return Minds(
+        proxy=ProxyAgent(
+            models.for_role(Role.PROXY),
+            profiles=tuple(settings.context.profiles),
+            default_profile=settings.context.default_profile,
+        ),
+        planner=PlannerAgent(models.for_role(Role.PLANNER), ids=ground.ids),
+        research=ResearchAgent(models.for_role(Role.EXECUTOR)) if works else None,
+        executor=ExecutorAgent(models.for_role(Role.EXECUTOR)) if works else ScriptWorker(),
+        gate=LlmGate(models.for_role(Role.GATE)) if judges else None,
+    )
