@@ -22,7 +22,7 @@ class TriedRole(Data):
 
 
 async def try_roles(
-    ground: Ground, roles: Sequence[Role], *, environ: Mapping[str, str]
+    ground: Ground, roles: Sequence[Role], *, environ: Mapping[str, str], quick: bool = False
 ) -> list[TriedRole]:
     """Ask the models of these roles; one that plays several roles is asked once."""
     choices = model_choices(ground.settings, key_reader(ground.vault.get, environ))
@@ -33,7 +33,7 @@ async def try_roles(
             tried.append(TriedRole(role=choice.role))
             continue
         if choice.model not in seen:
-            seen[choice.model] = await _try(ground, choice, environ)
+            seen[choice.model] = await _try(ground, choice, environ, quick=quick)
         report = seen[choice.model]
         tried.append(TriedRole(role=choice.role, is_fallback=is_fallback, report=report))
     return tried
@@ -47,13 +47,14 @@ def _each(choices: Iterator[RoleChoice]) -> Iterator[tuple[RoleChoice, bool]]:
             yield choice.model_copy(update={"model": choice.fallback, "fallback": None}), True
 
 
-async def _try(ground: Ground, choice: RoleChoice, environ: Mapping[str, str]) -> ProbeReport:
+async def _try(
+    ground: Ground, choice: RoleChoice, environ: Mapping[str, str], *, quick: bool
+) -> ProbeReport:
     memory = ModeMemory(ground.paths.model_modes)
     models = Models({choice.role: choice}, environ=environ, clock=ground.clock)
     try:
         async with models:
-            return await probe_model(
-                models.for_role(choice.role), memory=memory, clock=ground.clock
-            )
+            role_model = models.for_role(choice.role)
+            return await probe_model(role_model, memory=memory, clock=ground.clock, quick=quick)
     except LlmError as error:
         return failed_probe(choice.model.name if choice.model else choice.role.value, error)

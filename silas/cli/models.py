@@ -47,8 +47,9 @@ def list_models(cli: CliContext) -> None:
     type=click.Choice([role.value for role in Role]),
     help="Only this role; can be given more than once.",
 )
+@click.option("--quick", is_flag=True, help="Try only the structured mode that is in use.")
 @pass_cli
-def test_models(cli: CliContext, roles: tuple[str, ...]) -> None:
+def test_models(cli: CliContext, roles: tuple[str, ...], quick: bool) -> None:
     """Ask every model a real question, and find out how it can answer.
 
     Each model gets four short requests: one in plain text, and one in each structured mode. What
@@ -59,7 +60,7 @@ def test_models(cli: CliContext, roles: tuple[str, ...]) -> None:
     cli.say("Asking the models; a small one on this machine may take a minute …")
 
     async def test(ground: Ground) -> Any:
-        return await trial.try_roles(ground, wanted, environ=os.environ)
+        return await trial.try_roles(ground, wanted, environ=os.environ, quick=quick)
 
     tried = with_ground(cli, test)
     words = "\n".join(line for each in tried for line in _role_in_words(each))

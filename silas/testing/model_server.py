@@ -157,6 +157,9 @@ class ModelServer:
 
     def __init__(self, script: Script) -> None:
         self.requests: list[Request] = []
+        models = {"object": "list", "data": [{"id": "served-model"}]}
+        self.pages: dict[str, Reply] = {"/v1/models": raw(json.dumps(models).encode())}
+        """What is sent for a path other than that of the chat completions."""
         self._script = list(script)
         self._handlers: set[asyncio.Task[None]] = set()
         self.port = 0
@@ -201,8 +204,8 @@ class ModelServer:
         await asyncio.gather(*self._handlers, return_exceptions=True)
 
     def _reply_to(self, request: Request) -> Reply:
-        if request.method == "GET" and request.path.endswith("/models"):
-            return raw(json.dumps({"object": "list", "data": [{"id": "served-model"}]}).encode())
+        if request.path in self.pages:
+            return self.pages[request.path]
         if not request.path.endswith("/chat/completions"):
             return failure(404, f"no such path: {request.path}")
         step = self._script.pop(0) if len(self._script) > 1 else self._script[0]

@@ -128,8 +128,9 @@ class Models:
         return self._made[role]
 
     async def __aenter__(self) -> Self:
-        for role in self._choices:
-            await self._open.enter_async_context(self.for_role(role).model)
+        for role, choice in self._choices.items():
+            if choice.model is not None:
+                await self._open.enter_async_context(self.for_role(role).model)
         return self
 
     async def __aexit__(

@@ -16,9 +16,12 @@ from silas.agents.models.providers import (
     key_from_environment,
     provider_problem,
 )
+from silas.kernel.redaction import Redactor
 
 _NO_KEY = "no-key"
 """Servers without keys still want a header; and the client must not look for a key by itself."""
+_LONGEST_SENTENCE = 300
+_KEY_PARAMETERS = ("api_key", "token")
 _ADDRESS_PARAMETERS = ("base_url", "api_base", "azure_endpoint")
 
 
@@ -34,8 +37,12 @@ def make_model(choice: ModelChoice, environ: Mapping[str, str]) -> Model:
             f"`{choice.provider}` needs a package that is not installed. "
             f'Run `pip install "pydantic-ai-slim[{extra}]"`.'
         ) from None
-    except UserError:
-        raise ModelNotUsable(_incomplete(choice)) from None
+    except UserError as error:
+        key = api_key_for(choice, environ)
+        if key is None and _facts(choice).key_variables:
+            raise ModelNotUsable(_no_key(choice)) from None
+        said = Redactor([key] if key else []).text(str(error))[:_LONGEST_SENTENCE]
+        raise ModelNotUsable(f"`{choice.name}` cannot be used as it is: {said}") from None
 
 
 def _facts(choice: ModelChoice) -> ProviderFacts:
@@ -55,8 +62,9 @@ def _make_provider(choice: ModelChoice, environ: Mapping[str, str]) -> Provider[
     provider_class = infer_provider_class(choice.provider)
     takes = inspect.signature(provider_class.__init__).parameters
     arguments: dict[str, Any] = {}
-    if (key := api_key_for(choice, environ)) is not None:
-        arguments["token" if "token" in takes else "api_key"] = key
+    parameter = next((name for name in _KEY_PARAMETERS if name in takes), None)
+    if parameter and (key := api_key_for(choice, environ)) is not None:
+        arguments[parameter] = key
     address = choice.base_url or _facts(choice).default_url
     named = next((name for name in _ADDRESS_PARAMETERS if name in takes), None)
     if address is None:
@@ -89,18 +97,9 @@ def api_key_for(choice: ModelChoice, environ: Mapping[str, str]) -> str | None:
     return _NO_KEY if elsewhere else None
 
 
-def lacks_key(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
-    """Whether a request would be refused for want of a key, as far as can be told from here."""
-    facts = facts_of(choice.provider)
-    return facts is not None and not facts.keyless and api_key_for(choice, environ) is None
-
-
-def _incomplete(choice: ModelChoice) -> str:
-    variables = _facts(choice).key_variables
-    if not variables:
-        return f"`{choice.name}` lacks something that its provider needs; see docs/models.md."
+def _no_key(choice: ModelChoice) -> str:
     return (
         f"There is no key for `{choice.provider}`. Run `silas secrets set {choice.provider}` and "
         f"set models.api_keys.{choice.provider} to `secret:{choice.provider}`, "
-        f"or set {variables[0]}."
+        f"or set {_facts(choice).key_variables[0]}."
     )

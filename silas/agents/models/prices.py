@@ -6,7 +6,7 @@ from genai_prices import calc_price
 from pydantic_ai.usage import RequestUsage, RunUsage
 
 from silas.agents.models.choices import ModelChoice
-from silas.kernel.loopback import is_loopback_url
+from silas.agents.models.modes import is_local
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ def cost_of(choice: ModelChoice, usage: RequestUsage | RunUsage) -> Cost:
     """What the provider reported, else what the price list says; one's own machine is free."""
     if usage.cost is not None:
         return Cost(usd=float(usage.cost), known=True)
-    if choice.base_url is not None and is_loopback_url(choice.base_url):
+    if is_local(choice):
         return FREE
     if choice.base_url is not None or usage.unmeasured_requests:
         return UNKNOWN  # somebody else's server has its own prices

@@ -14,7 +14,7 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 
 from silas.agents.models.errors import ModelAnswerUnreadable
 from silas.agents.models.factory import RoleModel
-from silas.agents.models.modes import KnownModes, ModeMemory, as_output
+from silas.agents.models.modes import KnownModes, ModeMemory, as_output, is_local
 from silas.agents.models.roles import OutputMode
 from silas.agents.models.translation import translated
 from silas.kernel import Clock
@@ -23,8 +23,9 @@ from silas.kernel.models import Data
 
 _QUESTION = "Add 3 and 4. Answer with the word `sum` and the number."
 _EXPECTED = 7
-# Room for a model that thinks first, and an end for one that talks on.
-_LIMITS = ModelSettings(max_tokens=400, temperature=0.0)
+# Room for a model that thinks first, and an end for a small one that talks on, at a few words a
+# second.
+_TOKENS, _LOCAL_TOKENS = 1000, 200
 
 
 class ProbeAnswer(BaseModel):
@@ -56,17 +57,23 @@ def failed_probe(name: str, error: LlmError) -> ProbeReport:
     return ProbeReport(model=name, ok=False, error=error.explain(), exit_code=error.exit_code)
 
 
-async def probe_model(role_model: RoleModel, *, memory: ModeMemory, clock: Clock) -> ProbeReport:
-    """Ask one model; failures are part of the report."""
+async def probe_model(
+    role_model: RoleModel, *, memory: ModeMemory, clock: Clock, quick: bool = False
+) -> ProbeReport:
+    """Ask one model; failures are part of the report.
+
+    `quick` tries only the mode that is in use, and remembers nothing about the others.
+    """
     usage, started = RunUsage(), clock.monotonic()
     try:
         await _ask(role_model, str, usage)
     except LlmError as error:
         return failed_probe(role_model.name, error)
     latency = clock.monotonic() - started
-    modes = {mode: await _try_mode(role_model, mode, usage) for mode in OutputMode}
-    working = _in_order(role_model.output_mode, [m for m in OutputMode if modes[m] is None])
-    if role_model.choice is not None and working:
+    tried = [role_model.output_mode] if quick else list(OutputMode)
+    modes = {mode: await _try_mode(role_model, mode, usage) for mode in tried}
+    working = _in_order(role_model.output_mode, [m for m in tried if modes[m] is None])
+    if role_model.choice is not None and working and not quick:
         known = KnownModes(working=working, tested_at=clock.now())
         memory.remember(role_model.choice, known)
     cost = role_model.cost(usage)
@@ -95,11 +102,13 @@ async def _try_mode(role_model: RoleModel, mode: OutputMode, usage: RunUsage) ->
 
 
 async def _ask(role_model: RoleModel, output_type: Any, usage: RunUsage) -> Any:
+    local = role_model.choice is not None and is_local(role_model.choice)
+    limits = ModelSettings(max_tokens=_LOCAL_TOKENS if local else _TOKENS, temperature=0.0)
     agent = Agent(role_model.model, output_type=output_type, retries=0)
     with translated(role_model.name):
         result = await agent.run(
             _QUESTION,
-            model_settings=merge_model_settings(role_model.settings, _LIMITS),
+            model_settings=merge_model_settings(role_model.settings, limits),
             usage=usage,
             usage_limits=UsageLimits(request_limit=None),
         )
