@@ -8,7 +8,7 @@ CORPORA := .corpora
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guardrails check docs bench eval corpora mutants fuzz lock clean
+.PHONY: help run test test-guardrails live check docs bench eval corpora mutants fuzz lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -22,6 +22,9 @@ test: $(VENV)/.dev  ## Set everything up and run all tests
 
 test-guardrails: $(GUARDRAILS)/.done  ## Test the extra `guardrails` against its library, in a .venv of its own
 	$(GUARDRAILS)/bin/python -m pytest tests/with_guardrails
+
+live: $(VENV)/.dev  ## Try the agents on a real model: SILAS_LIVE_BASE_URL=http://…/v1 SILAS_LIVE_MODEL=NAME
+	$(BIN)/pytest tests/live -s
 
 check: $(VENV)/.dev  ## Lint, types, layers
 	$(BIN)/ruff check .

@@ -29,7 +29,6 @@ DIRECTIVES = register_tag("directives")
 SKILLS = register_tag("skills")
 SKILL = register_tag("skill")
 FINDINGS = register_tag("findings")
-PREVIOUS_ANSWER = register_tag("previous_answer")
 
 _TAGS = (
     r"system|assistant|developer|user|human|tool|im_start|im_end|start_of_turn|end_of_turn|s|"

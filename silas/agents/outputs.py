@@ -35,10 +35,6 @@ _FENCED = re.compile(r"```(?:json)?\s*\n(?P<inside>\{.*\})\s*\n?```", re.DOTALL)
 class OutputInvalid(Exception):
     """The answer is not in the form that was asked for; the text says what is wrong with it."""
 
-    def __init__(self, problems: str, *, answer: str = "") -> None:
-        super().__init__(problems)
-        self.answer = answer
-
 
 class OutputForm(Generic[T]):
     """What an answer must look like: a type, its JSON schema, and rules that a schema cannot say.
@@ -119,9 +115,9 @@ class OutputForm(Generic[T]):
             value = self._validated(json_in(text))
             return value if self._check is None else self._check(value)
         except ValidationError as error:
-            raise OutputInvalid(_summary(error), answer=text) from error
+            raise OutputInvalid(_summary(error)) from error
         except ValueError as error:
-            raise OutputInvalid(f"- {error}", answer=text) from error
+            raise OutputInvalid(f"- {error}") from error
 
     def _validated(self, text: str) -> T:
         if self._mend is None:

@@ -4,11 +4,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic_core import to_json
+
 from silas.agents.asking import ask_with_tools, ask_without_tools, turn_limits
 from silas.agents.fallbacks import advice_fallback, planner_fallback
 from silas.agents.models.factory import RoleModel
 from silas.agents.outputs import OutputForm
-from silas.agents.prompting import instructions, turn_prompt
+from silas.agents.prompting import instructions, prompt_file, turn_prompt
 from silas.agents.structured import structured_agent
 from silas.agents.toolsets import ToolMode
 from silas.kernel import IdFactory
@@ -48,8 +50,14 @@ class PlannerAgent:
         self._ids = ids
         self._plans = structured_agent(
             player,
-            OutputForm(AgentResponse, player.output_mode, schema=_schema(), check=self._checked),
-            instructions=instructions("planner"),
+            OutputForm(
+                AgentResponse,
+                player.output_mode,
+                schema=_schema(),
+                mend=_without_empty_plan,
+                check=self._checked,
+            ),
+            instructions=instructions("planner", answer=_example()),
             fallback=planner_fallback,
         )
         self._advice = structured_agent(
@@ -108,16 +116,39 @@ class PlannerAgent:
 
 
 def _schema() -> dict[str, Any]:
-    """The schema of `AgentResponse` with the plan first: small models leave out what they may."""
+    """The schema of `AgentResponse` with the plan first.
+
+    Small models leave out what they may, and then announce a plan that is not there. So there
+    always is a plan, and an empty one stands for none.
+    """
     schema = AgentResponse.model_json_schema()
-    fields = schema["properties"]
-    fields["plan_action"].pop("default")
+    fields, action = schema["properties"], schema["$defs"]["PlanAction"]
+    fields["plan_action"] = {"$ref": "#/$defs/PlanAction"}
+    action["properties"]["plan_markdown"] = {"type": "string"}
+    action["required"] = ["action", "plan_markdown"]
     return {
         **schema,
         "description": "A plan, and what the owner is told about it.",
         "properties": {name: fields[name] for name in _ORDER},
         "required": ["plan_action", "message"],
     }
+
+
+def _example() -> str:
+    """A whole answer as the model has to write it: it follows that rather than a description."""
+    plan = prompt_file("plan_example") + "\n"
+    return to_json(
+        {
+            "plan_action": {"action": "propose", "plan_markdown": plan},
+            "message": "I will write the hours to notes/hours.txt.",
+        }
+    ).decode()
+
+
+def _without_empty_plan(response: dict[str, Any]) -> dict[str, Any]:
+    action = response.get("plan_action")
+    empty = isinstance(action, dict) and action.get("plan_markdown") == ""
+    return {**response, "plan_action": None} if empty else response
 
 
 def _unfenced(markdown: str) -> str:

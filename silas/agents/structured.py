@@ -20,7 +20,6 @@ from typing import Any, Generic, TypeVar
 from pydantic_ai import Agent, capture_run_messages
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import UnexpectedModelBehavior
-from pydantic_ai.framing import wrap
 from pydantic_ai.messages import (
     AgentStreamEvent,
     ModelMessage,
@@ -39,7 +38,7 @@ from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.usage import UsageLimits
 from pydantic_core import to_json
 
-from silas.agents.framing import PREVIOUS_ANSWER, disarm
+from silas.agents.framing import disarm
 from silas.agents.metering import CallLimits, Meter, estimated_tokens
 from silas.agents.models.factory import RoleModel
 from silas.agents.outputs import OutputForm, OutputInvalid, wants_tools
@@ -60,10 +59,8 @@ _REPAIR = """\
 [SCHEMA VALIDATION ERROR]
 You have answered this before, and the answer could not be used:
 {problems}
-{answer}
 Answer the request above again, whole, in the required form and without these problems.
 Do not write about the problems."""
-_MOST_OF_ANSWER = 4_000
 
 
 @dataclass(frozen=True)
@@ -240,9 +237,8 @@ def _keep_requests(messages: list[ModelMessage], said: list[ModelMessage]) -> No
 
 def _with_repair(messages: list[ModelMessage], refused: OutputInvalid) -> list[ModelMessage]:
     """The conversation with what is wrong appended to its last request."""
-    shown = disarm(refused.answer)[:_MOST_OF_ANSWER]
-    answer = f"\n{wrap(PREVIOUS_ANSWER, shown)}\n" if shown else ""
-    text = _REPAIR.format(problems=disarm(str(refused)), answer=answer)
+    # The refused answer is not shown: small models would write it once more.
+    text = _REPAIR.format(problems=disarm(str(refused)))
     *before, last = messages
     if not isinstance(last, ModelRequest):
         return [*messages, ModelRequest(parts=[UserPromptPart(text)])]

@@ -1,6 +1,5 @@
 """The planner: plans that can be read, a repair for those that cannot, and advice."""
 
-import re
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from silas.work.plan import parse_plan
 from tests.agents.script import FakeTools, Says, Script, calls, result
 from tests.agents.test_proxy import turn
 
-EXAMPLE = re.search(r"```plan\n(.*?)```", prompt_file("planner"), re.DOTALL)[1]  # type: ignore[index]
+EXAMPLE = prompt_file("plan_example") + "\n"
 
 
 def planner(script: Script, mode: OutputMode = OutputMode.NATIVE) -> PlannerPort:
@@ -38,8 +37,11 @@ def plan_of(answered: Any) -> str:
     return str(answered.output.plan_action.plan_markdown)
 
 
-async def test_the_example_in_the_prompt_is_a_plan() -> None:
-    answered = await planned(proposes(EXAMPLE))
+async def test_the_example_in_the_prompt_is_an_answer_with_a_plan() -> None:
+    script = Script([proposes(EXAMPLE)])
+    await planner(script).plan(turn(), FakeTools(), final=True)
+    shown = (script.told[0].instructions or "").rpartition("-> ")[2]
+    answered = await planned(shown)
     assert answered.fallback is None
     plan = parse_plan(plan_of(answered))
     assert plan.root.title == "Write the opening hours to notes/hours.txt"
@@ -87,8 +89,9 @@ async def test_what_the_parser_refuses_is_repaired_once(wrong: str | None, said:
     assert hopeless.fallback in hopeless.output.message
 
 
-async def test_an_answer_without_a_plan_is_one_too() -> None:
-    answered = await planned({"message": "Which shop do you mean?", "plan_action": None})
+@pytest.mark.parametrize("none", [None, {"action": "propose", "plan_markdown": ""}])
+async def test_an_answer_without_a_plan_is_one_too(none: Any) -> None:
+    answered = await planned({"message": "Which shop do you mean?", "plan_action": none})
     assert (answered.output.message, answered.output.plan_action) == (
         "Which shop do you mean?",
         None,

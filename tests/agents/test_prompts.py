@@ -40,7 +40,7 @@ def test_golden(name: str) -> None:
     assert PROMPTS[name] + "\n" == (GOLDEN / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["planner", "advice", "research"])
+@pytest.mark.parametrize("name", ["advice", "research", "executor"])
 def test_every_role_begins_with_the_constitution(name: str) -> None:
     assert instructions(name).startswith(prompt_file("constitution"))
 

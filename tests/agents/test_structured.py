@@ -137,7 +137,6 @@ async def test_one_repair_says_what_is_wrong(mode: OutputMode) -> None:
     repair = prompt_of(script, 1)
     assert repair.startswith("The question.\n\n[SCHEMA VALIDATION ERROR]\n")
     assert "- number: must be at most 10" in repair
-    assert "99" in repair
 
 
 @pytest.mark.parametrize(
