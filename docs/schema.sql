@@ -1,5 +1,18 @@
 -- The schema that the migrations add up to. Generated; the migrations are the source.
 
+-- embeddings
+
+CREATE TABLE vectors (
+    item INTEGER PRIMARY KEY,
+    model TEXT NOT NULL,
+    content_hash BLOB NOT NULL,
+    vector BLOB NOT NULL,
+    written BIGINT NOT NULL
+);
+
+CREATE INDEX vectors_written ON vectors (written);
+
+
 -- runtime
 
 CREATE TABLE approval_executions (
@@ -92,6 +105,17 @@ CREATE TABLE dead_letters (
 );
 
 CREATE INDEX dead_letters_at ON dead_letters (died_at);
+
+CREATE TABLE deliveries (
+    number INTEGER PRIMARY KEY,
+    message_id TEXT NOT NULL UNIQUE,
+    connection_id TEXT NOT NULL,
+    scope_id TEXT NOT NULL,
+    message TEXT NOT NULL,
+    created_at TEXT NOT NULL
+);
+
+CREATE INDEX deliveries_connection ON deliveries (connection_id, number);
 
 CREATE TABLE goal_times (
     goal_id TEXT PRIMARY KEY,
@@ -334,6 +358,30 @@ CREATE INDEX queue_messages_lane ON queue_messages (lane, seq) WHERE lane IS NOT
 
 CREATE INDEX queue_messages_ready
     ON queue_messages (queue, priority, seq) WHERE state = 'ready';
+
+CREATE TABLE review_cards (
+    id TEXT PRIMARY KEY,
+    scope_id TEXT NOT NULL,
+    connection_id TEXT NOT NULL,
+    channel TEXT NOT NULL,
+    trace_id TEXT NOT NULL,
+    title TEXT NOT NULL,
+    message TEXT NOT NULL,
+    risk TEXT NOT NULL,
+    taint TEXT NOT NULL,
+    items TEXT NOT NULL,
+    replaces TEXT,
+    requested_by TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    state TEXT NOT NULL,
+    decision TEXT,
+    key_id TEXT,
+    signature TEXT,
+    decided_at TEXT
+);
+
+CREATE INDEX review_cards_state ON review_cards (state, created_at);
 
 CREATE TABLE work_artifacts (
     plan_id TEXT NOT NULL,

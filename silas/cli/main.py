@@ -19,6 +19,9 @@ COMMANDS = {
     "status": LazyCommand(
         "silas.cli.status:status", "Say whether Silas is running, and how it is."
     ),
+    "chat": LazyCommand("silas.cli.chat:chat", "Talk to Silas in this terminal."),
+    "ask": LazyCommand("silas.cli.chat:ask", "Say one thing to Silas, and wait for what comes."),
+    "review": LazyCommand("silas.cli.review:review", "Decide about the plans that wait for you."),
     "config": LazyCommand("silas.cli.config:config", "Check and show the configuration."),
     "secrets": LazyCommand("silas.cli.secrets:secrets", "Keep passwords and keys in the vault."),
     "keys": LazyCommand("silas.cli.keys:keys", "Show and rotate the owner's signing key."),
@@ -39,6 +42,10 @@ COMMANDS = {
     "queue": LazyCommand(
         "silas.cli.queue:queue", "Show what is on the bus, and what was given up."
     ),
+    "memory": LazyCommand(
+        "silas.cli.memory:memory", "Search what Silas remembers, carry it along, forget it."
+    ),
+    "eval": LazyCommand("silas.cli.evals:evals", "Measure how good Silas is, on your data."),
     "backup": LazyCommand("silas.cli.backup:backup", "Write everything to one verified file."),
     "restore": LazyCommand("silas.cli.backup:restore", "Bring a backup back."),
 }

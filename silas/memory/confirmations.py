@@ -18,7 +18,7 @@ from silas.memory.ports import Confirmations
 CONFIRMATION = ApprovalScope.SINGLE_STEP
 """The scope of these tokens: one step, and none that executes anything."""
 
-_ACCEPT = frozenset({CONFIRMATION})
+ACCEPTED = frozenset({CONFIRMATION})
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class MemoryClaim:
                 "kind": "memory",
                 "action": self.action,
                 "scope_id": self.scope_id,
-                "items": [_shown(item) for item in self.items],
+                "items": [shown_fields(item) for item in self.items],
             }
         )
 
@@ -54,10 +54,11 @@ class MemoryClaim:
 
 def shown_bytes(item: MemoryItem) -> bytes:
     """What the owner sees of a memory when confirming it."""
-    return canonical_bytes(_shown(item))
+    return canonical_bytes(shown_fields(item))
 
 
-def _shown(item: MemoryItem) -> dict[str, object]:
+def shown_fields(item: MemoryItem) -> dict[str, object]:
+    """The fields that decide what a memory says and how far it is trusted."""
     shown = item.model_dump(
         mode="json",
         include={
@@ -86,6 +87,6 @@ async def require_confirmed(
     if approvals is None:
         raise TrustRefused("Nobody here can check the owner's confirmation.")
     claim = MemoryClaim(action, scope_id, tuple(items))
-    valid, reason = await approvals.verify(token, claim, accept=_ACCEPT)
+    valid, reason = await approvals.verify(token, claim, accept=ACCEPTED)
     if not valid:
         raise TrustRefused(f"The owner's confirmation does not hold: {reason}.")

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from silas.approval import Approvable, ApprovalScope, ApprovalToken
+from silas.memory.rows import Lane
 from silas.storage import Transaction
+from silas.storage.ports import Progress
 
 
 class Confirmations(Protocol):
@@ -27,6 +29,34 @@ class AuditTrail(Protocol):
 
     def append(self, tx: Transaction, event: str, data: Mapping[str, Any]) -> str:
         """Add an entry to the chain as part of this transaction; returns its id."""
+        ...
+
+
+class Nearest(Protocol):
+    """Finds memories by their meaning."""
+
+    async def nearest(self, lane: Lane, text: str, most: int) -> dict[int, float]:
+        """The rows of this lane whose meaning is nearest to the text, with the cosine of each."""
+        ...
+
+
+class Index(Nearest, Protocol):
+    """The vectors of all memories, which follow the memories."""
+
+    async def catch_up(self, *, most: int = 1000) -> int:
+        """Embed memories that are new or were reworded, at most so many; returns how many."""
+        ...
+
+    async def reindex(self, *, progress: Progress | None = None) -> dict[str, int]:
+        """Embed what has no vector of its present text, drop what has no memory any more."""
+        ...
+
+    async def forget(self, rows: Sequence[int]) -> int:
+        """Erase the vectors of these rows."""
+        ...
+
+    async def close(self) -> None:
+        """Release the files."""
         ...
 
 

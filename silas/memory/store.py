@@ -92,6 +92,8 @@ class Keeping:
     approvals: Confirmations | None
     access: AccessCounter
     scope_numbers: dict[str, int] = field(default_factory=dict)
+    reworded: set[int] = field(default_factory=set)
+    """Rows whose vectors are not those of their text any more."""
 
 
 class MemoryStore:
@@ -158,7 +160,7 @@ class MemoryStore:
         if token is not None:
             await self._confirm(token, "update", [new])
 
-        def write(tx: Transaction) -> None:
+        def write(tx: Transaction) -> int:
             row_id, old = self._require(tx, memory_id)
             # Again, on the row as it is now: somebody may have changed it since it was shown.
             again = self._changed(old, changes, taint=taint, confirmed=token is not None)
@@ -170,10 +172,12 @@ class MemoryStore:
                 _, new_id = allot_ids(tx, self.scope_id, stamped.reingestion_tier)
             update_row(tx, row_id, stamped, new_id=new_id)
             self._record(tx, "memory_updated", stamped, confirmed=token is not None)
+            return row_id
 
-        await self._database.transaction(
+        row_id = await self._database.transaction(
             write, durability=Durability.ORDINARY if token is None else Durability.TRUST
         )
+        self._keeping.reworded.add(row_id)
 
     async def after_update(
         self, memory_id: str, *, taint: TaintLevel, confirmed: bool = True, **changes: Any

@@ -31,7 +31,7 @@ def test_what_gives_orders_goes_and_the_rest_stays(text: str, rule: str, left: s
     [
         "Paris is the capital of France.",
         "Anna said: the system works, the user is happy.",
-        "می\u200cخواهم 👩\u200d💻 葛\U000e0100",
+        "👩\u200d💻 葛\U000e0100",
         "def f(x):\n    return {'name': 'Bob', 'age': 3}",
         "https://example.com/a?b=c",
         "",

@@ -1,0 +1,66 @@
+"""The memory room, wired: the stores, retrieval, and vectors if the extra `vector` is there."""
+
+import importlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from silas.app.ground import Ground
+from silas.memory.intake import Intake
+from silas.memory.ports import Embedder, Index
+from silas.memory.retriever import MemoryRetriever
+from silas.memory.store import Memories
+
+
+@dataclass(frozen=True)
+class MemoryRoom:
+    """What Silas remembers, and the ways to it."""
+
+    memories: Memories
+    retriever: MemoryRetriever
+    index: Index | None
+
+
+@asynccontextmanager
+async def open_memory(ground: Ground, *, vectors: bool = True) -> AsyncIterator[MemoryRoom]:
+    """The memory of this data directory; what waits to be written is written at the end."""
+    memories = Memories(
+        ground.database,
+        clock=ground.clock,
+        audit=ground.audit,
+        approvals=ground.approvals,
+        intake=Intake(ground.vault.seen),
+    )
+    index = await open_index(ground.paths.data_dir, memories) if vectors else None
+    try:
+        yield MemoryRoom(memories, MemoryRetriever(memories, vectors=index), index)
+    finally:
+        await memories.flush()
+        if index is not None:
+            await index.close()
+
+
+async def open_index(folder: Path, memories: Memories) -> Index | None:
+    """The vectors in this folder, or None if the extra `vector` is not installed."""
+    embedder = load_embedder()
+    if embedder is None:
+        return None
+    # Both need packages of the extra, so they are imported where it is known to be there.
+    module = importlib.import_module("silas.memory.vectors")
+    index: Index = await module.open_vectors(folder, memories, embedder=embedder)
+    return index
+
+
+@lru_cache(maxsize=1)
+def load_embedder() -> Embedder | None:
+    """The embedded model, or None if the extra `vector` is not installed."""
+    try:
+        module = importlib.import_module("silas.memory.minilm.embedder")
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("silas"):
+            raise
+        return None
+    embedder: Embedder = module.MiniLm()
+    return embedder

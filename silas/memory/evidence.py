@@ -1,0 +1,144 @@
+"""What the store holds that speaks for one memory or another, gathered in one consistent view."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+
+from silas.kernel import format_timestamp
+from silas.memory.dates import Stretch
+from silas.memory.fusion import Evidence, Trait, Word, promising, rarity
+from silas.memory.query_words import content_words, match_expression
+from silas.memory.rows import Lane, as_list
+from silas.memory.word_forms import forms_of
+from silas.storage import Reader
+
+MOST_CANDIDATES = 120
+MOST_ROWS = 2000
+"""How many memories are looked at for one word. Of a word that more of them hold, the newest."""
+
+_HOLDING = """
+SELECT rowid FROM memory_words WHERE memory_words MATCH ? AND rowid BETWEEN ? AND ?
+ORDER BY rowid DESC LIMIT ?
+"""
+_RANKED = """
+SELECT rowid FROM memory_words WHERE memory_words MATCH ? AND rowid BETWEEN ? AND ?
+ORDER BY rank LIMIT ?
+"""
+_TRAITS = """
+SELECT m.id, m.session_id, m.created_at, length(m.content), rtrim(m.content) LIKE '%?'
+FROM json_each(?) AS wanted JOIN memory_items AS m ON m.id = wanted.value
+WHERE m.id BETWEEN ? AND ? AND (m.valid_until IS NULL OR m.valid_until > ?)
+    AND (m.valid_from IS NULL OR m.valid_from <= ?)
+"""
+_TOTAL = "SELECT next_active FROM memory_scopes WHERE scope_no = ?"
+_NAMED = """
+SELECT DISTINCT e.entity FROM json_each(?) AS asked
+JOIN memory_entities AS e ON e.entity = asked.value AND e.item BETWEEN ? AND ?
+"""
+_REFERRING = """
+SELECT e.item FROM json_each(?) AS candidate
+JOIN memory_entities AS e ON e.item = candidate.value AND e.entity = ?
+"""
+# From a memory to those that name it as a cause, and to those that it names.
+_LINKED = """
+SELECT here.id, c.item FROM json_each(?1) AS best JOIN memory_items AS here ON here.id = best.value
+JOIN memory_causes AS c ON c.cause = here.memory_id AND c.item BETWEEN ?2 AND ?3
+UNION
+SELECT c.item, there.id FROM json_each(?1) AS best JOIN memory_causes AS c ON c.item = best.value
+JOIN memory_items AS there ON there.scope_no = ?4 AND there.memory_id = c.cause
+    AND there.id BETWEEN ?2 AND ?3
+"""
+_FOLLOWED = 20
+_AROUND = ".,;:!?\"'()"
+_ENDING = re.compile(r"['\u2019]s\b.*$")
+
+
+def gather(
+    reader: Reader,
+    lane: Lane,
+    question: str,
+    *,
+    times: list[Stretch],
+    cosines: Mapping[int, float],
+    now: datetime,
+) -> Evidence:
+    """The words, neighbours, sessions, times, entities and links that matter to a question."""
+    words, ranked = _words_of(reader, lane, question)
+    best = [*promising(words, MOST_CANDIDATES), *ranked]
+    links = _links(reader, lane, [*best[:_FOLLOWED], *list(cosines)[:_FOLLOWED]])
+    linked = {row for pair in links.items() for row in (pair[0], *pair[1])}
+    candidates = {*best, *cosines, *linked}
+    return Evidence(
+        words=words,
+        traits=_traits(reader, lane, candidates, now),
+        candidates=candidates,
+        cosines=cosines,
+        links=links,
+        times=times,
+        of_entity=_of_entity(reader, lane, question, candidates),
+    )
+
+
+def entities_named(reader: Reader, lane: Lane, question: str) -> list[str]:
+    """The entities of this lane that a question names."""
+    bare = [_bare(word) for word in question.split()]
+    pairs = [f"{first} {second}" for first, second in pairwise(bare)]
+    spelled = {form for name in (*bare, *pairs) for form in (name, name.lower(), name.title())}
+    rows = reader.fetch_all(_NAMED, (as_list(sorted(spelled - {""})), *lane.bounds))
+    return sorted(entity for (entity,) in rows)
+
+
+def _bare(word: str) -> str:
+    return _ENDING.sub("", word).strip(_AROUND)
+
+
+def _words_of(reader: Reader, lane: Lane, question: str) -> tuple[list[Word], list[int]]:
+    """Each word with the memories that hold it; and, if all words are common, the best ranked."""
+    asked = content_words(question)
+    row = reader.fetch_one(_TOTAL, (lane.scope_no,))
+    total = row[0] - 1 if row else 0
+    words = []
+    for word in asked:
+        expression = match_expression(forms_of(word))
+        found = reader.fetch_all(_HOLDING, (expression, *lane.bounds, MOST_ROWS))
+        if found:
+            rows = frozenset(row for (row,) in found)
+            words.append(Word(rows, rarity(len(rows), max(total, len(rows)))))
+    ranked: list[int] = []
+    if words and all(len(word.rows) == MOST_ROWS for word in words):
+        expression = match_expression(asked)
+        ranked = [
+            row for (row,) in reader.fetch_all(_RANKED, (expression, *lane.bounds, MOST_CANDIDATES))
+        ]
+    return words, ranked
+
+
+def _traits(
+    reader: Reader, lane: Lane, candidates: Collection[int], now: datetime
+) -> dict[int, Trait]:
+    wanted = {row + step for row in candidates for step in range(-2, 3)}
+    moment = format_timestamp(now)
+    rows = reader.fetch_all(_TRAITS, (as_list(sorted(wanted)), *lane.bounds, moment, moment))
+    return {
+        row: Trait(session, datetime.fromisoformat(created), length, bool(asks))
+        for row, session, created, length, asks in rows
+    }
+
+
+def _of_entity(
+    reader: Reader, lane: Lane, question: str, candidates: Collection[int]
+) -> frozenset[int]:
+    named = entities_named(reader, lane, question)
+    if len(named) != 1:
+        return frozenset()
+    rows = reader.fetch_all(_REFERRING, (as_list(sorted(candidates)), named[0]))
+    return frozenset(row for (row,) in rows)
+
+
+def _links(reader: Reader, lane: Lane, best: Sequence[int]) -> dict[int, set[int]]:
+    links: dict[int, set[int]] = {}
+    params = (as_list(best), *lane.bounds, lane.scope_no)
+    for row, other in reader.fetch_all(_LINKED, params):
+        links.setdefault(row, set()).add(other)
+    return links

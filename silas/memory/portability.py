@@ -1,0 +1,246 @@
+"""Memories carried from one Silas to another, scope by scope, all or nothing.
+
+1. A bundle is checked whole before anything is changed, and imported in one transaction.
+2. Import never raises trust: what is above `working` in the bundle stays so only if this scope
+   holds the same already, or if the owner confirms the bundle (`BundleClaim`).
+3. A bundle that the owner's key signed keeps its taints. Any other comes from outside: everything
+   in it is `external`, unless the owner confirms it.
+4. `merge` writes what is new or changed, by id. The rules for changes hold: what is trusted or the
+   owner's own is not overwritten by what may not change it.
+5. `replace` also removes what the bundle lacks. If that is trusted, the owner must confirm.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from silas.approval import ApprovalToken
+from silas.kernel import RecallError, TaintLevel, canonical_bytes, format_timestamp, join_taint
+from silas.memory.bundles import (
+    BundleEnd,
+    BundleKeys,
+    BundleWriter,
+    Write,
+    check_bundle,
+    items_in,
+)
+from silas.memory.confirmations import ACCEPTED, shown_bytes, shown_fields
+from silas.memory.errors import BundleRefused, TrustRefused
+from silas.memory.models import MemoryItem, ReingestionTier, TrustLevel
+from silas.memory.rows import COLUMNS, allot_ids, insert_row, item_from, lane_of, update_row
+from silas.memory.store import Memories
+from silas.memory.trust import lowered, require_admissible, require_touchable
+from silas.storage import Durability, Reader, Transaction
+
+MODES = ("merge", "replace")
+Lines = Callable[[], Iterable[bytes]]
+"""Gives the lines of a bundle, each time from the start."""
+
+_EXPORTED = f"""
+SELECT {COLUMNS} FROM memory_items AS m
+WHERE m.id BETWEEN ? AND ? AND m.updated_at >= ? ORDER BY m.id
+"""  # noqa: S608 - names of columns only
+_HERE = f"SELECT m.id, {COLUMNS} FROM memory_items AS m WHERE m.scope_no = ? AND m.memory_id = ?"  # noqa: S608
+
+
+@dataclass(frozen=True)
+class BundleClaim:
+    """`Approvable`: this bundle is the owner's own, and these memories of it are trusted."""
+
+    scope_id: str
+    mode: str
+    end: BundleEnd
+    trusted: tuple[MemoryItem, ...]
+
+    @property
+    def id(self) -> str:
+        return f"bundle-{self.end.sha256}"
+
+    @property
+    def parent(self) -> str | None:
+        return None
+
+    def plan_bytes(self) -> bytes:
+        return canonical_bytes(
+            {
+                "kind": "memory-bundle",
+                "scope_id": self.scope_id,
+                "mode": self.mode,
+                "sha256": self.end.sha256,
+                "count": self.end.count,
+                "trusted": [shown_fields(item) for item in self.trusted],
+            }
+        )
+
+    def spawn_policy_bytes(self) -> bytes:
+        return b""
+
+
+class MemoryPortability:
+    """Exports and imports the memory of one scope."""
+
+    def __init__(
+        self, memories: Memories, scope_id: str, *, keys: BundleKeys | None = None
+    ) -> None:
+        self._keeping = memories.keeping
+        self._store = memories.of(scope_id)
+        self._scope_id = scope_id
+        self._keys = keys
+
+    async def export_bundle(self, since: datetime | None = None, include_raw: bool = True) -> bytes:
+        """The bundle in one piece."""
+        parts: list[bytes] = []
+        await self.export_to(parts.append, since=since, include_raw=include_raw)
+        return b"".join(parts)
+
+    async def export_to(
+        self, write: Write, *, since: datetime | None = None, include_raw: bool = True
+    ) -> BundleEnd:
+        """Write the bundle piece by piece, on another thread, from one consistent view."""
+        await self._keeping.access.flush()
+        lane = await self._store.lane(None if include_raw else ReingestionTier.ACTIVE)
+        after = format_timestamp(since) if since else ""
+        bundle = BundleWriter(write)
+
+        now = self._keeping.clock.now()
+
+        def copy(reader: Reader) -> BundleEnd:
+            bundle.begin(scope_id=self._scope_id, exported_at=now, include_raw=include_raw)
+            for row in reader.rows(_EXPORTED, (*lane.bounds, after)):
+                bundle.add(item_from(self._scope_id, row))
+            return bundle.end(self._keys, at=now)
+
+        return await self._keeping.database.snapshot(copy)
+
+    async def import_bundle(
+        self, bundle: bytes, mode: str = "merge", *, token: ApprovalToken | None = None
+    ) -> dict[str, int]:
+        """Take a bundle in; returns what became of its memories, in numbers."""
+        lines = bundle.splitlines(keepends=True)
+        return await self.import_from(lambda: lines, mode, token=token)
+
+    async def import_from(
+        self, lines: Lines, mode: str = "merge", *, token: ApprovalToken | None = None
+    ) -> dict[str, int]:
+        """The same for a bundle that is read line by line, twice."""
+        if mode not in MODES:
+            raise BundleRefused(f"A bundle is imported by {' or '.join(MODES)}, not by {mode!r}.")
+        end = check_bundle(lines(), self._keys)
+        if token is not None:
+            await self._confirm(token, self.claim(lines, mode, end))
+        intake = _Intake(
+            self._keeping.intake.prepared, self._scope_id, end.signed, token is not None
+        )
+        return await self._keeping.database.transaction(
+            lambda tx: self._take_in(tx, lines, mode, intake), durability=Durability.TRUST
+        )
+
+    def claim(self, lines: Lines, mode: str, end: BundleEnd | None = None) -> BundleClaim:
+        """What the owner confirms to have everything taken in as the bundle has it."""
+        checked = end or check_bundle(lines(), self._keys)
+        trusted = (i for i in items_in(lines()) if i.trust_level is not TrustLevel.WORKING)
+        return BundleClaim(self._scope_id, mode, checked, tuple(trusted))
+
+    async def _confirm(self, token: ApprovalToken, claim: BundleClaim) -> None:
+        approvals = self._keeping.approvals
+        if approvals is None:
+            raise TrustRefused("Nobody here can check the owner's confirmation.")
+        valid, reason = await approvals.verify(token, claim, accept=ACCEPTED)
+        if not valid:
+            raise TrustRefused(f"The owner's confirmation does not hold: {reason}.")
+
+    def _take_in(
+        self, tx: Transaction, lines: Lines, mode: str, intake: "_Intake"
+    ) -> dict[str, int]:
+        stats = {"added": 0, "changed": 0, "kept": 0, "lowered": 0, "removed": 0}
+        tx.execute("CREATE TEMP TABLE IF NOT EXISTS bundle_ids (memory_id TEXT PRIMARY KEY)")
+        tx.execute("DELETE FROM temp.bundle_ids")
+        for claimed in items_in(lines()):
+            tx.execute("INSERT OR IGNORE INTO temp.bundle_ids VALUES (?)", (claimed.memory_id,))
+            self._take_one(tx, claimed, intake, stats)
+        if mode == "replace":
+            stats["removed"] = self._remove_others(tx, confirmed=intake.confirmed)
+        tx.execute("DELETE FROM temp.bundle_ids")
+        if self._keeping.audit is not None:
+            data = {"scope_id": self._scope_id, "mode": mode, "signed": intake.signed, **stats}
+            self._keeping.audit.append(tx, "memory_imported", data)
+        return stats
+
+    def _take_one(
+        self, tx: Transaction, claimed: MemoryItem, intake: "_Intake", stats: dict[str, int]
+    ) -> None:
+        found = self._here(tx, claimed.memory_id)
+        old = found[1] if found else None
+        item = intake.taken(claimed, old)
+        stats["lowered"] += item.trust_level is not claimed.trust_level
+        if found is None:
+            scope_no, row_id = allot_ids(tx, self._scope_id, item.reingestion_tier)
+            insert_row(tx, row_id, scope_no, item)
+            stats["added"] += 1
+        elif old == item or not intake.may_change(found[1], item):
+            stats["kept"] += 1
+        else:
+            self._overwrite(tx, *found, item)
+            stats["changed"] += 1
+
+    def _overwrite(self, tx: Transaction, row_id: int, old: MemoryItem, item: MemoryItem) -> None:
+        new_id = row_id
+        if item.reingestion_tier is not old.reingestion_tier:
+            _, new_id = allot_ids(tx, self._scope_id, item.reingestion_tier)
+        update_row(tx, row_id, item, new_id=new_id)
+        self._keeping.reworded.add(row_id)
+
+    def _here(self, reader: Reader, memory_id: str) -> tuple[int, MemoryItem] | None:
+        row = reader.fetch_one(_HERE, (self._scope_no(reader), memory_id))
+        return (row[0], item_from(self._scope_id, row[1:])) if row else None
+
+    def _scope_no(self, reader: Reader) -> int:
+        row = reader.fetch_one(
+            "SELECT scope_no FROM memory_scopes WHERE scope_id = ?", (self._scope_id,)
+        )
+        return row[0] if row else 0
+
+    def _remove_others(self, tx: Transaction, *, confirmed: bool) -> int:
+        lane = lane_of(self._scope_no(tx), None)
+        others = "id BETWEEN ? AND ? AND memory_id NOT IN (SELECT memory_id FROM temp.bundle_ids)"
+        trusted = tx.fetch_one(
+            f"SELECT 1 FROM memory_items WHERE {others} AND trust_level <> 'working' LIMIT 1",  # noqa: S608
+            lane.bounds,
+        )
+        if trusted is not None and not confirmed:
+            raise TrustRefused("This would remove memories that are trusted: confirm the bundle.")
+        gone = tx.fetch_all(f"SELECT id FROM memory_items WHERE {others}", lane.bounds)  # noqa: S608
+        tx.execute(f"DELETE FROM memory_items WHERE {others}", lane.bounds)  # noqa: S608
+        self._keeping.access.forget(row for (row,) in gone)
+        return len(gone)
+
+
+@dataclass(frozen=True)
+class _Intake:
+    """How the memories of one bundle are taken in (rules 2 to 4)."""
+
+    prepared: Callable[[MemoryItem], MemoryItem]
+    scope_id: str
+    signed: bool
+    confirmed: bool
+
+    def taken(self, claimed: MemoryItem, old: MemoryItem | None) -> MemoryItem:
+        item = claimed.model_copy(update={"scope_id": self.scope_id})
+        if not (self.signed or self.confirmed):
+            item = item.model_copy(update={"taint": TaintLevel.EXTERNAL})
+        if old is not None:
+            item = item.model_copy(update={"taint": join_taint(old.taint, item.taint)})
+        if not self.confirmed and not (old is not None and shown_bytes(old) == shown_bytes(item)):
+            item = lowered(item)
+        item = self.prepared(item)
+        require_admissible(item, confirmed=True)
+        return item
+
+    def may_change(self, old: MemoryItem, item: MemoryItem) -> bool:
+        if shown_bytes(old) == shown_bytes(item):
+            return True
+        try:
+            require_touchable(old, taint=item.taint, confirmed=self.confirmed)
+        except RecallError:
+            return False
+        return True
