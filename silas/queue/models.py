@@ -223,6 +223,8 @@ class AgentReply(Data):
     in_reply_to: str | None = None
     """The id of the message that this answers."""
     surface: str = "stream"
+    final: bool = True
+    """False: more about the same thing follows by itself."""
     chips: list[str] = Field(default_factory=list)
     card_id: str | None = None
 

@@ -75,18 +75,21 @@ async def follow_decision(
             await _authorised(bench, item, decided)
     except ApprovalError as error:
         return Handled((_reply(room, message, origin, error.message),))
+    came = await room.store.work_origin(root.id)
+    if came is not None:  # what the plan is derived from goes on with it
+        message = message.model_copy(update={"taint": came.taint})
     return _begin(room, message, origin, root, card_id=card_id)
 
 
 async def _shown(bench: Workbench, decided: CardDecision) -> list[WorkItem] | None:
-    """The items of the card as they are stored, the first one first; None if they differ."""
+    """The items of the card as they are stored, the whole before its parts; None if they differ."""
     items = []
     for name, shown in decided.plan_hashes.items():
         item = await bench.items.get(name)
         if item is None or item.plan_hash != shown:
             return None
         items.append(item)
-    return items or None
+    return sorted(items, key=lambda item: item.parent in decided.plan_hashes) or None
 
 
 async def _authorised(bench: Workbench, item: WorkItem, decided: CardDecision) -> None:
@@ -118,10 +121,13 @@ def _begin(
         urgency=Urgency.INFORMATIONAL,
     )
     once = request.model_copy(update={"message_id": f"execute.{card_id}"})
-    return Handled((once, _reply(room, message, origin, f"{root.title}: approved. I begin.")))
+    begun = _reply(room, message, origin, f"{root.title}: approved. I begin.", final=False)
+    return Handled((once, begun))
 
 
-def _reply(room: TurnContext, message: QueueMessage, origin: Origin, text: str) -> QueueMessage:
+def _reply(
+    room: TurnContext, message: QueueMessage, origin: Origin, text: str, *, final: bool = True
+) -> QueueMessage:
     return follow(
         message,
         sender=Agent.RUNTIME,
@@ -131,6 +137,7 @@ def _reply(room: TurnContext, message: QueueMessage, origin: Origin, text: str) 
             connection_id=origin.connection_id,
             channel=origin.channel,
             surface=Surface.STREAM.value,
+            final=final,
         ),
         ids=room.ids,
         clock=room.clock,

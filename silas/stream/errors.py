@@ -29,3 +29,17 @@ class NotTaken(ChannelError):
 
     code = "E_CHANNEL_CLOSED"
     exit_code = 124
+
+
+class CardUnknown(ChannelError):
+    """There is no such card. `silas review list` shows what waits for a decision."""
+
+    code = "E_CHANNEL_CARD_UNKNOWN"
+    exit_code = 125
+
+
+class CardNotOpen(ChannelError):
+    """The card was decided already. `silas review show` says how."""
+
+    code = "E_CHANNEL_CARD_DECIDED"
+    exit_code = 126

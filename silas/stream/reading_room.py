@@ -18,7 +18,9 @@ from silas.work.execution_models import ExecutionEnvelope, ModelView
 from silas.work.executors import RESEARCH_TOOLS, Tool
 from silas.work.plan import parse_plan
 
-PROXY_TOOLS = frozenset({"memory_search", "context_inspect", "web_search", "tell_user"})
+PROXY_TOOLS = frozenset(
+    {"memory_search", "context_inspect", "web_search", "recent_activity", "tell_user"}
+)
 PLANNER_TOOLS = frozenset({"memory_search", "request_research", "validate_plan"})
 _FILE_TOOLS = frozenset({"read_file", "grep", "glob"})
 _SECONDS = 30
@@ -67,13 +69,16 @@ class ReadingRoom:
     tools: tuple[Tool, ...] = ()
     """The worker's own tools; those that only look are taken from it."""
     directory: Path | None = None
+    activity: Callable[[], Awaitable[str]] | None = None
+    """What Silas did, from the audit log."""
 
     def for_proxy(
         self, scope_id: str, *, turn_number: int, tell: Callable[[str], Awaitable[None]]
     ) -> list[ReadingTool]:
         """Memory, context, search, and a word to the user in between."""
         inspect = [self._inspection(scope_id, turn_number)] if self.context else []
-        return [*self._memory(scope_id), *inspect, *self._searching(), _telling(tell)]
+        did = [_reporting(self.activity)] if self.activity else []
+        return [*self._memory(scope_id), *inspect, *self._searching(), *did, _telling(tell)]
 
     def for_planner(
         self, scope_id: str, *, ask: Callable[[QuestionArguments], str]
@@ -139,6 +144,15 @@ class ReadingRoom:
         return ReadingTool(
             tool.name, tool.offer.description, tool.arguments, run, contained=tool.contained
         )
+
+
+def _reporting(activity: Callable[[], Awaitable[str]]) -> ReadingTool:
+    async def run(_args: NoArguments) -> ModelView:
+        # Titles and reasons in the log may be a stranger's words.
+        return answered_view(await activity(), taint=TaintLevel.AUTH)
+
+    told = "What Silas did lately, from its audit log."
+    return ReadingTool("recent_activity", told, NoArguments, run)
 
 
 def _telling(tell: Callable[[str], Awaitable[None]]) -> ReadingTool:

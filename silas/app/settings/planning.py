@@ -1,5 +1,7 @@
 """Settings of the three loops: how much the planner may look up and spend, and where."""
 
+from pathlib import Path
+
 from pydantic import Field
 
 from silas.app.settings.fields import Count, FilePath, Number, Seconds, Section, Whole
@@ -8,6 +10,10 @@ from silas.app.settings.fields import Count, FilePath, Number, Seconds, Section,
 class PlannerSettings(Section):
     """Planning, research and self-healing; what work itself may use is in each plan's budget."""
 
+    workspace_dir: FilePath | None = Field(
+        Path("~/silas"),
+        description="Where requests without a place of their own work; null: a place is asked for.",
+    )
     research_dir: FilePath | None = Field(
         None, description="Research may read the files below this directory; null means none."
     )

@@ -52,6 +52,7 @@ ADDED = {
     },
     "audit.retention_days": None,
     "audit.checkpoint_every": 1024,
+    "planner.workspace_dir": "~/silas",
     "planner.research_dir": None,
     "planner.research_in_flight": 3,
     "planner.research_rounds": 5,

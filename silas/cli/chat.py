@@ -1,0 +1,151 @@
+"""`silas chat` and `silas ask`: talk to Silas in the terminal."""
+
+import asyncio
+import base64
+import contextlib
+import os
+import secrets
+import shlex
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from silas.app.ground import Ground
+from silas.app.house import open_cards, open_house
+from silas.app.instance import InstanceLock, InstanceLocked
+from silas.app.stream import open_queue
+from silas.approval import message_bytes
+from silas.channels.terminal import TerminalChannel
+from silas.cli.commands import JsonCommand
+from silas.cli.context import CliContext, pass_cli
+from silas.cli.opening import ground_of
+from silas.cli.terminal import on_terminal
+from silas.cli.working import shown_plan
+from silas.kernel import SystemClock
+from silas.queue.models import QueueMessage, UserMessage
+from silas.stream.cards import Card, CardStore
+from silas.stream.delivery import Deliveries
+from silas.stream.intake import Intake
+from silas.work.store import WorkItemStore
+
+_CHANNEL = "cli"
+_WELCOME = "Talk to Silas. Nothing is done without your yes. End with `exit` or Ctrl-D."
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The line to Silas, in this process or to the one that runs."""
+
+    ground: Ground
+    intake: Intake
+    cards: CardStore
+    deliveries: Deliveries
+
+    async def send(self, text: str) -> QueueMessage:
+        """Sign the text with the owner's key and hand it in."""
+        ground, nonce = self.ground, secrets.token_hex(16)
+        now = ground.clock.now()
+        _, signature = ground.keys.sign(message_bytes(text=text, timestamp=now, nonce=nonce))
+        owner = ground.settings.owner_id
+        said = UserMessage(
+            channel=_CHANNEL,
+            connection_id=owner,
+            sender_id=owner,
+            timestamp=now,
+            signature=base64.b64encode(signature).decode(),
+            nonce=nonce,
+        )
+        return await self.intake.accept(text, said)
+
+    async def show(self, card: Card) -> str:
+        """Everything that the card asks about, exactly as it is signed."""
+        items = WorkItemStore(self.ground.database, self.ground.clock)
+        found = [await items.get(name) for name in card.plan_hashes]
+        shown = [shown_plan(item) for item in found if item is not None]
+        return "\n\n".join([*shown, f"risk {card.risk.value}, card {card.card_id}"])
+
+
+@click.command(cls=JsonCommand)
+@pass_cli
+def chat(cli: CliContext) -> None:
+    """Talk to Silas in this terminal.
+
+    If Silas runs already (`silas start`), this joins it; otherwise it runs for as long as you talk.
+    """
+    if not on_terminal():
+        raise click.UsageError("There is nobody at this terminal. Use `silas ask TEXT` instead.")
+    cli.say(_WELCOME)
+
+    async def inside() -> None:
+        async with _line(cli) as line:
+            await _channel(line, cli).talk(_read_line)
+
+    asyncio.run(inside())
+
+
+@click.command(cls=JsonCommand)
+@click.argument("text")
+@pass_cli
+def ask(cli: CliContext, text: str) -> None:
+    """Say TEXT to Silas, show its answer, and wait for the work that you approve.
+
+    Where nobody can be asked, a plan is shown and left open: `silas review` decides it later.
+    """
+
+    async def inside() -> list[dict[str, object]]:
+        async with _line(cli) as line:
+            heard = await _channel(line, cli).ask_once(text, _confirm)
+            return [each.message.model_dump(mode="json") for each in heard]
+
+    heard = asyncio.run(inside())
+    if cli.as_json:
+        cli.show({"answers": heard}, "")
+
+
+@contextlib.asynccontextmanager
+async def _line(cli: CliContext) -> AsyncIterator[_Line]:
+    """Join the Silas that runs, or run one for as long as this takes."""
+    async with ground_of(cli) as ground, contextlib.AsyncExitStack() as stack:
+        command = shlex.join(["silas", *sys.argv[1:]])
+        try:
+            stack.enter_context(
+                InstanceLock(ground.paths.lock, clock=SystemClock(), command=command)
+            )
+        except InstanceLocked:
+            queue = open_queue(ground)
+            intake = Intake(queue, clock=ground.clock, ids=ground.ids)
+            cards, deliveries = open_cards(ground, queue), Deliveries(ground.database, ground.clock)
+            yield _Line(ground, intake, cards, deliveries)
+            return
+        house = await stack.enter_async_context(
+            open_house(ground, environ=os.environ, home=Path.home())
+        )
+        yield _Line(ground, house.stream.intake, house.cards, house.deliveries)
+
+
+def _channel(line: _Line, cli: CliContext) -> TerminalChannel:
+    return TerminalChannel(
+        connection_id=line.ground.settings.owner_id,
+        deliveries=line.deliveries,
+        cards=line.cards,
+        send=line.send,
+        show_card=line.show,
+        say=cli.say if cli.as_json else click.echo,
+    )
+
+
+async def _read_line() -> str | None:
+    line = await asyncio.to_thread(sys.stdin.readline)
+    return line or None
+
+
+async def _confirm(question: str) -> bool | None:
+    """A typed yes or no; where nobody can be asked, the card stays open."""
+    if not on_terminal():
+        click.echo(question, err=True)
+        click.echo("Nobody can be asked here. `silas review` decides it later.", err=True)
+        return None
+    return await asyncio.to_thread(click.confirm, question, default=False, err=True)

@@ -1,0 +1,103 @@
+"""`silas review`: what waits for the owner's decision."""
+
+from typing import Any
+
+import click
+
+from silas.app.ground import Ground
+from silas.app.house import open_cards
+from silas.app.work import work_stores
+from silas.approval import ApprovalDecision, ApprovalVerdict
+from silas.cli.commands import JsonGroup
+from silas.cli.context import CliContext, pass_cli
+from silas.cli.opening import with_ground
+from silas.cli.working import decide, shown_plan
+from silas.kernel import visible
+from silas.stream.cards import Card
+from silas.work import WorkItem
+
+
+@click.group(cls=JsonGroup)
+def review() -> None:
+    """Show the plans that wait for your decision, and decide.
+
+    Calls of work that is under way and waits for you are in `silas work waiting`.
+    """
+
+
+@review.command("list")
+@pass_cli
+def list_cards(cli: CliContext) -> None:
+    """Show what waits."""
+
+    async def inside(ground: Ground) -> list[Card]:
+        return await open_cards(ground).open_cards()
+
+    cards = with_ground(cli, inside)
+    lines = [f"{card.card_id}  {card.risk.value:12}  {visible(card.title)}" for card in cards]
+    data = {"cards": [card.model_dump(mode="json") for card in cards]}
+    cli.show(data, "\n".join(lines) or "Nothing waits for your decision.")
+
+
+@review.command("show")
+@click.argument("card_id")
+@pass_cli
+def show(cli: CliContext, card_id: str) -> None:
+    """Show a card whole: exactly what would be signed."""
+    card, items = with_ground(cli, lambda ground: _card(ground, card_id))
+    text = "\n\n".join(
+        [
+            visible(card.message),
+            *(shown_plan(item) for item in items),
+            f"risk {card.risk.value}, {card.state}, until {card.expires_at:%Y-%m-%d %H:%M} UTC",
+        ]
+    )
+    plans = [item.model_dump(mode="json") for item in items]
+    cli.show({"card": card.model_dump(mode="json"), "items": plans}, text)
+
+
+@review.command("approve")
+@click.argument("card_id")
+@click.option(
+    "--hash",
+    "hashes",
+    multiple=True,
+    metavar="HASH",
+    help="Where nobody can be asked: the full hash of every item, as `silas review show` has it.",
+)
+@pass_cli
+def approve(cli: CliContext, card_id: str, hashes: tuple[str, ...]) -> None:
+    """Approve exactly what the card shows. The running Silas then does it."""
+
+    async def inside(ground: Ground) -> Card:
+        _, items = await _card(ground, card_id)
+        return await open_cards(ground).decide(card_id, decide(cli, items, hashes))
+
+    _tell(cli, with_ground(cli, inside))
+
+
+@review.command("decline")
+@click.argument("card_id")
+@pass_cli
+def decline(cli: CliContext, card_id: str) -> None:
+    """Say no; nothing of it is done."""
+    no = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
+
+    async def inside(ground: Ground) -> Card:
+        return await open_cards(ground).decide(card_id, no)
+
+    _tell(cli, with_ground(cli, inside))
+
+
+async def _card(ground: Ground, card_id: str) -> tuple[Card, list[WorkItem]]:
+    card = await open_cards(ground).get(card_id)
+    store = work_stores(ground).items
+    found = [await store.get(name) for name in card.plan_hashes]
+    return card, [item for item in found if item is not None]
+
+
+def _tell(cli: CliContext, card: Card) -> None:
+    data: dict[str, Any] = card.model_dump(mode="json")
+    then = "It is done by the running Silas; see `silas work list`."
+    words = f"{visible(card.title)}: {card.state}."
+    cli.show(data, f"{words} {then}" if card.state == ApprovalVerdict.APPROVED else words)

@@ -1,0 +1,96 @@
+"""What Silas did, told from the audit log: the answer to "what did you do?".
+
+Only the log is asked, never a model's memory of it. What has no sentence here is counted, so that
+nothing is hidden by being left out.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from silas.kernel import visible
+
+_MOST_LINES = 40
+_LONGEST = 160
+_SENTENCES: Mapping[str, str] = MappingProxyType(
+    {
+        "approval_issued": "Your approval was signed for {work_item_id}.",
+        "approval_refused": "An approval was refused: {reason}.",
+        "card_decided": "You decided a card: {verdict}.",
+        "card_decision_forged": "A decision that you did not sign was found and ignored.",
+        "gate_blocked": "A gate stopped something: {gate}.",
+        "goal_task_spawned": "{work_item_id} started a repair: {task_id}.",
+        "message_downgraded": "A message was not accepted as yours.",
+        "paused_call_decided": "You decided about a call of {tool}: {verdict}.",
+        "plan_declined": "{work_item_id} was not approved.",
+        "plan_refused": "A plan could not be used: {reason}",
+        "stream_started": "I was started.",
+        "stream_stopped": "I was stopped.",
+        "tool_call_blocked": "A call of {tool} was stopped.",
+        "work_attempt_ended": "{work_item_id}: attempt {attempt} did not pass.",
+        "work_cancelled": "{work_item_id} was cancelled.",
+        "work_done": "{work_item_id} was done, and its checks passed.",
+        "work_interrupted": "{work_item_id} was interrupted.",
+        "work_paused": "{work_item_id} was paused.",
+        "work_resumed": "{work_item_id} was resumed.",
+        "work_waits": "{work_item_id} waits for your decision.",
+        "goal_checked": "{work_item_id} was checked.",
+    }
+)
+
+
+class Entry(Protocol):
+    """One entry of the log."""
+
+    @property
+    def at(self) -> str:
+        """When, in UTC."""
+        ...
+
+    @property
+    def event(self) -> str:
+        """What."""
+        ...
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The details."""
+        ...
+
+
+class Log(Protocol):
+    """The audit log, as far as it is read here."""
+
+    async def tail(self, count: int, *, since: datetime | None = None) -> list[Any]:
+        """The last entries, oldest first."""
+        ...
+
+
+async def recent_activity(log: Log, *, since: datetime | None = None, count: int = 500) -> str:
+    """What happened, oldest first, as lines that a person reads."""
+    entries = await log.tail(count, since=since)
+    lines = [line for entry in entries if (line := _line(entry))]
+    others = Counter(entry.event for entry in entries if entry.event not in _SENTENCES)
+    told = lines[-_MOST_LINES:] or ["Nothing that needed your attention."]
+    if len(lines) > _MOST_LINES:
+        told.insert(0, f"({len(lines) - _MOST_LINES} earlier lines are left out.)")
+    if others:
+        told.append(f"Besides, {sum(others.values())} other entries are in the log.")
+    return "\n".join([*told, "`silas audit tail` shows everything."])
+
+
+def _line(entry: Entry) -> str | None:
+    sentence = _SENTENCES.get(entry.event)
+    if sentence is None:
+        return None
+    text = sentence.format_map(_Known(entry.data))
+    return f"{entry.at[:16].replace('T', ' ')}  {visible(text, keep_newlines=False)[:_LONGEST]}"
+
+
+class _Known(dict[str, Any]):
+    """The details of an entry; what is not there is said so."""
+
+    def __missing__(self, key: str) -> str:
+        return "something"

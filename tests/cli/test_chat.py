@@ -1,0 +1,108 @@
+"""`silas ask`, `silas chat`, `silas review`: a newcomer with the offline brain, from end to end."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.machine import Machine, failure_of, output_of
+
+
+@pytest.fixture
+def newcomer(owner: Machine) -> Machine:
+    Path(owner.environ["HOME"]).mkdir()
+    return owner
+
+
+def files_of(machine: Machine) -> Path:
+    return Path(machine.environ["HOME"]) / "silas"
+
+
+def the_card(machine: Machine) -> dict[str, object]:
+    cards = json.loads(output_of(machine.run("review", "list", "--json")))["cards"]
+    return dict(cards[0])
+
+
+class TestAsk:
+    def test_a_question_is_answered(self, newcomer: Machine) -> None:
+        assert "I am the offline brain" in output_of(newcomer.run("ask", "what can you do?"))
+
+    def test_nothing_is_done_where_nobody_can_be_asked(self, newcomer: Machine) -> None:
+        run = newcomer.run("ask", "create a file a.txt with hello")
+        assert "Nobody can be asked here" in run.stderr.decode()
+        assert list(files_of(newcomer).iterdir()) == []
+        assert the_card(newcomer)["title"] == "Write a.txt"
+
+    def test_a_typed_yes_lets_it_happen(self, newcomer: Machine) -> None:
+        code, shown = newcomer.type(
+            "ask", "create a file a.txt with hello", answers=[("[y/N]", "y")]
+        )
+        assert code == 0
+        assert "Done, and checked" in shown
+        assert (files_of(newcomer) / "a.txt").read_text() == "hello\n"
+
+    def test_a_typed_no_does_not(self, newcomer: Machine) -> None:
+        _, shown = newcomer.type("ask", "create a file a.txt with hello", answers=[("[y/N]", "n")])
+        assert "not approved" in shown
+        assert list(files_of(newcomer).iterdir()) == []
+
+    def test_work_that_fails_is_said_to_have_failed(self, newcomer: Machine) -> None:
+        _, shown = newcomer.type("ask", "run `false`", answers=[("[y/N]", "y")])
+        assert "Done, and checked" not in shown
+
+    def test_what_did_you_do(self, newcomer: Machine) -> None:
+        newcomer.type("ask", "run `true`", answers=[("[y/N]", "y")])
+        told = output_of(newcomer.run("ask", "what did you do?"))
+        assert "was done, and its checks passed" in told
+
+    def test_as_json(self, newcomer: Machine) -> None:
+        said = json.loads(output_of(newcomer.run("ask", "hello", "--json")))
+        [answer] = said["answers"]
+        assert answer["message_kind"] == "agent_response"
+
+
+class TestChat:
+    def test_a_conversation(self, newcomer: Machine) -> None:
+        code, shown = newcomer.type(
+            "chat",
+            answers=[
+                ("Nothing is done", "create a file b.txt with one"),
+                ("Type yes or no", "perhaps"),
+                ("Please type yes or no", "yes"),
+                ("Done, and checked", "exit"),
+            ],
+        )
+        assert code == 0
+        assert (files_of(newcomer) / "b.txt").read_text() == "one\n"
+        assert "Traceback" not in shown
+
+    def test_it_needs_somebody(self, newcomer: Machine) -> None:
+        code, said = failure_of(newcomer.run("chat"))
+        assert code == 2
+        assert "silas ask" in said
+
+
+class TestReview:
+    def test_a_card_waits_and_is_done_when_silas_runs(self, newcomer: Machine) -> None:
+        newcomer.run("ask", "create a file c.txt with two")
+        card = the_card(newcomer)
+        name, [plan_hash] = str(card["card_id"]), list(dict(card["plan_hashes"]).values())  # type: ignore[call-overload]
+        assert "Write c.txt" in output_of(newcomer.run("review", "show", name))
+        wrong = newcomer.run("review", "approve", name, "--hash", "0" * 64)
+        assert wrong.returncode == 2
+        output_of(newcomer.run("review", "approve", name, "--hash", plan_hash))
+        again = newcomer.run("review", "decline", name)
+        assert again.returncode == 126
+        newcomer.type("chat", answers=[("Done, and checked", "exit")])
+        assert (files_of(newcomer) / "c.txt").read_text() == "two\n"
+
+    def test_no(self, newcomer: Machine) -> None:
+        newcomer.run("ask", "create a file d.txt with two")
+        name = str(the_card(newcomer)["card_id"])
+        assert "declined" in output_of(newcomer.run("review", "decline", name))
+        assert "Nothing waits" in output_of(newcomer.run("review", "list"))
+
+    def test_a_card_that_is_not_there(self, newcomer: Machine) -> None:
+        code, said = failure_of(newcomer.run("review", "show", "card_x"))
+        assert code == 125
+        assert "silas review list" in said

@@ -1,0 +1,188 @@
+"""Cards: decided once, by a signature, and followed only then; deliveries: kept in order."""
+
+import asyncio
+import json
+from datetime import timedelta
+
+import pytest
+
+from silas.approval import ApprovalDecision, ApprovalVerdict, KeyManager
+from silas.kernel import IdFactory, TaintLevel
+from silas.queue import QueueName, QueueStore
+from silas.queue.models import Agent, AgentReply, MessageKind, QueueMessage
+from silas.storage import SqliteDatabase
+from silas.stream.cards import CardStore
+from silas.stream.delivery import Deliveries
+from silas.stream.errors import CardNotOpen, CardUnknown
+from silas.stream.ports import PlanReview
+from silas.testing import FakeClock, MemoryVault, RecordingAudit
+from silas.work.plan import parse
+
+YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
+NO = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
+ITEM = parse("---\nid: one\ntype: task\ntitle: One\n---\nDo it.\n")
+
+
+class Desk:
+    """Cards on a real database, with a real key."""
+
+    def __init__(self, database: SqliteDatabase, clock: FakeClock) -> None:
+        self.database, self.clock = database, clock
+        self.keys = KeyManager(MemoryVault(), clock=clock)
+        self.keys.generate_keypair()
+        self.audit = RecordingAudit()
+        self.queue = QueueStore(database, clock=clock, ids=IdFactory(clock))
+        self.cards = CardStore(
+            database, self.queue, signer=self.keys, audit=self.audit, clock=clock
+        )
+
+    async def ask(self, card_id: str = "card_1") -> None:
+        review = PlanReview(
+            card_id=card_id,
+            items=[ITEM],
+            scope_id="owner",
+            connection_id="owner",
+            channel="cli",
+            trace_id="trace_1",
+            message="Shall I?",
+            taint=TaintLevel.OWNER,
+        )
+        await self.database.transaction(lambda tx: self.cards.ask_plan(tx, review))
+
+
+@pytest.fixture
+async def desk(database: SqliteDatabase, clock: FakeClock) -> Desk:
+    desk = Desk(database, clock)
+    await desk.ask()
+    return desk
+
+
+class TestCards:
+    async def test_a_card_shows_exactly_its_plan(self, desk: Desk) -> None:
+        [card] = await desk.cards.open_cards()
+        assert card.plan_hashes == {"one": ITEM.plan_hash}
+        assert (card.state, card.risk.value) == ("open", "medium")
+        assert await desk.cards.decision(card.card_id) is None
+
+    async def test_a_decision_is_kept_and_followed(self, desk: Desk) -> None:
+        card = await desk.cards.decide("card_1", YES)
+        assert card.state == "approved"
+        decided = await desk.cards.decision("card_1")
+        assert decided is not None
+        assert (decided.decision, decided.plan_hashes) == (YES, {"one": ITEM.plan_hash})
+        lease = await desk.queue.lease(QueueName.RUNTIME, consumer="test")
+        assert lease is not None
+        assert lease.message.trace_id == "trace_1"
+
+    async def test_it_is_decided_once(self, desk: Desk) -> None:
+        results = await asyncio.gather(
+            *(desk.cards.decide("card_1", each) for each in (YES, NO, YES)),
+            return_exceptions=True,
+        )
+        assert sum(isinstance(each, CardNotOpen) for each in results) == 2
+
+    async def test_after_its_time_a_card_is_a_no(self, desk: Desk) -> None:
+        desk.clock.advance(days=8)
+        assert (await desk.cards.decide("card_1", YES)).state == "declined"
+        await desk.ask("card_2")
+        desk.clock.advance(days=8)
+        assert await desk.cards.decline_expired() == 1
+        assert (await desk.cards.get("card_2")).state == "declined"
+
+    async def test_an_unknown_card(self, desk: Desk) -> None:
+        with pytest.raises(CardUnknown, match="silas review list"):
+            await desk.cards.decide("card_9", YES)
+
+
+class TestForgery:
+    """Whoever can write the database cannot decide."""
+
+    async def write(self, desk: Desk, **columns: str) -> None:
+        names = ", ".join(f"{name} = ?" for name in columns)
+        await desk.database.execute(f"UPDATE review_cards SET {names}", tuple(columns.values()))
+
+    async def test_a_decision_without_a_signature(self, desk: Desk) -> None:
+        said = {"type": "card_decision", "decision": YES.model_dump(mode="json")}
+        await self.write(desk, state="approved", decision=json.dumps(said), key_id="k")
+        assert await desk.cards.decision("card_1") is None
+        assert "card_decision_forged" in desk.audit.events()
+
+    async def test_a_no_turned_into_a_yes(self, desk: Desk) -> None:
+        await desk.cards.decide("card_1", NO)
+        row = await desk.database.fetch_one("SELECT decision FROM review_cards")
+        assert row is not None
+        forged = row[0].replace("declined", "approved")
+        await self.write(desk, state="approved", decision=forged)
+        assert await desk.cards.decision("card_1") is None
+
+    async def test_a_yes_moved_to_another_plan(self, desk: Desk) -> None:
+        await desk.cards.decide("card_1", YES)
+        await self.write(desk, items=json.dumps({"two": "0" * 64}))
+        assert await desk.cards.decision("card_1") is None
+
+    async def test_a_yes_moved_to_another_card(self, desk: Desk) -> None:
+        await desk.ask("card_2")
+        await desk.cards.decide("card_1", YES)
+        row = await desk.database.fetch_one(
+            "SELECT decision, key_id, signature FROM review_cards WHERE id = 'card_1'"
+        )
+        assert row is not None
+        await desk.database.execute(
+            "UPDATE review_cards SET state = 'approved', decision = ?, key_id = ?, signature = ?"
+            " WHERE id = 'card_2'",
+            row,
+        )
+        assert await desk.cards.decision("card_2") is None
+
+
+def reply(number: int, clock: FakeClock, connection: str = "owner") -> QueueMessage:
+    return QueueMessage(
+        message_id=f"m{number}",
+        trace_id="trace",
+        content=f"answer {number}",
+        sender=Agent.PROXY,
+        message_kind=MessageKind.AGENT_RESPONSE,
+        scope_id=connection,
+        taint=TaintLevel.OWNER,
+        created_at=clock.now(),
+        payload=AgentReply(connection_id=connection, channel="cli"),
+    )
+
+
+class TestDeliveries:
+    async def deliver(self, desk: Desk, deliveries: Deliveries, *messages: QueueMessage) -> None:
+        for message in messages:
+            await desk.queue.enqueue(message)
+            lease = await desk.queue.lease(QueueName.CHANNEL, consumer="channel")
+            assert lease is not None
+            handled = await deliveries(lease)
+            for write in handled.writes:
+                await desk.database.transaction(write)
+                await desk.database.transaction(write)  # a repetition changes nothing
+            await desk.queue.ack(lease)
+
+    async def test_in_order_and_once(self, desk: Desk) -> None:
+        deliveries = Deliveries(desk.database, desk.clock)
+        await self.deliver(desk, deliveries, *(reply(number, desk.clock) for number in range(3)))
+        await self.deliver(desk, deliveries, reply(9, desk.clock, "guest"))
+        found = await deliveries.after("owner", 0)
+        assert [each.message.content for each in found] == ["answer 0", "answer 1", "answer 2"]
+        assert await deliveries.after("owner", found[-1].number) == []
+        assert await deliveries.last("owner") == found[-1].number
+        assert await deliveries.last("nobody") == 0
+
+    async def test_following_brings_what_comes_later(self, desk: Desk) -> None:
+        deliveries = Deliveries(desk.database, desk.clock)
+        following = deliveries.follow("owner", 0)
+        first = asyncio.create_task(anext(following))
+        await self.deliver(desk, deliveries, reply(1, desk.clock))
+        assert (await asyncio.wait_for(first, 10)).message.content == "answer 1"
+        await following.aclose()  # type: ignore[attr-defined]
+
+    async def test_old_ones_are_removed(self, desk: Desk) -> None:
+        deliveries = Deliveries(desk.database, desk.clock)
+        await self.deliver(desk, deliveries, reply(1, desk.clock))
+        desk.clock.advance(days=10)
+        await self.deliver(desk, deliveries, reply(2, desk.clock))
+        assert await deliveries.prune(timedelta(days=5)) == 1
+        assert [each.message.message_id for each in await deliveries.after("owner", 0)] == ["m2"]
