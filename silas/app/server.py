@@ -7,6 +7,7 @@ In this order, and at the end in the reverse:
 3. The gates of the configuration: if one of them could not do its work, nothing is started.
 4. The control socket: `ping`, `status`, `reload_keys`, `stop`.
 5. Housekeeping.
+6. The conversation: at the end it takes nothing more in, and finishes or gives back what it has.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from silas.app.paths import Paths
 from silas.kernel import Clock, format_timestamp
 
 JobsOf = Callable[[Ground], Sequence[PeriodicJob]]
+ConversationOf = Callable[[Ground], AbstractAsyncContextManager[object]]
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ async def running_server(
     ground: AbstractAsyncContextManager[Ground],
     jobs_of: JobsOf,
     stopping: asyncio.Event,
+    conversation_of: ConversationOf | None = None,
 ) -> AsyncIterator[RunningServer]:
     """Bring everything up, and take it down in an orderly way at the end of the `with` block."""
     if not paths.database.exists():
@@ -98,6 +101,8 @@ async def running_server(
         }
         await stack.enter_async_context(ControlServer(handlers).listening(paths.socket))
         await stack.enter_async_context(_in_background(housekeeping))
+        if conversation_of is not None:
+            await stack.enter_async_context(conversation_of(opened))
         yield server
 
 

@@ -11,6 +11,7 @@ import click
 
 from silas.app.jobs import ground_jobs
 from silas.app.server import RunningServer, running_server
+from silas.app.stream import Minds, open_stream
 from silas.cli.commands import JsonCommand
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.opening import ground_of, settings_of
@@ -39,6 +40,7 @@ async def _serve(cli: CliContext) -> None:
         ground=ground_of(cli),
         jobs_of=ground_jobs,
         stopping=stopping,
+        conversation_of=lambda ground: open_stream(ground, Minds()),
     ) as server:
         cli.show(await server.status({}), _greeting(server))
         sys.stdout.flush()

@@ -40,7 +40,8 @@ _ANSWER = """
 UPDATE planner_consults SET status = 'answered', advice = ?, tokens = ?, cost_usd = ?
 WHERE consult_id = ? AND work_item_id = ? AND status = 'open' AND deadline > ?
 """
-_CLOSE = "UPDATE planner_consults SET status = 'expired' WHERE consult_id = ? AND status = 'open'"
+_CLOSE = "DELETE FROM planner_consults WHERE consult_id = ?"
+_FORGET = "DELETE FROM planner_consults WHERE deadline <= ?"
 _READ = "SELECT status, advice FROM planner_consults WHERE consult_id = ?"
 _POLL_SECONDS = 0.5
 
@@ -55,7 +56,8 @@ class Consultations:
         self._heard: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     def open_in(self, tx: Transaction, request: ConsultRequest) -> None:
-        """Write a question down."""
+        """Write a question down; those that a crash has left behind are forgotten."""
+        tx.execute(_FORGET, (format_timestamp(self._clock.now()),))
         deadline = format_timestamp(request.deadline)
         tx.execute(_INSERT, (request.consult_id, request.work_item_id, deadline))
 

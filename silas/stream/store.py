@@ -101,6 +101,14 @@ class ConversationStore:
         row = await self._database.fetch_one(_SELECT_WORK, (work_item_id,))
         return WorkOrigin.model_validate(_named(WorkOrigin, row)) if row else None
 
+    async def replacements(self, work_item_id: str) -> int:
+        """How often a new approach to exactly this item was planned."""
+        row = await self._database.fetch_one(
+            "SELECT count(DISTINCT trace_id || depth) FROM conversation_work WHERE replaces = ?",
+            (work_item_id,),
+        )
+        return row[0] if row else 0
+
     def note_work(self, tx: Transaction, origin: WorkOrigin) -> None:
         """Keep where a work item came from."""
         tx.execute(_INSERT_WORK, (*origin.model_dump(mode="json").values(), self._now()))

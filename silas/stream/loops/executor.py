@@ -29,7 +29,7 @@ from silas.stream.reading_tools import ReadingTools, Rules
 from silas.stream.turn_context import TurnContext
 from silas.work.executor import WorkItemExecutor
 from silas.work.executors import RESEARCH_TOOLS
-from silas.work.models import WorkItem, WorkItemResult
+from silas.work.models import WorkItem, WorkItemResult, WorkItemType
 
 _CHARS_PER_TOKEN = 8
 _NOBODY = "Nobody is here who could look this up."
@@ -134,15 +134,18 @@ class ExecutorLoop:
         if item is None:
             raise NotWorthRetrying(f"There is no work item {request.work_item_id}.")
         message = message.model_copy(update={"task_id": item.id})
-        started = status_message(
-            room, message, item, status=ExecutionStatus.RUNNING, text=f"I started {item.title}."
-        )
-        # Told once, however often the work is taken up again after a crash.
-        again = {"message_id": f"{message.message_id}.running"}
-        await room.enqueue(started.model_copy(update=again))
+        if item.type is not WorkItemType.GOAL:  # nobody wants to hear that every minute
+            await self._tell_started(message, item)
         with self.running.entered(item, message):
             result = await self.work.execute(item)
         return await self._report(message, item, result)
+
+    async def _tell_started(self, message: QueueMessage, item: WorkItem) -> None:
+        room, text = self.room, f"I started {item.title}."
+        started = status_message(room, message, item, status=ExecutionStatus.RUNNING, text=text)
+        # Told once, however often the work is taken up again after a crash.
+        once = {"message_id": f"{message.message_id}.running"}
+        await room.enqueue(started.model_copy(update=once))
 
     async def _report(
         self, message: QueueMessage, item: WorkItem, result: WorkItemResult
@@ -152,7 +155,8 @@ class ExecutorLoop:
         told = message.model_copy(
             update={"taint": join_taint(message.taint, await self._seen(item))}
         )
-        depth = origin.depth if origin else 0
+        # A goal fails again and again: each new plan for it counts.
+        depth = max(origin.depth if origin else 0, await room.store.replacements(item.id))
         after = await room.items.get(item.id) or item
         return Handled(
             after_execution(room, told, after, result, depth=depth, most=self.max_replans)
