@@ -9,7 +9,6 @@ from silas.app.doctor.findings import Finding, problem
 from silas.app.errors import NotInitialised
 from silas.app.ground import Ground, open_ground
 from silas.app.settings import LoadedSettings
-from silas.audit.reading import newest_entries
 from silas.kernel import SilasError, SystemClock, parse_timestamp
 from silas.secrets import Prompt
 
@@ -57,7 +56,7 @@ async def _installed(
 
 
 async def _clock(ground: Ground) -> Finding:
-    newest = await ground.database.snapshot(lambda reader: newest_entries(reader, 1))
+    newest = await ground.audit.tail(1)
     moment = parse_timestamp(newest[-1].at) if newest else None
     return machine.clock_is_sane(SystemClock(), moment)
 
