@@ -441,7 +441,9 @@ class TestFromACheckpoint:
         await ledger.write(5)
         assert await ledger.log.verify_from_checkpoint("ckp_x") == (False, 0)
         report = await ledger.log.examine(from_checkpoint="ckp_x")
-        assert report.problems[0].sentence == "There is no checkpoint ckp_x."
+        (problem,) = report.problems
+        assert (problem.kind, problem.seq) == (ProblemKind.CHECKPOINT_MISSING, 0)
+        assert problem.sentence == "There is no checkpoint ckp_x."
 
     @pytest.mark.parametrize("seq", range(1, 9))
     async def test_what_lies_before_it_is_not_looked_at(self, ledger: Ledger, seq: int) -> None:
