@@ -20,7 +20,7 @@ from silas.storage import Database
 from silas.testing import MemoryVault
 from silas.testing.stream import FakeReviews
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 PLAN = """---
 id: {id}
 type: task
@@ -128,6 +128,14 @@ class House:
         while (left := await self.on_the_bus()) or self.stream.busy._count:
             assert time.monotonic() < deadline, left
             await asyncio.sleep(0.01)
+
+    async def row(self, query: str, params: tuple[str, ...] = ()) -> Any:
+        """The first row of a query, once there is one."""
+        deadline = time.monotonic() + PATIENCE
+        while not (found := await self.database.fetch_one(query, params)):
+            assert time.monotonic() < deadline, query
+            await asyncio.sleep(0.01)
+        return found
 
     async def on_the_bus(self) -> list[Any]:
         return await self.database.fetch_all("SELECT queue, message_id FROM queue_messages")
