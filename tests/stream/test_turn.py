@@ -1,5 +1,6 @@
 """The turn: what each step promises, one after the other."""
 
+import re
 from collections.abc import Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -328,3 +329,15 @@ async def test_a_turn_that_cannot_be_taken_is_answered_all_the_same(tmp_path: Pa
         assert len(house.answers(asked)) == 1
         (letter,) = await house.dead()
         assert any("left the building" in str(value) for value in letter), "it explains itself"
+
+
+def test_the_documented_list_is_the_list() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "flow.md").read_text()
+    rows = re.findall(r"^\| ([\d.]+)( \*)? \|", page, flags=re.M)
+    assert [number for number, _ in rows] == [step.number for step in STEPS]
+    assert [bool(star) for _, star in rows] == [step.always for step in STEPS]
+    for kind, told in (
+        (MessageKind.PLAN_RESULT, "0 8 9 10 11 11.5 12 13 15"),
+        (MessageKind.EXECUTION_STATUS, "0 8 11 13 15"),
+    ):
+        assert " ".join(step.number for step in STEPS if kind in step.takes) == told
