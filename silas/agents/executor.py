@@ -42,6 +42,7 @@ from silas.work.ports import (
     Briefing,
     CallVerdict,
     PausedRun,
+    ReviewingCaller,
     ToolCaller,
     WaitingCall,
 )
@@ -149,13 +150,15 @@ class ExecutorAgent:
 
     def _chain(self, briefing: Briefing, tools: ToolCaller) -> Any:
         limits = briefing.limits
+        reviewer = tools if isinstance(tools, ReviewingCaller) else None
 
         def spent(ctx: RunContext[None]) -> str | None:
-            if _tokens(ctx.usage, ctx.messages) >= limits.tokens:
+            tokens, cost = _tokens(ctx.usage, ctx.messages), self._player.price(ctx.usage)
+            if reviewer is not None:
+                reviewer.report(tokens=tokens, cost_usd=cost)
+            if tokens >= limits.tokens:
                 return "The budget is used up: tokens."
-            if self._player.price(ctx.usage) >= limits.cost_usd:
-                return "The budget is used up: cost."
-            return None
+            return "The budget is used up: cost." if cost >= limits.cost_usd else None
 
         return tool_chain(
             tools,

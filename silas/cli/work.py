@@ -14,6 +14,7 @@ from silas.cli.waiting import decide_call, waiting
 from silas.cli.working import decide, tell_result, workshop_of
 from silas.kernel import format_timestamp, visible, visible_json
 from silas.work import Attempt, LedgerEntry, WorkItem, WorkItemResult, WorkItemStatus
+from silas.work.attempts import WAITING
 from silas.work.authorisation import authorise
 from silas.work.errors import WorkNotDone
 from silas.work.executor import WorkItemExecutor
@@ -211,7 +212,8 @@ def _line(item: WorkItem) -> str:
 
 
 def _attempt_line(attempt: Attempt) -> str:
-    ended = attempt.outcome.value if attempt.outcome else "going on"
+    going_on = "waits for you: silas work waiting" if attempt.runner == WAITING else "going on"
+    ended = attempt.outcome.value if attempt.outcome else going_on
     detail = f": {visible(attempt.detail, keep_newlines=False)}" if attempt.detail else ""
     return f"  attempt {attempt.attempt} {format_timestamp(attempt.started_at)} {ended}{detail}"
 

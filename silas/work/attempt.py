@@ -16,7 +16,7 @@ from silas.kernel import ApprovalError, CanonicalError, SilasError, strict_loads
 from silas.work.attempts import AttemptOutcome
 from silas.work.authorisation import authorise_call
 from silas.work.binding import require_skills
-from silas.work.budget import BudgetUsed
+from silas.work.budget import BudgetUsed, add_used
 from silas.work.checks import VerificationResult
 from silas.work.door import CHANGED, Blocked
 from silas.work.errors import BindingBroken
@@ -114,7 +114,7 @@ async def _concluded(
     """Steps c3 to f, or the pause."""
     (ran, error), bench, files = worked, tools.bench, tools.files
     await tools.close()
-    used = _charged(tools.used_now(), ran)
+    used = _charged(tools, ran)
     if tools.broken is not None:
         raise Blocked(CHANGED, tools.broken.message)
     if isinstance(ran, PausedRun):
@@ -130,7 +130,7 @@ async def _concluded(
     await _gates_after_steps(bench, files.item, tools.gates, entries, tools)
     outcome = Outcome(
         AttemptOutcome.FAILED,
-        _charged(tools.used_now(), ran),
+        _charged(tools, ran),
         summary=ran.output.summary,
         artifacts=artifacts,
         next_steps=ran.output.next_steps,
@@ -204,11 +204,10 @@ async def _work(
         return None, f"The worker failed: {type(error).__name__}: {error}"
 
 
-def _charged(used: BudgetUsed, ran: AgentRun | PausedRun | None) -> BudgetUsed:
-    if ran is None:
-        return used
-    tokens, cost = used.tokens + ran.tokens, used.cost_usd + ran.cost_usd
-    return used.model_copy(update={"tokens": tokens, "cost_usd": cost})
+def _charged(tools: AttemptTools, ran: AgentRun | PausedRun | None) -> BudgetUsed:
+    """What was used by now; of a run that was cut off, what it had said."""
+    tokens, cost = (ran.tokens, ran.cost_usd) if ran else tools.reported
+    return add_used(tools.used_now(), tokens, cost)
 
 
 async def _compare_claims(

@@ -54,3 +54,9 @@ class BudgetUsed(Data):
             name: getattr(self, name) + getattr(child, name) for name in type(self).model_fields
         }
         return type(self)(**total)
+
+
+def add_used(used: BudgetUsed, tokens: int, cost_usd: float) -> BudgetUsed:
+    """What was used, and what a model used besides."""
+    total = {"tokens": used.tokens + tokens, "cost_usd": used.cost_usd + cost_usd}
+    return used.model_copy(update=total)

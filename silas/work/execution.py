@@ -159,6 +159,8 @@ async def _start(bench: Workbench, item: WorkItem, kept: KeptRun | None) -> Work
     try:
         if kept is not None and bench.paused is not None:
             item = await bench.paused.claim(kept, runner=bench.runner)
+            approved = [each.id for each in kept.approved()]
+            await bench.audit.log("work_goes_on", work_item_id=item.id, approved=approved)
         else:
             item = await bench.attempts.start(item.id, runner=bench.runner, only_from=_WAITING)
     except WorkItemConflict:

@@ -96,6 +96,9 @@ async def _check(bench: Workbench, item: WorkItem) -> VerificationReport | Cycle
 
 
 async def _repair(bench: Workbench, goal: WorkItem, report: VerificationReport) -> Cycle:
+    begun = await _waiting_task(bench, goal)
+    if begun is not None:
+        return _after_repair(await execute_task(bench, begun), report)
     task = spawn_task(goal, report.failed, task_id=bench.ids.new("task"))
     task = await bench.items.save(task)
     digest = hashlib.sha256(task.plan_bytes()).hexdigest()
@@ -109,6 +112,15 @@ async def _repair(bench: Workbench, goal: WorkItem, report: VerificationReport) 
     else:
         result = await execute_task(bench, approved)
     return _after_repair(result, report)
+
+
+async def _waiting_task(bench: Workbench, goal: WorkItem) -> WorkItem | None:
+    """A repair of an earlier cycle that waits for the owner: it is gone on with, not repeated."""
+    for run in await bench.paused.waiting() if bench.paused else []:
+        task = await bench.items.get(run.work_item_id)
+        if task is not None and task.spawned_by == goal.id:
+            return task
+    return None
 
 
 async def _authorise(bench: Workbench, goal: WorkItem, task: WorkItem) -> WorkItem | None:

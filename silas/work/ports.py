@@ -126,6 +126,10 @@ class ReviewingCaller(ToolCaller, Protocol):
         """Why no call is made any more; None as long as the run may go on."""
         ...
 
+    def report(self, *, tokens: int, cost_usd: float) -> None:
+        """What the run has used so far: it counts, also if the run is cut off."""
+        ...
+
 
 class WaitingCall(Data):
     """One call of a run that is paused."""

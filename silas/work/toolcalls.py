@@ -31,7 +31,7 @@ from silas.kernel import (
 )
 from silas.sandbox.models import SandboxConfig
 from silas.work.authorisation import authorise_call, require_decided
-from silas.work.budget import BudgetUsed
+from silas.work.budget import BudgetUsed, add_used
 from silas.work.errors import BindingBroken
 from silas.work.execution_models import ExecutionEnvelope, ExecutionResult, ModelView
 from silas.work.executors import Tool
@@ -73,6 +73,8 @@ class AttemptTools:
     """What the owner has to decide; a run is paused for these calls and for nothing else."""
     broken: BindingBroken | None = None
     over: bool = False
+    reported: tuple[int, float] = (0, 0.0)
+    """Tokens and money of this run, as far as it has said so."""
     _steps: int = 0
     _reviews: int = 0
     _passed: dict[int, tuple[CallReview, bool]] = field(default_factory=dict)
@@ -107,6 +109,9 @@ class AttemptTools:
         except Refused as refused:
             return str(refused)
         return None
+
+    def report(self, *, tokens: int, cost_usd: float) -> None:
+        self.reported = tokens, cost_usd
 
     async def close(self) -> None:
         """Wait for the call that is going on; from now on none is made.
@@ -172,7 +177,8 @@ class AttemptTools:
             raise Refused("The attempt is over.")
         if self.broken is not None:
             raise Refused(self.broken.message)
-        reached = set(self.used_now().reached(self.files.item.budget)) - _NOT_WITHIN_AN_ATTEMPT
+        used = add_used(self.used_now(), *self.reported)
+        reached = set(used.reached(self.files.item.budget)) - _NOT_WITHIN_AN_ATTEMPT
         if reached:
             raise Refused(f"The budget is used up: {', '.join(sorted(reached))}.")
 

@@ -51,6 +51,7 @@ def test_nothing_waits(owner: Machine) -> None:
 
 
 def test_what_waits_is_shown_whole_and_approved_by_its_hash(owner: Machine, call: str) -> None:
+    assert "waits for you" in output_of(owner.run("work", "show", "t1"))
     shown = output_of(owner.run("work", "waiting"))
     assert call in shown
     assert "It changes something." in shown

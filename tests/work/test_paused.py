@@ -24,6 +24,8 @@ from silas.work.ports import Briefing, CallReview, PausedRun, ToolCaller, Waitin
 from silas.work.script_worker import ScriptWorker
 from tests.work.paused_runner import FILE, SEND, Sender, open_paused
 from tests.work.shop import YES, Shop, check, shell, task
+from tests.work.test_goal import approved, cycle, goal
+from tests.work.test_project import project, step
 from tests.work.test_toolcalls import GATE, SendArguments
 
 NO = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
@@ -369,3 +371,56 @@ async def test_resuming_an_undecided_item_says_that_it_waits(shop: Shop, sender:
     assert (await go_on(shop)).status is WorkItemStatus.BLOCKED
     await decide(shop)
     assert (await go_on(shop)).status is WorkItemStatus.DONE
+
+
+async def test_a_project_waits_with_its_task_and_goes_on_with_it(
+    shop: Shop, sender: Sender
+) -> None:
+    shop.having(agent=PausingWorker(FILE, SEND))
+    plan = project(step("t1", "Do it."), verify=[check("cat made", equals="first\n")])
+    root, *_ = await shop.approve_plan(plan)
+    assert (await shop.execute(root)).status is WorkItemStatus.BLOCKED
+    await decide(shop)
+    stored = await shop.bench.items.get("p")
+    assert stored is not None
+    assert (await shop.execute(stored)).status is WorkItemStatus.DONE
+    assert sender.sent == ["a"]
+
+
+async def test_a_goal_goes_on_with_the_repair_that_waits(
+    shop: Shop, sender: Sender, tmp_path: Path
+) -> None:
+    (tmp_path / "site").mkdir()
+    shop.having(agent=PausingWorker(("write_file", {"path": "up", "content": "yes\n"}), SEND))
+    await approved(shop, goal())
+    for _ in range(3):
+        assert (await cycle(shop)).status is WorkItemStatus.BLOCKED
+    (repair,) = await shop.bench.items.list_by_parent("g")
+    kept = await runs_of(shop).of(repair.id)
+    assert kept is not None
+    await decide_waiting(shop.bench, kept.calls[0].id, YES)
+    assert (await cycle(shop)).status is WorkItemStatus.HEALTHY
+    assert sender.sent == ["a"]
+
+
+async def test_what_a_run_said_it_used_is_charged_when_it_is_cut_off(
+    shop: Shop, sender: Sender
+) -> None:
+    class Crashing(PausingWorker):
+        async def run(self, briefing: Briefing, tools: Any) -> Any:
+            tools.report(tokens=11, cost_usd=0.5)
+            raise RuntimeError("cut off")
+
+    result = await start(shop, Crashing(), budget={"max_attempts": 1})
+    assert (result.budget_used.tokens, result.budget_used.cost_usd) == (11, 0.5)
+
+
+async def test_what_a_run_says_it_used_ends_it(shop: Shop, sender: Sender) -> None:
+    class Spending(PausingWorker):
+        async def run(self, briefing: Briefing, tools: Any) -> Any:
+            tools.report(tokens=200_000, cost_usd=0.0)
+            return await super().run(briefing, tools)
+
+    worker = Spending(FILE)
+    await start(shop, worker, budget={"max_attempts": 1})
+    assert worker.answers == ["The budget is used up: max_tokens."]

@@ -42,7 +42,8 @@ def tool_chain(
 
 def _first_reason(reviewer: ReviewingCaller | None, revoked: Revoked | None) -> Revoked:
     def reason(ctx: RunContext[None]) -> str | None:
-        told = reviewer.revoked() if reviewer else None
-        return told or (revoked(ctx) if revoked else None)
+        # What the run says it has used is told first: the runtime counts it.
+        told = revoked(ctx) if revoked else None
+        return told or (reviewer.revoked() if reviewer else None)
 
     return reason

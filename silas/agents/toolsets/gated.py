@@ -16,7 +16,7 @@ from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import ToolsetTool, WrapperToolset
 
-from silas.agents.toolsets.shown import plain
+from silas.agents.toolsets.shown import cut, plain
 from silas.agents.toolsets.skill import Passed
 from silas.work.execution_models import ModelView
 from silas.work.ports import ReviewingCaller
@@ -48,7 +48,7 @@ class GatedToolset(WrapperToolset[None]):
             return f"There is no tool {name[:100]!a} here."
         review = await self.reviewer.review(name, tool_args) if self.reviewer else None
         if review is not None and review.refusal is not None:
-            return f"Refused: {review.refusal}"
+            return cut(f"Refused: {review.refusal}")
         passes = review is None or review.waits is None
         inside = replace(ctx, tool_call_approved=passes, tool_call_metadata=Passed(review))
         args = review.args if review is not None else tool_args
