@@ -51,11 +51,17 @@ class Meter:
         return self.used.total_tokens + self._unmeasured
 
     def add(self, response: ModelResponse, messages: list[ModelMessage]) -> None:
-        """Count a response. A server that does not say what it used is measured by its text."""
+        """Count a response. Cut off, or silent about its usage, it is measured by its text."""
         self.used.incr(response.usage)
         self.used.requests += 1
-        if not response.usage.has_values():
-            self._unmeasured += estimated_tokens(*messages, response)
+        if not response.usage.has_values() or response.state != "complete":
+            guessed = estimated_tokens(*messages, response)
+            self._unmeasured += max(0, guessed - response.usage.total_tokens)
+
+    def add_cut_off(self, characters: int) -> None:
+        """Count an answer that was cut off inside of a run."""
+        self.used.requests += 1
+        self._unmeasured += int(characters / _CHARS_PER_TOKEN)
 
     def check(self, upcoming: int = 0) -> None:
         """Raise `BudgetSpent` if there is no room for another request of this many tokens."""
@@ -70,5 +76,6 @@ class Meter:
 
 def estimated_tokens(*messages: ModelMessage) -> int:
     """Roughly how many tokens these messages are."""
-    sizes = (len(str(getattr(part, "content", ""))) for each in messages for part in each.parts)
-    return int(sum(sizes) / _CHARS_PER_TOKEN)
+    parts = [part for each in messages for part in each.parts]
+    said = (getattr(part, "content", None) or getattr(part, "args", None) or "" for part in parts)
+    return int(sum(len(str(each)) for each in said) / _CHARS_PER_TOKEN)

@@ -41,7 +41,7 @@ from pydantic_core import to_json
 from silas.agents.framing import disarm
 from silas.agents.metering import CallLimits, Meter, estimated_tokens
 from silas.agents.models.factory import RoleModel
-from silas.agents.outputs import OutputForm, OutputInvalid, wants_tools
+from silas.agents.outputs import MAX_ANSWER_CHARS, OutputForm, OutputInvalid, wants_tools
 from silas.agents.streaming import Finder, GrowingAnswer
 from silas.kernel import LlmError, SilasError, TaintLevel
 from silas.stream.models import Answered
@@ -162,6 +162,7 @@ class _Call(Generic[T]):
                 model_settings=self._settings,
                 model_request_parameters=parameters,
             )
+            self.meter.add(response, messages)
         else:
             async with model_request_stream(
                 player.model,
@@ -169,12 +170,15 @@ class _Call(Generic[T]):
                 model_settings=self._settings,
                 model_request_parameters=parameters,
             ) as stream:
-                async for event in stream:
-                    if isinstance(event, PartStartEvent | PartDeltaEvent):
-                        heard.hear(event)
-                response = stream.get()
+                try:
+                    async for event in stream:
+                        if isinstance(event, PartStartEvent | PartDeltaEvent):
+                            heard.hear(event)
+                finally:
+                    # Also if it was cut off: what has come so far was used.
+                    response = stream.get()
+                    self.meter.add(response, messages)
             heard.flush()
-        self.meter.add(response, messages)
         return response
 
     async def _tools(self) -> list[ToolDefinition]:
@@ -197,6 +201,9 @@ class _Call(Generic[T]):
                 )
             except UnexpectedModelBehavior as error:
                 raise OutputInvalid("- the answer is not a JSON object") from error
+            except OutputInvalid:
+                self.meter.add_cut_off(MAX_ANSWER_CHARS)
+                raise
             finally:
                 _keep_requests(messages, said)
         return self.agent.form.read(to_json(ran.output).decode())
@@ -219,11 +226,12 @@ class _Call(Generic[T]):
 
         async def hear(_context: RunContext[None], events: AsyncIterable[AgentStreamEvent]) -> None:
             heard = self._growing()
+            if heard is None:
+                return
             async for event in events:
-                if heard and isinstance(event, PartStartEvent | PartDeltaEvent):
+                if isinstance(event, PartStartEvent | PartDeltaEvent):
                     heard.hear(event)
-            if heard:
-                heard.flush()
+            heard.flush()
 
         return hear
 

@@ -190,6 +190,18 @@ async def test_an_endless_stream_is_cut_off() -> None:
     answered = await run(script.player(), on_text=heard.append)
     assert answered.output == FALLBACK
     assert len("".join(heard)) <= MAX_ANSWER_CHARS
+    assert MAX_ANSWER_CHARS / 5 < answered.usage.tokens < MAX_ANSWER_CHARS
+    assert len(script.asked) == 1  # that was the budget
+
+
+async def test_an_endless_answer_after_tools_is_cut_off_too() -> None:
+    heard: list[str] = []
+    script = Script([calls("look"), '{"word": "' + "x" * 10_000_000], piece=1000)
+    tools = FakeTools({"look": result("x")})
+    answered = await run_with_tools(script, tools, on_text=heard.append)
+    assert answered.output == FALLBACK
+    assert len("".join(heard)) <= MAX_ANSWER_CHARS
+    assert MAX_ANSWER_CHARS / 5 < answered.usage.tokens < MAX_ANSWER_CHARS
 
 
 async def test_a_repair_keeps_to_the_same_limits() -> None:
