@@ -2,21 +2,46 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from silas.app.ground import Ground
+from silas.app.housekeeping import Housekeeping, PeriodicJob
+from silas.app.memory import open_memory
 from silas.app.minds import open_minds
 from silas.app.personality import open_personality
+from silas.app.remembering import TurnMemory
 from silas.app.stream import Rooms, Stream, open_queue, open_stream
+from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.queue import Consumer, QueueName, QueueStore
 from silas.storage.errors import translated
 from silas.storage.files import make_private_directory
 from silas.stream.cards import CardStore
 from silas.stream.delivery import Deliveries
 from silas.stream.ports import Live
-from silas.work.ports import Approver
+from silas.work.models import WorkItem
+from silas.work.ports import Approver, Later, PausedCall
+
+_PROCESSED_KEPT = timedelta(days=7)
+"""Longer than any message can be on its way."""
+_DELIVERIES_KEPT = timedelta(days=90)
+
+
+class AskLater:
+    """`Approver` of a house with cards: calls wait for the owner, and unasked work is not begun."""
+
+    async def decide_call(self, call: PausedCall) -> ApprovalDecision | Later:
+        """Later: `silas work waiting` shows the call."""
+        del call
+        return Later()
+
+    async def decide_item(self, item: WorkItem) -> ApprovalDecision:
+        """No: what was not approved beforehand is not begun while nobody is there."""
+        del item
+        return ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
 
 
 @dataclass(frozen=True)
@@ -42,14 +67,25 @@ async def open_house(
     _make_workspace(ground)
     queue = open_queue(ground)
     cards, deliveries = open_cards(ground, queue), Deliveries(ground.database, ground.clock)
-    rooms = Rooms(personality=open_personality(ground), reviews=cards, approver=approver, live=live)
     channel = Consumer(name="channel", queue=QueueName.CHANNEL, handler=deliveries, store=queue)
     async with (
+        open_memory(ground) as memory,
         open_minds(ground, environ=environ, home=home) as minds,
-        open_stream(ground, minds, rooms=rooms, queue=queue) as stream,
-        _running(channel),
     ):
-        yield House(ground, stream, cards, deliveries)
+        rooms = Rooms(
+            memory=TurnMemory(memory, ground.clock),
+            personality=open_personality(ground),
+            reviews=cards,
+            approver=approver or AskLater(),
+            live=live,
+        )
+        async with (
+            open_stream(ground, minds, rooms=rooms, queue=queue) as stream,
+            _in_background(channel.run()),
+        ):
+            house = House(ground, stream, cards, deliveries)
+            async with _in_background(Housekeeping(_jobs(house), clock=ground.clock).run()):
+                yield house
 
 
 def open_cards(ground: Ground, queue: QueueStore | None = None) -> CardStore:
@@ -60,6 +96,7 @@ def open_cards(ground: Ground, queue: QueueStore | None = None) -> CardStore:
         signer=ground.keys,
         audit=ground.audit,
         clock=ground.clock,
+        devices=ground.devices,
     )
 
 
@@ -70,9 +107,26 @@ def _make_workspace(ground: Ground) -> None:
             make_private_directory(directory)
 
 
+def _jobs(house: House) -> list[PeriodicJob]:
+    """What a house does again and again besides the conversation."""
+    queue, clock = house.stream.queue, house.ground.clock
+
+    async def forget_processed() -> None:
+        await queue.prune_processed(before=clock.now() - _PROCESSED_KEPT)
+
+    async def prune_deliveries() -> None:
+        await house.deliveries.prune(_DELIVERIES_KEPT)
+
+    return [
+        PeriodicJob("decline expired cards", timedelta(minutes=1), house.cards.decline_expired),
+        PeriodicJob("forget processed messages", timedelta(hours=1), forget_processed),
+        PeriodicJob("prune deliveries", timedelta(hours=1), prune_deliveries),
+    ]
+
+
 @contextlib.asynccontextmanager
-async def _running(consumer: Consumer) -> AsyncIterator[None]:
-    task = asyncio.create_task(consumer.run(), name=consumer.name)
+async def _in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
     try:
         yield
     finally:

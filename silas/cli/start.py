@@ -6,12 +6,13 @@ import os
 import shlex
 import signal
 import sys
+from pathlib import Path
 
 import click
 
+from silas.app.house import open_house
 from silas.app.jobs import ground_jobs
 from silas.app.server import RunningServer, running_server
-from silas.app.stream import Minds, open_stream
 from silas.cli.commands import JsonCommand
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.opening import ground_of, settings_of
@@ -40,7 +41,7 @@ async def _serve(cli: CliContext) -> None:
         ground=ground_of(cli),
         jobs_of=ground_jobs,
         stopping=stopping,
-        conversation_of=lambda ground: open_stream(ground, Minds()),
+        conversation_of=lambda ground: open_house(ground, environ=os.environ, home=Path.home()),
     ) as server:
         cli.show(await server.status({}), _greeting(server))
         sys.stdout.flush()

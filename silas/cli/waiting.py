@@ -3,6 +3,7 @@
 import click
 
 from silas.app.ground import Ground
+from silas.app.stream import open_queue
 from silas.app.workshop import open_workshop
 from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.cli.commands import JsonCommand
@@ -11,6 +12,8 @@ from silas.cli.opening import with_ground
 from silas.cli.terminal import on_terminal
 from silas.cli.working import ask_owner
 from silas.kernel import ApprovalError, format_timestamp, strict_loads, visible, visible_json
+from silas.stream.resuming import resume_request
+from silas.stream.store import ConversationStore
 from silas.work.authorisation import decide_waiting, payload_of
 from silas.work.paused import KeptCall, KeptRun, PausedRuns
 from silas.work.workbench import Workbench
@@ -49,22 +52,35 @@ def waiting(cli: CliContext) -> None:
 @click.option("--decline", is_flag=True, help="Decline it.")
 @pass_cli
 def decide_call(cli: CliContext, call_id: str, approve: str | None, *, decline: bool) -> None:
-    """Decide about a call that waits. `silas work resume ID` then goes on with its work."""
+    """Decide about a call that waits; the work then goes on."""
     if approve and decline:
         raise click.UsageError("Either --approve or --decline.")
 
-    async def inside(ground: Ground) -> tuple[str, str]:
+    async def inside(ground: Ground) -> tuple[str, str, bool]:
         bench = open_workshop(ground).bench
         call = await _runs(bench).find_call(call_id)
         decision = _NO if decline else _decision(cli, call, approve)
         await decide_waiting(bench, call.id, decision)
-        return call.call.work_item_id, decision.verdict.value
+        name = call.call.work_item_id
+        return name, decision.verdict.value, await _go_on(ground, name, call.id)
 
-    work_item_id, verdict = with_ground(cli, inside)
+    work_item_id, verdict, goes_on = with_ground(cli, inside)
+    then = (
+        "The running Silas goes on with it."
+        if goes_on
+        else (f"Go on with: silas work resume {work_item_id}")
+    )
     cli.show(
         {"call": call_id, "work_item_id": work_item_id, "verdict": verdict},
-        f"{visible(call_id)} is {verdict}. Go on with: silas work resume {work_item_id}",
+        f"{visible(call_id)} is {verdict}. {then}",
     )
+
+
+async def _go_on(ground: Ground, work_item_id: str, call_id: str) -> bool:
+    """Whether the work came from a conversation, which then goes on with it."""
+    store = ConversationStore(ground.database, ground.clock)
+    request = await resume_request(store, work_item_id, call_id=call_id, clock=ground.clock)
+    return request is not None and await open_queue(ground).enqueue(request)
 
 
 def _decision(cli: CliContext, call: KeptCall, approve: str | None) -> ApprovalDecision:

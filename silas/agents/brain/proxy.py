@@ -135,7 +135,7 @@ def _look(tool: str, args: Mapping[str, Any], heard: Heard, *, otherwise: str) -
 
 def _query(about: str) -> dict[str, Any]:
     if not about:
-        return {"query": "recent", "strategy": "temporal", "max_results": _SHOWN}
+        return {"query": "this month", "strategy": "temporal", "max_results": _SHOWN}
     return {"query": about, "max_results": _SHOWN}
 
 
