@@ -70,9 +70,9 @@ async def _told(room: TurnContext, turn: Turn, instruction: str) -> AgentTurn:
 
 
 def is_owners(room: TurnContext, turn: Turn) -> bool:
-    """Whether the turn is the owner's own."""
+    """Whether the owner began what this turn is about, whatever was read for it since."""
     return is_owner(
-        turn.origin.connection_id, owner_id=room.policy.owner_id, taint=turn.message.taint
+        turn.origin.connection_id, owner_id=room.policy.owner_id, taint=turn.origin.taint
     )
 
 

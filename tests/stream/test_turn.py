@@ -15,7 +15,7 @@ from silas.gates.runner import GateRunner
 from silas.kernel import SystemClock, TaintLevel
 from silas.queue import Handled, Lease, QueueMessage, QueueName
 from silas.queue.errors import NotWorthRetrying
-from silas.queue.models import AgentReply, MessageKind, PlanRequest
+from silas.queue.models import Agent, AgentReply, ExecutionRequest, MessageKind, PlanRequest
 from silas.stream.loops.proxy import ProxyLoop
 from silas.stream.models import AgentTurn, PlanAction, PlanActionType, RouteDecision
 from silas.stream.turn import STEPS
@@ -341,3 +341,25 @@ def test_the_documented_list_is_the_list() -> None:
         (MessageKind.EXECUTION_STATUS, "0 8 11 13 15"),
     ):
         assert " ".join(step.number for step in STEPS if kind in step.takes) == told
+
+
+async def test_an_execution_that_is_given_up_is_told_and_not_answered_twice(tmp_path: Path) -> None:
+    minds = Minds(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
+    async with open_house(tmp_path, minds) as house:
+        asked = await house.say("do it")
+        await house.answer_to(asked)
+        lost = QueueMessage(
+            message_id="lost",
+            trace_id=asked.trace_id,
+            content="",
+            sender=Agent.RUNTIME,
+            message_kind=MessageKind.EXECUTION_REQUEST,
+            scope_id="owner",
+            taint=TaintLevel.OWNER,
+            created_at=house.ground.clock.now(),
+            payload=ExecutionRequest(work_item_id="nowhere", connection_id="owner"),
+        )
+        await house.stream.queue.enqueue(lost)
+        await house.until(lambda: house.containing("There is no work item nowhere"))
+        await house.idle()
+        assert len(house.answers(asked)) == 1

@@ -1,6 +1,6 @@
 """The runtime's loop: the planner's advice, the owner's decisions, and what was given up."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from silas.kernel import Clock, TaintLevel
@@ -20,6 +20,7 @@ from silas.queue.models import (
 from silas.queue.store import AfterDeath, Lease
 from silas.stream.consult import Consultations
 from silas.stream.decisions import DECISION_MADE, follow_decision
+from silas.stream.store import Origin
 from silas.stream.surfaces import Surface
 from silas.stream.turn_context import TurnContext
 from silas.work.workbench import Workbench
@@ -37,6 +38,8 @@ _UNANSWERED = frozenset(
     }
 )
 """If one of these is given up, somebody waits for nothing."""
+_FIRST = _UNANSWERED - {MessageKind.REPLAN_REQUEST, MessageKind.EXECUTION_REQUEST}
+"""Then it is the first answer; otherwise there was one, and this is how it goes on."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class RuntimeLoop:
         reply = AgentReply(
             connection_id=connection,
             channel=origin.channel if origin else str(data.get("channel") or "home"),
-            in_reply_to=origin.message_id if origin else str(data.get("message_id")),
+            in_reply_to=_answered(data, origin),
             surface=Surface.STREAM.value,
         )
         return Handled(
@@ -98,6 +101,12 @@ class RuntimeLoop:
         )
 
 
+def _answered(data: Mapping[str, object], origin: Origin | None) -> str | None:
+    if not data.get("answers"):
+        return None
+    return origin.message_id if origin else str(data.get("message_id"))
+
+
 def after_death(clock: Clock) -> AfterDeath:
     """For the queue store: what is sent when a message is given up."""
 
@@ -105,7 +114,11 @@ def after_death(clock: Clock) -> AfterDeath:
         if message.message_kind not in _UNANSWERED:
             return ()
         said = message.payload
-        known = {"message_id": message.message_id, "kind": message.message_kind.value}
+        known: dict[str, object] = {
+            "message_id": message.message_id,
+            "kind": message.message_kind.value,
+            "answers": message.message_kind in _FIRST and not getattr(said, "replaces", None),
+        }
         if isinstance(said, UserMessage):
             known |= {"connection_id": said.connection_id, "channel": said.channel}
         return (
