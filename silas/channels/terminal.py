@@ -70,10 +70,11 @@ class TerminalChannel:
         finally:
             listening.cancel()
 
-    async def ask_once(self, text: str, ask: Ask) -> list[Delivery]:
+    async def ask_once(self, text: str, ask: Ask, *, wait: bool = False) -> list[Delivery]:
         """Send one message and show what comes back, until there is nothing more to wait for.
 
         That is the first answer; or, if it brought a card which was approved, the end of the work.
+        With `wait`, a card that cannot be asked about now is waited for as well.
         """
         number = await self.deliveries.last(self.connection_id)
         sent = await self.send(text)
@@ -86,10 +87,11 @@ class TerminalChannel:
             card = await self._show(delivery)
             if card is not None:
                 answer = await ask(f"{await self.show_card(card)}\n{_QUESTION}")
-                if answer is None:
+                if answer is None and not wait:
                     break
-                working = answer
-                await self._decide(card, yes=working)
+                working = answer is not False
+                if answer is not None:
+                    await self._decide(card, yes=answer)
                 continue
             if not working or _is_the_end(delivery):
                 break

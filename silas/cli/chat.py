@@ -24,11 +24,12 @@ from silas.cli.context import CliContext, pass_cli
 from silas.cli.opening import ground_of
 from silas.cli.terminal import on_terminal
 from silas.cli.working import shown_plan
-from silas.kernel import SystemClock
+from silas.kernel import SystemClock, visible
 from silas.queue.models import QueueMessage, UserMessage
 from silas.stream.cards import Card, CardStore
-from silas.stream.delivery import Deliveries
+from silas.stream.delivery import Deliveries, Delivery
 from silas.stream.intake import Intake
+from silas.work import WorkItem
 from silas.work.store import WorkItemStore
 
 _CHANNEL = "cli"
@@ -65,7 +66,8 @@ class _Line:
         items = WorkItemStore(self.ground.database, self.ground.clock)
         found = [await items.get(name) for name in card.plan_hashes]
         shown = [shown_plan(item) for item in found if item is not None]
-        return "\n\n".join([*shown, f"risk {card.risk.value}, card {card.card_id}"])
+        plans = [_in_words(item) for item in found if item is not None]
+        return "\n\n".join([*shown, *plans, f"Risk: {card.risk.value}. Card: {card.card_id}"])
 
 
 @click.command(cls=JsonCommand)
@@ -88,21 +90,36 @@ def chat(cli: CliContext) -> None:
 
 @click.command(cls=JsonCommand)
 @click.argument("text")
+@click.option("--wait", is_flag=True, help="Also wait for a decision that is made elsewhere.")
 @pass_cli
-def ask(cli: CliContext, text: str) -> None:
+def ask(cli: CliContext, text: str, *, wait: bool) -> None:
     """Say TEXT to Silas, show its answer, and wait for the work that you approve.
 
     Where nobody can be asked, a plan is shown and left open: `silas review` decides it later.
     """
 
-    async def inside() -> list[dict[str, object]]:
+    async def inside() -> dict[str, object]:
         async with _line(cli) as line:
-            heard = await _channel(line, cli).ask_once(text, _confirm)
-            return [each.message.model_dump(mode="json") for each in heard]
+            asking = _not_now if cli.as_json else _confirm
+            heard = await _channel(line, cli).ask_once(text, asking, wait=wait)
+            return await _summary(line, heard)
 
-    heard = asyncio.run(inside())
+    told = asyncio.run(inside())
     if cli.as_json:
-        cli.show({"answers": heard}, "")
+        cli.show(told, "")
+
+
+async def _summary(line: _Line, heard: list[Delivery]) -> dict[str, object]:
+    """The reply, and the ids of what it started."""
+    cards = [each.reply.card_id for each in heard if each.reply.card_id]
+    items = list((await line.cards.get(cards[0])).plan_hashes) if cards else []
+    return {
+        "reply": heard[0].message.content if heard else "",
+        "review_id": cards[0] if cards else None,
+        "work_item_id": items[0] if items else None,
+        "trace_id": heard[0].message.trace_id if heard else None,
+        "answers": [each.message.content for each in heard],
+    }
 
 
 @contextlib.asynccontextmanager
@@ -137,6 +154,19 @@ def _channel(line: _Line, cli: CliContext) -> TerminalChannel:
     )
 
 
+def _in_words(item: WorkItem) -> str:
+    """The same once more, for people; what is signed stands above it, whole."""
+    workspace = item.workspace
+    lines = [visible(item.title), "", visible(item.body), ""]
+    lines += [f"Checked by: {visible(check.name)}: {visible(check.run)}" for check in item.verify]
+    if workspace is not None and workspace.path:
+        lines.append(f"Works in: {visible(workspace.path)}")
+    lines.append("Network: " + ("yes" if workspace is not None and workspace.network else "no"))
+    if item.schedule:
+        lines.append(f"When: {visible(item.schedule)}")
+    return "\n".join(lines)
+
+
 async def _read_line() -> str | None:
     line = await asyncio.to_thread(sys.stdin.readline)
     return line or None
@@ -149,3 +179,7 @@ async def _confirm(question: str) -> bool | None:
         click.echo("Nobody can be asked here. `silas review` decides it later.", err=True)
         return None
     return await asyncio.to_thread(click.confirm, question, default=False, err=True)
+
+
+async def _not_now(_question: str) -> bool | None:
+    return None

@@ -56,9 +56,10 @@ class TestAsk:
         assert "was done, and its checks passed" in told
 
     def test_as_json(self, newcomer: Machine) -> None:
-        said = json.loads(output_of(newcomer.run("ask", "hello", "--json")))
-        [answer] = said["answers"]
-        assert answer["message_kind"] == "agent_response"
+        said = json.loads(output_of(newcomer.run("ask", "run `true`", "--json")))
+        assert said["reply"].startswith("Here is exactly what I would do")
+        assert said["review_id"] == the_card(newcomer)["card_id"]
+        assert said["work_item_id"] in dict(the_card(newcomer)["plan_hashes"])  # type: ignore[call-overload]
 
 
 class TestChat:
