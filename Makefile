@@ -35,9 +35,9 @@ check: $(VENV)/.dev  ## Lint, types, layers
 bench: $(VENV)/.dev  ## Measure against floors and peers, as ratios of one run
 	$(BIN)/python -m silas.evals.bench
 
-eval: $(VENV)/.dev $(if $(ATTACKS),,$(CORPORA)/.done)  ## Measure the guards (or ATTACKS=FILE.jsonl BENIGN=FILE.jsonl)
-	$(BIN)/python -m silas.evals.guards \
-	  $(if $(ATTACKS),--attacks $(ATTACKS) --benign $(BENIGN),--packages $(CORPORA))
+eval: $(VENV)/.dev $(if $(ATTACKS)$(LOCOMO),,$(CORPORA)/.done)  ## Measure the guards (or ATTACKS=FILE.jsonl BENIGN=FILE.jsonl), or memory (LOCOMO=FILE.json)
+	$(if $(LOCOMO),$(BIN)/silas eval locomo $(LOCOMO),$(BIN)/python -m silas.evals.guards \
+	  $(if $(ATTACKS),--attacks $(ATTACKS) --benign $(BENIGN),--packages $(CORPORA)))
 
 corpora: $(CORPORA)/.done  ## Fetch the packages whose texts the guards learn from and are measured on
 
@@ -54,8 +54,8 @@ docs: $(VENV)/.dev  ## Write the generated documents anew (errors, schema)
 
 lock: $(VENV)/.dev  ## Pin the newest compatible versions, with hashes
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml $(LOCK) -o requirements/core.txt
-	$(BIN)/uv pip compile pyproject.toml --extra dev --extra bench $(LOCK) -o requirements/dev.txt
+	$(BIN)/uv pip compile pyproject.toml --extra openai $(LOCK) -o requirements/core.txt
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra bench --extra openai $(LOCK) -o requirements/dev.txt
 	$(BIN)/uv pip compile requirements/guardrails.in $(LOCK) -o requirements/guardrails.txt
 	printf "hatchling>=1.27\neditables>=0.5\n" | $(BIN)/uv pip compile - $(LOCK) -o requirements/build.txt
 
