@@ -8,6 +8,7 @@ from silas.stream.models import AgentTurn, RouteDecision
 from silas.stream.ports import TextListener
 from silas.stream.reading_room import PROXY_TOOLS
 from silas.stream.reading_tools import ReadingTools, Rules
+from silas.stream.research import add_usage
 from silas.stream.surfaces import Surface
 from silas.stream.turn_context import Turn, TurnContext, reply_of
 
@@ -28,6 +29,7 @@ async def ask_proxy(room: TurnContext, turn: Turn, *, instruction: str = "") -> 
     return turn.having(
         decision=decision,
         response=decision.response,
+        usage=add_usage(turn.usage, answered.usage),
         taint=join_taint(told.taint, answered.taint, tools.taint),
     )
 

@@ -24,7 +24,7 @@ from silas.queue.models import (
 from silas.storage import Transaction
 from silas.stream.access import Visitors
 from silas.stream.framing import mark_foreign
-from silas.stream.models import AgentResponse, InteractionRegister, RouteDecision
+from silas.stream.models import AgentResponse, InteractionRegister, RouteDecision, Usage
 from silas.stream.ports import (
     ContextRoom,
     GateDesk,
@@ -124,6 +124,8 @@ class Turn:
     initiative: float = 0.0
     decision: RouteDecision | None = None
     mode: InteractionMode | None = None
+    usage: Usage = field(default_factory=Usage)
+    """What the proxy used for its answer."""
     response: AgentResponse | None = None
     taint: TaintLevel = TaintLevel.EXTERNAL
     """What the response is derived from."""

@@ -17,7 +17,7 @@ from silas.queue import Handled, Lease, QueueMessage, QueueName
 from silas.queue.errors import NotWorthRetrying
 from silas.queue.models import Agent, AgentReply, ExecutionRequest, MessageKind, PlanRequest
 from silas.stream.loops.proxy import ProxyLoop
-from silas.stream.models import AgentTurn, PlanAction, PlanActionType, RouteDecision
+from silas.stream.models import AgentTurn, PlanAction, PlanActionType, RouteDecision, Usage
 from silas.stream.turn import STEPS
 from silas.stream.turn_context import TurnContext
 from silas.testing.gates import FakeProvider
@@ -363,3 +363,16 @@ async def test_an_execution_that_is_given_up_is_told_and_not_answered_twice(tmp_
         await house.until(lambda: house.containing("There is no work item nowhere"))
         await house.idle()
         assert len(house.answers(asked)) == 1
+
+
+async def test_what_the_agents_used_is_written_down(tmp_path: Path) -> None:
+    used = Usage(tokens=321, cost_usd=0.25)
+    planner = planning(writing("a.txt"))
+    planner._usage = used
+    minds = Minds(proxy=FakeProxy(always_plan, usage=used), planner=planner)
+    async with open_house(tmp_path, minds) as house:
+        await house.answer_to(await house.say("do it"))
+        for event in ("turn_routed", "plan_answered"):
+            (entry,) = await house.audited(event)
+            assert '"tokens":321' in entry
+            assert '"cost_usd":0.25' in entry

@@ -108,6 +108,7 @@ class PlannerLoop:
                 update={"taint": answered.taint, "usage": add_usage(state.usage, answered.usage)}
             )
             if not questions.accepted or state.must_finish:
+                await self._log(state)
                 return self._answer(state, version, answered.output)
             if not self._spent(state):
                 break
@@ -116,6 +117,17 @@ class PlannerLoop:
         out = ask_out(state, questions, ids=self.room.ids, clock=self.room.clock)
         waiting = asked(state, questions.accepted)
         return Handled(out, (lambda tx: self.states.save_in(tx, waiting, version=version),))
+
+    async def _log(self, state: ResearchState) -> None:
+        """What the request has used, its research included."""
+        await self.room.audit.log(
+            "plan_answered",
+            request_id=state.request.message_id,
+            trace_id=state.request.trace_id,
+            rounds=state.round,
+            tokens=state.usage.tokens,
+            cost_usd=state.usage.cost_usd,
+        )
 
     async def _ask(
         self, planner: PlannerAgent, state: ResearchState, questions: Questions

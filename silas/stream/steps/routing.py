@@ -60,6 +60,8 @@ async def _log(room: TurnContext, turn: Turn, decision: RouteDecision, profile: 
         interaction_register=decision.interaction_register.value,
         interaction_mode=turn.mode.value if turn.mode else None,
         context_profile=profile,
+        tokens=turn.usage.tokens,
+        cost_usd=turn.usage.cost_usd,
     )
 
 
