@@ -1,5 +1,7 @@
 """What the offline brain understands: every phrase's own examples, and what must not be guessed."""
 
+from pathlib import Path
+
 import pytest
 
 from silas.agents.brain.grammar import PHRASES, understand
@@ -117,3 +119,12 @@ def test_a_patch() -> None:
 )
 def test_schedules(words: str, cron: str | None) -> None:
     assert read_schedule(words) == cron
+
+
+def test_the_examples_of_the_documentation_are_understood() -> None:
+    page = Path("docs/offline-brain.md").read_text("utf-8")
+    rows = [line.split(" | ")[1].rstrip(" |") for line in page.splitlines() if line[:2] == "| "]
+    examples = [row for row in rows if "…" not in row and row != "For example"]
+    assert len(examples) > 8
+    for example in examples:
+        assert not isinstance(understand(example), NotUnderstood), example
