@@ -20,6 +20,7 @@ from silas.storage import Reader
 _BYTES_OF_A_TOKEN = 3.5
 _NEAREST = 100
 _FOLLOWED = 3
+_RELATED = 0.15
 _ITEMS = f"""
 SELECT m.id, {COLUMNS} FROM json_each(?) AS wanted JOIN memory_items AS m ON m.id = wanted.value
 WHERE m.id BETWEEN ? AND ?
@@ -68,7 +69,7 @@ class MemoryRetriever:
             case MemoryQueryStrategy.FUSED:
                 return await self._fused(query, lane)
             case MemoryQueryStrategy.SEMANTIC if self._vectors is not None:
-                nearest = await self._vectors.nearest(lane, query.query, _NEAREST)
+                nearest = await self._nearest(query, lane)
                 return sorted(nearest.items(), key=lambda pair: (-pair[1], pair[0]))
             case MemoryQueryStrategy.SESSION if session_id is not None:
                 items = await store.search_session(session_id)
@@ -87,15 +88,23 @@ class MemoryRetriever:
 
     async def _fused(self, query: MemoryQuery, lane: Lane) -> list[tuple[int, float]]:
         now = self._keeping.clock.now()
-        cosines = await self._vectors.nearest(lane, query.query, _NEAREST) if self._vectors else {}
+        cosines = await self._nearest(query, lane)
         times = stretches(query.query, now=now)
 
         def weigh(reader: Reader) -> dict[int, float]:
             return scores(gather(reader, lane, query.query, times=times, cosines=cosines, now=now))
 
         found = await self._keeping.database.snapshot(weigh)
+        fitting = ((row, score) for row, score in found.items() if score > 0)
         most = max(query.max_results, _NEAREST)
-        return heapq.nlargest(most, found.items(), key=lambda pair: (pair[1], pair[0]))
+        return heapq.nlargest(most, fitting, key=lambda pair: (pair[1], pair[0]))
+
+    async def _nearest(self, query: MemoryQuery, lane: Lane) -> dict[int, float]:
+        """By meaning; the nearest of what has nothing to do with the question is not near."""
+        if self._vectors is None:
+            return {}
+        nearest = await self._vectors.nearest(lane, query.query, _NEAREST)
+        return {row: cosine for row, cosine in nearest.items() if cosine >= _RELATED}
 
     async def _best_session(self, query: MemoryQuery, store: MemoryStore) -> list[MemoryItem]:
         """The session of the best memory, as it went."""

@@ -14,6 +14,7 @@ _TOPICS = (
     "tokens",
     "audit",
     "queue",
+    "memory",
     "gates",
     "cold_start",
     "sandbox_start",
