@@ -147,6 +147,31 @@ def prompt_list(raw: bytes) -> Iterator[str]:
     yield from _strings(json.loads(raw))
 
 
+def instructions(raw: bytes) -> Iterator[str]:
+    """The field `instruction` of each line."""
+    yield from (record["instruction"] for record in _records(raw))
+
+
+def assigned(raw: bytes, *, name: str) -> Iterator[str]:
+    """The texts that a Python module assigns to a name, each with something in its gaps."""
+    for node in ast.walk(ast.parse(raw)):
+        targets = node.targets if isinstance(node, ast.Assign) else ()
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            value = node.value if isinstance(node, ast.Assign) else None
+            parts = value.elts if isinstance(value, ast.List) else [value]
+            yield from filter(None, map(_literal, parts))
+
+
+def _literal(node: ast.AST | None) -> str:
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.BinOp):
+        return _literal(node.left) + _literal(node.right)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_literal(part) or _OBJECTIVE for part in node.values)
+    return ""
+
+
 def instruction_template(raw: bytes) -> Iterator[str]:
     """Wordings that bring in an instruction, one a line, each with the same instruction."""
     for record in _records(raw):

