@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -30,7 +30,7 @@ class MemoryArguments(Data):
     """What to look for."""
 
     query: Annotated[str, Field(min_length=1, max_length=2000)]
-    strategy: MemoryQueryStrategy = Field(default=MemoryQueryStrategy.KEYWORD, strict=False)
+    strategy: Literal["keyword", "semantic", "temporal", "session"] = "keyword"
     max_results: int = Field(default=5, ge=1, le=50)
 
 
@@ -97,7 +97,9 @@ class ReadingRoom:
 
         async def search(args: MemoryArguments) -> ModelView:
             query = MemoryQuery(
-                query=args.query, strategy=args.strategy, max_results=args.max_results
+                query=args.query,
+                strategy=MemoryQueryStrategy(args.strategy),
+                max_results=args.max_results,
             )
             found = await memory.retrieve(query, scope_id)
             lines = [f"{item.memory_id} ({item.memory_type}): {item.content}" for item in found]

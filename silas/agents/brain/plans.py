@@ -1,5 +1,6 @@
 """Plans of the offline brain: what was wished, as a plan that anybody can read before the yes."""
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from silas.work.offline_script import (
 _BUDGET = {"max_tokens": 20_000, "max_cost_usd": 0.1, "max_attempts": 2}
 _ADDRESS_SECONDS = 20
 _LONGEST_TITLE = 60
+_PYTHON = re.compile(r"(?:python[\d.]*|py\.?test)\b")
 
 
 class CannotPlan(ValueError):
@@ -142,7 +144,7 @@ def _patch(wish: ApplyPatch, places: Places) -> _Draft:
         title=f"Patch {', '.join(sorted({step.path for step in steps}))}",
         what="Apply the patch, passage by passage.",
         steps=tuple(steps),
-        checks=(_check("the tests pass", wish.check, {"exit_code": 0}),),
+        checks=(_check("the tests pass", _importing(wish.check), {"exit_code": 0}),),
         workspace=directory,
     )
 
@@ -161,6 +163,11 @@ def _watch(wish: Watch, places: Places) -> _Draft:
         workspace=places.workspace if wish.what is Watched.COMMAND else None,
         schedule=wish.schedule,
     )
+
+
+def _importing(command: str) -> str:
+    """The command, with the folder on Python's path: checks do not take modules from it unasked."""
+    return f"PYTHONPATH=. {command}" if _PYTHON.match(command) else command
 
 
 def _check(name: str, command: str, expect: Mapping[str, Any]) -> Mapping[str, Any]:

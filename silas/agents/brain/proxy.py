@@ -100,7 +100,7 @@ def _did_not_understand(near: str | None) -> str:
 
 def _recall(about: str, heard: Heard) -> Move:
     move = _look(_MEMORY, _query(about), heard, otherwise="I have no memory here.")
-    if isinstance(move, Call) or not heard.answers:
+    if isinstance(move, Call) or not heard.answers or not heard.answers[-1].success:
         return move
     found = _memories(heard.answers[-1])
     if not found:
@@ -112,7 +112,7 @@ def _forget(about: str, heard: Heard) -> Move:
     if _ID.fullmatch(about):
         return _direct(f"I forget {about}.", ops=[{"op": "delete", "memory_id": about}])
     move = _look(_MEMORY, _query(about), heard, otherwise="I have no memory here.")
-    if isinstance(move, Call) or not heard.answers:
+    if isinstance(move, Call) or not heard.answers or not heard.answers[-1].success:
         return move
     found = _memories(heard.answers[-1])
     if not found:
