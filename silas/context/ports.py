@@ -1,10 +1,11 @@
 """What the context needs from others. A port that is absent means no: see each one."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from silas.kernel import TaintLevel
 from silas.kernel.models import Data
+from silas.memory.models import MemoryItem, MemoryQuery
 
 
 class ContextGroup(Data):
@@ -27,4 +28,35 @@ class Scorer(Protocol):
 
         Raises `LlmError` if there is no usable answer in time; then the rules alone decide.
         """
+        ...
+
+
+class TokenCounter(Protocol):
+    """Says how much of a model's window a text takes."""
+
+    def count(self, text: str) -> int:
+        """How many tokens the text has; never less than nought."""
+        ...
+
+
+class Recall(Protocol):
+    """The memory, as the context uses it. Absent: nothing is kept, and no query is watched."""
+
+    async def keep(self, scope_id: str, items: Sequence[MemoryItem]) -> None:
+        """Keep what left the context; an item with an id that is known is kept already.
+
+        Raises a `SilasError` if it is not possible now: then they are handed over once more.
+        """
+        ...
+
+    async def retrieve(self, query: MemoryQuery, scope_id: str) -> list[MemoryItem]:
+        """What is remembered in this scope, best first."""
+        ...
+
+
+class AuditTrail(Protocol):
+    """Where it is written down that a conversation got another profile."""
+
+    async def log(self, event: str, /, **data: Any) -> str:
+        """Write an entry; returns its id."""
         ...

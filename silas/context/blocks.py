@@ -1,0 +1,90 @@
+"""How an item reads: a tag that says what it is and where it came from, its content, an end.
+
+No content can close its block or open another: a line that looks like a tag gets a backslash in
+front. No name in a tag can end it.
+"""
+
+import re
+from typing import NamedTuple
+
+from silas.context.models import ContextItem, ContextKind
+from silas.kernel import TaintLevel
+
+_END = "\n--- end ---\n\n"
+_BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+_POSING = re.compile(rf"(?:(?<=[{_BREAKS}])|\A)(?=[^\S{_BREAKS}]*---[^{_BREAKS}]*---)")
+_NOT_IN_A_TAG = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029|]+|-{3,}")
+_LONGEST_NAME = 200
+
+
+class Block(NamedTuple):
+    """An item as it is rendered, and what that costs."""
+
+    item: ContextItem
+    text: str
+    tokens: int
+
+    @property
+    def counted(self) -> ContextItem:
+        """The item, with its tokens."""
+        if self.item.token_count == self.tokens:
+            return self.item
+        return self.item.model_copy(update={"token_count": self.tokens})
+
+
+def block_text(item: ContextItem, *, status: str = "live") -> str:
+    """The item with its tag; `status` is `live` unless there is something better to say."""
+    content = item.content
+    if "---" in content:
+        content = _POSING.sub(r"\\", content)
+    return f"--- {_tag(item, status)} ---\n{content}{_END}"
+
+
+def _tag(item: ContextItem, status: str) -> str:
+    status = "masked" if item.masked else status
+    if item.taint is TaintLevel.EXTERNAL:
+        status = f"{status} | external"
+    match item.kind:
+        case ContextKind.MESSAGE:
+            return f"turn {item.turn_number} | {_speaker(item.source)} | {status}"
+        case ContextKind.MEMORY:
+            name = in_tag(item.source.removeprefix("memory:"))
+            return f'memory | {item.created_at:%Y-%m-%d} | "{name}"{_unless_live(status)}'
+        case ContextKind.SUBSCRIPTION:
+            kind, _, target = item.source.partition(":")
+            return f"subscription:{in_tag(kind)} | {in_tag(target)} | {status}"
+        case ContextKind.SYSTEM:
+            return f"system | {in_tag(item.source)}{_unless_live(status)}"
+        case _:
+            return f"{item.kind.value} | turn {item.turn_number} | {in_tag(item.source)} | {status}"
+
+
+def _speaker(source: str) -> str:
+    if source.startswith("channel:"):
+        return "user"
+    return "silas" if source.startswith("agent:") else in_tag(source)
+
+
+def _unless_live(status: str) -> str:
+    shown = status.removeprefix("live").removeprefix(" | ")
+    return f" | {shown}" if shown else ""
+
+
+def in_tag(name: str) -> str:
+    """A name as it may stand in a tag: on one line, and without what separates its parts."""
+    if not _NOT_IN_A_TAG.search(name) and len(name) <= _LONGEST_NAME:
+        return name
+    return _NOT_IN_A_TAG.sub(" ", name)[:_LONGEST_NAME]
+
+
+def masked_item(block: Block) -> ContextItem:
+    """The item with a short note in place of its content."""
+    item = block.item
+    _, _, tool = item.source.partition(":")
+    name, _, outcome = tool.partition(":")
+    status = "FAILED" if outcome == "failed" else "SUCCEEDED"
+    note = (
+        f"[Result of {in_tag(name) or 'a tool'} ({status}) — {block.tokens} tokens — "
+        "see memory for details]"
+    )
+    return item.model_copy(update={"content": note, "masked": True})

@@ -1,0 +1,278 @@
+"""`ContextManager`: what a model is shown of each conversation, and what gives way.
+
+Everything is of one scope, and no method reads another. Agents do not call any of this: they see
+the rendered text, and all decisions about what stays are made here.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+
+from silas.context.blocks import Block
+from silas.context.budget import ZoneBudgets, most_pinned, zone_budgets
+from silas.context.episodes import episodes
+from silas.context.errors import ProfileUnknown, ZoneFull
+from silas.context.eviction import (
+    candidates,
+    drop_trivial,
+    evict,
+    evict_by_zone,
+    evict_down_to,
+    mask_old_results,
+    put_to_sleep,
+    rest_subscriptions,
+)
+from silas.context.files import WatchedFiles
+from silas.context.materialising import Materialiser
+from silas.context.models import (
+    ContextItem,
+    ContextKind,
+    ContextSubscription,
+    ContextZone,
+    TokenBudget,
+)
+from silas.context.ports import Recall, Scorer, TokenCounter
+from silas.context.scope import ScopeContext
+from silas.context.scoring import GuardedScorer, ScorerLimits, Sleep, as_shown, groups_of
+from silas.context.subscriptions import note_reference, watch
+from silas.context.tokens import HeuristicTokenCounter
+from silas.kernel import Clock, SilasError, TaintLevel
+
+_log = logging.getLogger(__name__)
+_MOST_SCOPES = 1_000
+_MOST_LEAVING = 2_000
+
+
+class ContextManager:
+    """The contexts of all conversations, each for itself."""
+
+    def __init__(
+        self,
+        budget: TokenBudget,
+        *,
+        clock: Clock,
+        counter: TokenCounter | None = None,
+        recall: Recall | None = None,
+        scorer: Scorer | None = None,
+        limits: ScorerLimits | None = None,
+        files: WatchedFiles | None = None,
+        redact: Callable[[str], str] = str,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        """`redact` takes secrets out of what is read for subscriptions."""
+        self._budget = budget
+        self._clock = clock
+        self._counter = counter or HeuristicTokenCounter()
+        self._recall = recall
+        self._scorer = GuardedScorer(scorer, clock=clock, limits=limits, sleep=sleep)
+        self._files = files or WatchedFiles()
+        self._materialiser = Materialiser(
+            self._files, recall, budget=budget, clock=clock, redact=redact
+        )
+        self._scopes: OrderedDict[str, ScopeContext] = OrderedDict()
+
+    def add(self, scope_id: str, item: ContextItem) -> str:
+        """Add an item to a zone; one with an id that is known takes the place of the old one.
+
+        Raises `ZoneFull` if it would stay for good and there is no room for that.
+        """
+        scope = self._scope(scope_id)
+        if item.zone is ContextZone.SYSTEM and not item.pinned:
+            item = item.model_copy(update={"pinned": True})
+        old = scope.get(item.ctx_id)
+        block = scope.made(item)
+        if old is None or old != block:
+            if item.pinned:
+                self._require_room(scope, block, old)
+            scope.put(block)
+        if item.source.startswith("agent:") and scope.watched:
+            note_reference(scope, item.content, item.turn_number)
+        return item.ctx_id
+
+    def drop(self, scope_id: str, ctx_id: str) -> None:
+        """Remove an item; nothing happens if it is not there."""
+        scope = self._scope(scope_id)
+        if ctx_id in scope.watched:
+            put_to_sleep(scope, ctx_id)
+        scope.take(ctx_id)
+
+    def get_zone(self, scope_id: str, zone: ContextZone) -> list[ContextItem]:
+        """All items of a zone, the oldest first."""
+        return [block.counted for block in self._scope(scope_id).zones[zone]]
+
+    def complete(self, scope_id: str, ctx_id: str) -> None:
+        """Note that a plan is done: it need not stay, and leaves before what is active."""
+        scope = self._scope(scope_id)
+        block = scope.get(ctx_id)
+        if block is not None and block.item.zone is ContextZone.WORKSPACE:
+            done = block.item.model_copy(update={"pinned": False})
+            scope.put(scope.made(done, status="completed"))
+            scope.completed.add(ctx_id)
+
+    def unpin(self, scope_id: str, ctx_id: str) -> None:
+        """Let an item outside the system zone leave when it has to."""
+        scope = self._scope(scope_id)
+        block = scope.get(ctx_id)
+        if block is not None and block.item.zone is not ContextZone.SYSTEM:
+            item = block.item.model_copy(update={"pinned": False})
+            scope.put(block._replace(item=item))
+
+    def subscribe(self, scope_id: str, sub: ContextSubscription) -> str:
+        """Watch something; returns the id of the subscription that stands for it from now on."""
+        return watch(self._scope(scope_id), sub, self._files)
+
+    def unsubscribe(self, scope_id: str, sub_id: str) -> None:
+        """Put a subscription to sleep; nothing happens if there is none of this id."""
+        scope = self._scope(scope_id)
+        if sub_id in scope.watched:
+            put_to_sleep(scope, sub_id)
+
+    def subscriptions(self, scope_id: str) -> list[ContextSubscription]:
+        """All subscriptions of a scope, those that sleep as well."""
+        return [watched.sub for watched in self._scope(scope_id).watched.values()]
+
+    def set_profile(self, scope_id: str, profile_name: str) -> bool:
+        """Divide the budget differently from now on; says whether that is a change."""
+        if profile_name not in self._budget.profiles:
+            known = ", ".join(self._budget.profiles)
+            raise ProfileUnknown(f"There is no context profile {profile_name!r}. Choose: {known}.")
+        scope = self._scope(scope_id)
+        changed = scope.profile != profile_name
+        scope.profile = profile_name
+        return changed
+
+    async def render(self, scope_id: str, turn_number: int) -> str:
+        """All zones as one text, each block with a tag: system, chronicle, memory, workspace."""
+        scope = self._scope(scope_id)
+        if scope.watched:
+            await self._materialiser.refresh(scope, turn_number)
+        left = mask_old_results(scope, self._budget, turn_number) if scope.maskable else []
+        if scope.tokens > self._budget.total:
+            left += evict_by_zone(scope, self._budgets(scope))
+        if left:
+            await self._keep(scope, left)
+        return "".join(scope.texts())
+
+    async def enforce_budget(
+        self, scope_id: str, turn_number: int, current_goal: str | None = None
+    ) -> list[str]:
+        """Let leave what does not fit; returns the ids of what left, in the order of leaving."""
+        scope, budget = self._scope(scope_id), self._budget
+        pressure = scope.tokens / budget.total
+        masked = mask_old_results(scope, budget, turn_number)
+        dropped = drop_trivial(scope, turn_number) + rest_subscriptions(scope, budget, turn_number)
+        left = evict_by_zone(scope, self._budgets(scope))
+        most = int(budget.total * budget.eviction_threshold_pct)
+        if scope.tokens > most:
+            if pressure > budget.scorer_threshold_pct:
+                left += await self._evict_as_scored(scope, most, current_goal)
+            left += evict_down_to(scope, self._budgets(scope), most)
+        await self._keep(scope, masked + left)
+        return dropped + [item.ctx_id for item in left]
+
+    def token_usage(self, scope_id: str) -> dict[str, int]:
+        """How many tokens each zone takes."""
+        zones = self._scope(scope_id).zones
+        return {name.value: zones[name].tokens for name in ContextZone}
+
+    def budgets(self, scope_id: str) -> ZoneBudgets:
+        """How many tokens each zone may take."""
+        return self._budgets(self._scope(scope_id))
+
+    def taint(self, scope_id: str) -> TaintLevel:
+        """What the context is derived from, joined."""
+        return self._scope(scope_id).taint()
+
+    def knows(self, scope_id: str) -> bool:
+        """Whether this scope has a context in memory."""
+        return scope_id in self._scopes
+
+    def has(self, scope_id: str, ctx_id: str) -> bool:
+        """Whether this item is in the context."""
+        return ctx_id in self._scope(scope_id).where
+
+    def fit_skills(self, descriptions: Mapping[str, str]) -> dict[str, str]:
+        """The descriptions of skills, the most important first, that fit into their share."""
+        left = int(self._budget.total * self._budget.skill_metadata_budget_pct)
+        fitting: dict[str, str] = {}
+        for name, text in descriptions.items():
+            tokens = self._counter.count(f"{name}: {text}\n")
+            if tokens > left:
+                break
+            left -= tokens
+            fitting[name] = text
+        return fitting
+
+    def _scope(self, scope_id: str) -> ScopeContext:
+        scope = self._scopes.get(scope_id)
+        if scope is None:
+            if not scope_id:
+                raise ValueError("a context belongs to a scope: name it")
+            scope = ScopeContext(scope_id, self._counter, self._budget.default_profile)
+            self._scopes[scope_id] = scope
+            if len(self._scopes) > _MOST_SCOPES:
+                # Whoever was silent longest is read from the chronicle when heard again.
+                self._scopes.popitem(last=False)
+        self._scopes.move_to_end(scope_id)
+        return scope
+
+    def _budgets(self, scope: ScopeContext) -> ZoneBudgets:
+        system = scope.zones[ContextZone.SYSTEM].tokens
+        return zone_budgets(
+            self._budget, self._budget.profiles[scope.profile], system_tokens=system
+        )
+
+    def _require_room(self, scope: ScopeContext, new: Block, old: Block | None) -> None:
+        in_system = new.item.zone is ContextZone.SYSTEM
+        most = self._budget.system_max if in_system else most_pinned(self._budget)
+        taken = scope.zones[ContextZone.SYSTEM].tokens if in_system else scope.pinned_tokens
+        if old and old.item.pinned and (old.item.zone is ContextZone.SYSTEM) is in_system:
+            taken -= old.tokens
+        if taken + new.tokens > most:
+            raise ZoneFull(
+                f"{new.tokens} tokens would stay for good, with {taken} of {most} taken.",
+                ctx_id=new.item.ctx_id,
+            )
+
+    async def _evict_as_scored(
+        self, scope: ScopeContext, most: int, goal: str | None
+    ) -> list[ContextItem]:
+        if not self._scorer.available:
+            return []
+        may_leave = (
+            block for block in candidates(scope) if block.item.kind is not ContextKind.SUBSCRIPTION
+        )
+        groups = groups_of(may_leave)
+        shown = [as_shown(name, blocks) for name, blocks in groups.items()]
+        left: list[ContextItem] = []
+        for name in await self._scorer.ask(shown, goal) or ():
+            if scope.tokens <= most:
+                break
+            left += _still_there(scope, groups[name])
+        return left
+
+    async def _keep(self, scope: ScopeContext, items: Sequence[ContextItem]) -> None:
+        """Hand what left to the memory; what it does not take now is offered again."""
+        if self._recall is None:
+            return
+        new = episodes(scope.scope_id, items, now=self._clock.now())
+        waiting, scope.leaving = scope.leaving + new, []
+        if not waiting:
+            return
+        try:
+            await self._recall.keep(scope.scope_id, waiting)
+        except SilasError as error:
+            _log.warning("what left the context is not kept yet: %s", error.message)
+            scope.leaving = (waiting + scope.leaving)[-_MOST_LEAVING:]
+
+
+def _still_there(scope: ScopeContext, group: Sequence[Block]) -> list[ContextItem]:
+    """Evict a group; while the scorer thought, some of it may have changed, left or been pinned."""
+    left = []
+    for known in group:
+        block = scope.get(known.item.ctx_id)
+        if block is not None and not block.item.pinned:
+            evict(scope, block.item.ctx_id)
+            left.append(block.item)
+    return left
