@@ -94,26 +94,20 @@ class BundleWriter:
 
 
 def check_bundle(lines: Iterable[bytes], keys: BundleKeys | None) -> BundleEnd:
-    """Read a whole bundle and raise unless it is complete and unchanged."""
+    """Raise unless a bundle is complete and unchanged. Its memories are read by `items_in`."""
     digest = hashlib.sha256()
-    count = 0
-    end: dict[str, Any] | None = None
-    for number, line in enumerate(lines, 1):
-        if end is not None:
-            raise BundleRefused("There is something behind the end of the bundle.")
-        content = _parsed(line, number)
-        if number == 1:
-            _require_header(content)
-        elif content.get("bundle_end") is True:
-            end = content
-            continue
-        else:
-            _item(content, number)
-            count += 1
-        digest.update(line)
-    if end is None or end.get("count") != count or end.get("sha256") != digest.hexdigest():
+    count = -1
+    last = b""
+    for line in lines:
+        if count == 0:
+            _require_header(_parsed(last, 1))
+        digest.update(last)
+        count, last = count + 1, line
+    end = _parsed(last, count + 1) if count > 0 else {}
+    whole = end.get("bundle_end") is True and end.get("count") == count - 1
+    if not whole or end.get("sha256") != digest.hexdigest():
         raise BundleRefused("The bundle is not complete, or was changed. Nothing was imported.")
-    return BundleEnd(count, digest.hexdigest(), _is_signed(end, keys))
+    return BundleEnd(count - 1, digest.hexdigest(), _is_signed(end, keys))
 
 
 def items_in(lines: Iterable[bytes]) -> Iterator[MemoryItem]:

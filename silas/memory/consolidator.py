@@ -50,6 +50,7 @@ WHERE m.id BETWEEN ? AND ? AND m.trust_level = 'working' AND m.taint <> 'externa
 ORDER BY m.access_count DESC, m.id LIMIT ?
 """  # noqa: S608 - names of columns only
 _KINDS = [MemoryType.FACT, MemoryType.PREFERENCE, MemoryType.PROFILE, MemoryType.DECISION]
+_OVERWRITE_WORDS = "INSERT INTO memory_words (memory_words, rank) VALUES ('secure-delete', ?)"
 _BATCH = 500
 _MOST_GROUPS = 20_000
 _MOST_PROPOSALS = 20
@@ -139,11 +140,14 @@ class MemoryConsolidator:
         if stale:
             tier = ReingestionTier.LOW_REINGESTION
             _, first = allot_ids(tx, scope_id, tier, count=len(stale))
+            # The text stays, so its words need not be overwritten; that would take much longer.
+            tx.execute(_OVERWRITE_WORDS, (0,))
             for new_id, row in enumerate(stale, first):
                 tx.execute(
                     "UPDATE memory_items SET id = ?, reingestion_tier = ? WHERE id = ?",
                     (new_id, tier.value, row),
                 )
+            tx.execute(_OVERWRITE_WORDS, (1,))
         return stale
 
 

@@ -40,6 +40,7 @@ DATE = 0.3
 ENTITY = 0.15
 LENGTH = 0.1
 ASKING = 0.25
+ENOUGH = 600
 _BEST_OF_SESSION = 3
 _BESIDE = ((-1, NEXT), (1, NEXT), (-2, NEXT / 2), (2, NEXT / 2))
 
@@ -84,17 +85,35 @@ def rarity(found: int, total: int) -> float:
 
 
 def promising(words: Iterable[Word], most: int) -> list[int]:
-    """The memories with the largest `words`, if those with neighbouring ids are neighbours."""
+    """The memories with the largest `words`, if those with neighbouring ids are neighbours.
+
+    Rare words come first. Once they have named enough memories, common words only add to those: a
+    memory that holds nothing but common words would not be among the best.
+    """
     sums: defaultdict[int, float] = defaultdict(float)
-    for word in words:
-        near = dict.fromkeys(word.rows, 1.0)
-        for row in word.rows:
-            for step, weight in _BESIDE:
-                if near.get(row + step, 0.0) < weight:
-                    near[row + step] = weight
-        for row, weight in near.items():
-            sums[row] += weight * word.rarity
+    for word in sorted(words, key=lambda word: -word.rarity):
+        if len(sums) < ENOUGH:
+            for row, weight in _spread(word.rows).items():
+                sums[row] += weight * word.rarity
+        else:
+            for row in sums:
+                sums[row] += _near(word.rows, row) * word.rarity
     return heapq.nlargest(most, sums, key=lambda row: (sums[row], row))
+
+
+def _spread(rows: Collection[int]) -> dict[int, float]:
+    near = dict.fromkeys(rows, 1.0)
+    for row in rows:
+        for step, weight in _BESIDE:
+            if near.get(row + step, 0.0) < weight:
+                near[row + step] = weight
+    return near
+
+
+def _near(rows: Collection[int], row: int) -> float:
+    if row in rows:
+        return 1.0
+    return next((weight for step, weight in _BESIDE if row + step in rows), 0.0)
 
 
 def scores(evidence: Evidence) -> dict[int, float]:

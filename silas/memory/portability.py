@@ -27,12 +27,21 @@ from silas.memory.bundles import (
 from silas.memory.confirmations import ACCEPTED, shown_bytes, shown_fields
 from silas.memory.errors import BundleRefused, TrustRefused
 from silas.memory.models import MemoryItem, ReingestionTier, TrustLevel
-from silas.memory.rows import COLUMNS, allot_ids, insert_row, item_from, lane_of, update_row
+from silas.memory.rows import (
+    COLUMNS,
+    allot_ids,
+    insert_row,
+    item_from,
+    lane_of,
+    scope_number,
+    update_row,
+)
 from silas.memory.store import Memories
 from silas.memory.trust import lowered, require_admissible, require_touchable
 from silas.storage import Durability, Reader, Transaction
 
 MODES = ("merge", "replace")
+_BLOCK = 500
 Lines = Callable[[], Iterable[bytes]]
 """Gives the lines of a bundle, each time from the start."""
 
@@ -153,29 +162,38 @@ class MemoryPortability:
         self, tx: Transaction, lines: Lines, mode: str, intake: "_Intake"
     ) -> dict[str, int]:
         stats = {"added": 0, "changed": 0, "kept": 0, "lowered": 0, "removed": 0}
-        tx.execute("CREATE TEMP TABLE IF NOT EXISTS bundle_ids (memory_id TEXT PRIMARY KEY)")
-        tx.execute("DELETE FROM temp.bundle_ids")
+        ids = _Ids(tx, self._scope_id)
+        replaces = mode == "replace"
+        if replaces:
+            tx.execute("CREATE TEMP TABLE IF NOT EXISTS bundle_ids (memory_id TEXT PRIMARY KEY)")
+            tx.execute("DELETE FROM temp.bundle_ids")
         for claimed in items_in(lines()):
-            tx.execute("INSERT OR IGNORE INTO temp.bundle_ids VALUES (?)", (claimed.memory_id,))
-            self._take_one(tx, claimed, intake, stats)
-        if mode == "replace":
+            if replaces:
+                tx.execute("INSERT OR IGNORE INTO temp.bundle_ids VALUES (?)", (claimed.memory_id,))
+            self._take_one(tx, claimed, intake, stats, ids=ids)
+        if replaces:
             stats["removed"] = self._remove_others(tx, confirmed=intake.confirmed)
-        tx.execute("DELETE FROM temp.bundle_ids")
+            tx.execute("DELETE FROM temp.bundle_ids")
         if self._keeping.audit is not None:
             data = {"scope_id": self._scope_id, "mode": mode, "signed": intake.signed, **stats}
             self._keeping.audit.append(tx, "memory_imported", data)
         return stats
 
     def _take_one(
-        self, tx: Transaction, claimed: MemoryItem, intake: "_Intake", stats: dict[str, int]
+        self,
+        tx: Transaction,
+        claimed: MemoryItem,
+        intake: "_Intake",
+        stats: dict[str, int],
+        *,
+        ids: "_Ids",
     ) -> None:
-        found = self._here(tx, claimed.memory_id)
+        found = self._here(tx, ids.scope_no, claimed.memory_id)
         old = found[1] if found else None
         item = intake.taken(claimed, old)
         stats["lowered"] += item.trust_level is not claimed.trust_level
         if found is None:
-            scope_no, row_id = allot_ids(tx, self._scope_id, item.reingestion_tier)
-            insert_row(tx, row_id, scope_no, item)
+            insert_row(tx, ids.next(item.reingestion_tier), ids.scope_no, item)
             stats["added"] += 1
         elif old == item or not intake.may_change(found[1], item):
             stats["kept"] += 1
@@ -190,18 +208,12 @@ class MemoryPortability:
         update_row(tx, row_id, item, new_id=new_id)
         self._keeping.reworded.add(row_id)
 
-    def _here(self, reader: Reader, memory_id: str) -> tuple[int, MemoryItem] | None:
-        row = reader.fetch_one(_HERE, (self._scope_no(reader), memory_id))
+    def _here(self, reader: Reader, scope_no: int, memory_id: str) -> tuple[int, MemoryItem] | None:
+        row = reader.fetch_one(_HERE, (scope_no, memory_id))
         return (row[0], item_from(self._scope_id, row[1:])) if row else None
 
-    def _scope_no(self, reader: Reader) -> int:
-        row = reader.fetch_one(
-            "SELECT scope_no FROM memory_scopes WHERE scope_id = ?", (self._scope_id,)
-        )
-        return row[0] if row else 0
-
     def _remove_others(self, tx: Transaction, *, confirmed: bool) -> int:
-        lane = lane_of(self._scope_no(tx), None)
+        lane = lane_of(scope_number(tx, self._scope_id) or 0, None)
         others = "id BETWEEN ? AND ? AND memory_id NOT IN (SELECT memory_id FROM temp.bundle_ids)"
         trusted = tx.fetch_one(
             f"SELECT 1 FROM memory_items WHERE {others} AND trust_level <> 'working' LIMIT 1",  # noqa: S608
@@ -213,6 +225,23 @@ class MemoryPortability:
         tx.execute(f"DELETE FROM memory_items WHERE {others}", lane.bounds)  # noqa: S608
         self._keeping.access.forget(row for (row,) in gone)
         return len(gone)
+
+
+class _Ids:
+    """Ids for new memories, taken in blocks; what is left of a block is never used."""
+
+    def __init__(self, tx: Transaction, scope_id: str) -> None:
+        self._tx = tx
+        self._scope_id = scope_id
+        self._left: dict[ReingestionTier, list[int]] = {tier: [] for tier in ReingestionTier}
+        self.scope_no, _ = allot_ids(tx, scope_id, ReingestionTier.ACTIVE, count=0)
+
+    def next(self, tier: ReingestionTier) -> int:
+        """An id that was never used before."""
+        if not self._left[tier]:
+            _, first = allot_ids(self._tx, self._scope_id, tier, count=_BLOCK)
+            self._left[tier] = list(range(first + _BLOCK - 1, first - 1, -1))
+        return self._left[tier].pop()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import apsw
 
+from silas.approval import KeyManager
 from silas.evals.bench.measure import Line, milliseconds, per_second
 from silas.evals.made_up import made_up_memories, made_up_questions
 from silas.kernel import SystemClock
@@ -19,6 +20,7 @@ from silas.memory.retriever import MemoryRetriever
 from silas.memory.rows import content_hash
 from silas.memory.store import Memories
 from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.testing import MemoryVault
 
 _SIZES = (6_000, 50_000)
 _QUESTIONS = 60
@@ -61,11 +63,13 @@ async def _search(path: Path, size: int) -> Line:
 
 async def _bulk_import(folder: Path) -> Line:
     source, memories = await _filled(folder / "source.db", _IMPORTED)
-    bundle = await MemoryPortability(memories, "owner").export_bundle()
+    keys = KeyManager(MemoryVault(), clock=SystemClock())
+    keys.generate_keypair()
+    bundle = await MemoryPortability(memories, "owner", keys=keys).export_bundle()
     await source.close()
     target, empty = await _filled(folder / "target.db", 0)
     begun = time.perf_counter()
-    await MemoryPortability(empty, "owner").import_bundle(bundle)
+    await MemoryPortability(empty, "owner", keys=keys).import_bundle(bundle)
     ours = _IMPORTED / (time.perf_counter() - begun)
     await target.close()
     floor = _raw_insert(folder / "raw.db", list(made_up_memories(_IMPORTED)))
