@@ -25,8 +25,6 @@ from silas.stream.ports import Live
 from silas.work.models import WorkItem
 from silas.work.ports import Approver, Later, PausedCall
 
-_PROCESSED_KEPT = timedelta(days=7)
-"""Longer than any message can be on its way."""
 _DELIVERIES_KEPT = timedelta(days=90)
 
 
@@ -109,17 +107,12 @@ def _make_workspace(ground: Ground) -> None:
 
 def _jobs(house: House) -> list[PeriodicJob]:
     """What a house does again and again besides the conversation."""
-    queue, clock = house.stream.queue, house.ground.clock
-
-    async def forget_processed() -> None:
-        await queue.prune_processed(before=clock.now() - _PROCESSED_KEPT)
 
     async def prune_deliveries() -> None:
         await house.deliveries.prune(_DELIVERIES_KEPT)
 
     return [
         PeriodicJob("decline expired cards", timedelta(minutes=1), house.cards.decline_expired),
-        PeriodicJob("forget processed messages", timedelta(hours=1), forget_processed),
         PeriodicJob("prune deliveries", timedelta(hours=1), prune_deliveries),
     ]
 

@@ -3,10 +3,11 @@
 from collections.abc import Collection
 from datetime import datetime
 
-from silas.kernel import Clock, TaintLevel, format_timestamp, parse_timestamp
+from silas.kernel import Clock, TaintLevel, format_timestamp, join_taint, parse_timestamp
 from silas.kernel.models import Data
 from silas.storage import Database, Row, Transaction
 from silas.stream.errors import NotFromHere
+from silas.work.models import WorkItem
 
 _SELECT_ORIGIN = """
 SELECT trace_id, scope_id, connection_id, channel, sender_id, message_id, taint
@@ -100,6 +101,12 @@ class ConversationStore:
         """Where a work item came from; None if it did not come from a conversation."""
         row = await self._database.fetch_one(_SELECT_WORK, (work_item_id,))
         return WorkOrigin.model_validate(_named(WorkOrigin, row)) if row else None
+
+    async def taint_of(self, item: WorkItem) -> TaintLevel:
+        """What a work item was made from, and what it goes on from; the owner's, if not known."""
+        related = {item.id, item.parent, item.spawned_by, item.follow_up_of} - {None}
+        origins = [await self.work_origin(name) for name in related if name]
+        return join_taint(TaintLevel.OWNER, *(each.taint for each in origins if each))
 
     async def replacements(self, work_item_id: str) -> int:
         """How often a new approach to exactly this item was planned."""

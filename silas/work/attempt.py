@@ -12,7 +12,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 
 from silas.gates import Gate, GateAction, GateTrigger
-from silas.kernel import ApprovalError, CanonicalError, SilasError, strict_loads
+from silas.kernel import ApprovalError, CanonicalError, SilasError, TaintLevel, strict_loads
 from silas.work.attempts import AttemptOutcome
 from silas.work.authorisation import authorise_call
 from silas.work.binding import require_skills
@@ -37,6 +37,7 @@ from silas.work.workbench import Workbench
 from silas.work.workspaces import AttemptWorkspace
 
 GATE_BLOCKED = "execution_blocked_gate"
+_THE_PLAN = "what the plan was made from"
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,23 @@ async def run_attempt(
     bench: Workbench, files: AttemptWorkspace, earlier: Earlier, started: float
 ) -> Outcome:
     """Steps b to f; raises `Blocked` or `Paused`."""
-    tools = AttemptTools(bench, files, _gates(bench, files.item), files.item.budget_used, started)
+    item = files.item
+    taint = await bench.taint_of(item)
+    sources = [] if taint is TaintLevel.OWNER else [_THE_PLAN]
+    tools = AttemptTools(
+        bench,
+        files,
+        _gates(bench, item),
+        item.budget_used,
+        started,
+        taint=taint,
+        taint_sources=list(sources),
+    )
     scene = Scene(
-        briefing=await _brief(bench, files, earlier), taint=tools.taint, guidance=earlier.guidance
+        briefing=await _brief(bench, files, earlier),
+        taint=taint,
+        taint_sources=sources,
+        guidance=earlier.guidance,
     )
     return await _concluded(tools, scene, await _work(bench, scene.briefing, tools))
 

@@ -1,16 +1,17 @@
 """Everything that executing work needs, in one place: the stores, the ports, the limits."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from silas.gates import Gate
-from silas.kernel import Clock, IdFactory
+from silas.kernel import Clock, IdFactory, TaintLevel
 from silas.work.artifacts import ArtifactStore
 from silas.work.attempts import AttemptStore
 from silas.work.control import WorkControl
 from silas.work.executors import ExecutorRegistry
 from silas.work.ledger import ToolLedger
+from silas.work.models import WorkItem
 from silas.work.paused import PausedRuns
 from silas.work.ports import (
     ApprovalDoor,
@@ -25,6 +26,12 @@ from silas.work.ports import (
 from silas.work.store import WorkItemStore
 from silas.work.verification import VerificationRunner
 from silas.work.workspaces import Workspaces
+
+
+async def of_the_owner(item: WorkItem) -> TaintLevel:
+    """What a plan is made from if nobody says otherwise: the owner's own words."""
+    del item
+    return TaintLevel.OWNER
 
 
 def silent(work_item_id: str, what: str, detail: str = "") -> None:
@@ -56,6 +63,8 @@ class Workbench:
     skills: SkillFiles | None = None
     system_gates: Sequence[Gate] = ()
     progress: Progress = silent
+    taint_of: Callable[[WorkItem], Awaitable[TaintLevel]] = of_the_owner
+    """What a work item was made from; its run begins with that taint."""
     memory_mb: int = 512
     cpu_seconds: int = 60
     call_seconds: int = 300

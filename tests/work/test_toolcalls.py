@@ -9,7 +9,7 @@ from silas.gates import GateAction
 from silas.kernel import TaintLevel
 from silas.kernel.models import Data
 from silas.testing.work import FakeApprover, FakeGateRunner, FakeWorker
-from silas.work import ExecutionEnvelope, ExecutionResult, ModelView, WorkItemStatus
+from silas.work import ExecutionEnvelope, ExecutionResult, ModelView, WorkItem, WorkItemStatus
 from silas.work.executors import ExecutorRegistry, Tool
 from silas.work.ports import Briefing, ToolCaller
 from tests.work.shop import Shop, check, shell, task
@@ -167,6 +167,19 @@ async def test_reading_outside_is_free_until_foreign_content_has_come_in(
     assert [answer.success for answer in answers] == [True, False]
     assert "Foreign content" in (answers[1].error or "")
     assert sender.sent == ["a"]
+
+
+async def test_a_plan_that_was_made_from_foreign_text_taints_its_run(
+    shop: Shop, sender: Sender
+) -> None:
+    async def foreign(_item: WorkItem) -> TaintLevel:
+        return TaintLevel.EXTERNAL
+
+    shop.having(taint_of=foreign)
+    (answer,) = await ask(shop, ("look", {"to": "a"}))
+    assert not answer.success
+    assert "what the plan was made from" in (answer.error or "")
+    assert sender.sent == []
 
 
 async def test_taint_of_an_empty_and_of_a_given_workspace(shop: Shop) -> None:
