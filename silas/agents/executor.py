@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_ai import Agent
+from pydantic import ValidationError
+from pydantic_ai import Agent, TextOutput
 from pydantic_ai.exceptions import (
     AgentRunError,
+    ModelRetry,
     UnexpectedModelBehavior,
     UsageLimitExceeded,
 )
-from pydantic_ai.framing import register_tag, wrap
+from pydantic_ai.framing import wrap
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 from pydantic_ai.tools import (
     DeferredToolRequests,
@@ -27,15 +29,17 @@ from pydantic_ai.tools import (
 )
 from pydantic_ai.usage import RunUsage, UsageLimits
 
-from silas.agents.framing import REQUEST, SKILLS, disarm, frame_external
+from silas.agents.framing import REQUEST, SKILL, SKILLS, disarm, frame_result
 from silas.agents.metering import estimated_tokens
 from silas.agents.models.factory import RoleModel
+from silas.agents.models.roles import OutputMode
 from silas.agents.prompting import instructions
 from silas.agents.toolsets import CallsRevoked, ToolMode, tool_chain
 from silas.agents.toolsets.gated import WAITS
-from silas.agents.toolsets.shown import cut, text_of
-from silas.kernel import LlmError, TaintLevel
-from silas.work.execution_models import ExecutorAgentOutput, ModelView
+from silas.agents.toolsets.shown import cut
+from silas.kernel import LlmError
+from silas.kernel.field_problems import dotted, problems_in
+from silas.work.execution_models import ExecutorAgentOutput
 from silas.work.ports import (
     AgentLimits,
     AgentRun,
@@ -51,7 +55,6 @@ INVALID = "executor_structured_output_invalid"
 _OUTPUT_RETRIES = "output retries"
 _CALLS_PER_REQUEST = 8
 _LONGEST_TEXT, _MOST_LINES = 4_000, 50
-SKILL = register_tag("skill")
 
 
 class _Limits(UsageLimits):
@@ -86,7 +89,7 @@ class ExecutorAgent:
         self._allowed = allowed
         self._agent: Agent[None, Any] = Agent(
             player.model,
-            output_type=[player.as_output(ExecutorAgentOutput), DeferredToolRequests],
+            output_type=[_form(player), DeferredToolRequests],
             instructions=instructions("executor"),
             name=player.role.value,
             model_settings=player.settings,
@@ -166,8 +169,31 @@ class ExecutorAgent:
             allowed=frozenset(tools.names) if self._allowed is None else self._allowed,
             mode=ToolMode.EXECUTION,
             revoked=spent,
-            show=_framed,
+            show=frame_result,
         )
+
+
+def _form(player: RoleModel) -> Any:
+    """How the last word is asked for.
+
+    A server that holds its model to a schema lets it call no tool any more. So a model that needs
+    that mode speaks freely here, and what it says at the end is the summary.
+    """
+    if player.output_mode is OutputMode.NATIVE:
+        return TextOutput(_last_word)
+    return player.as_output(ExecutorAgentOutput)
+
+
+def _last_word(text: str) -> ExecutorAgentOutput:
+    """The answer in a text: JSON in the right form, or words."""
+    said = text.strip()
+    if not said.startswith("{"):
+        return ExecutorAgentOutput(summary=cut(said, _LONGEST_TEXT))
+    try:
+        return ExecutorAgentOutput.model_validate_json(said)
+    except ValidationError as error:
+        told = "; ".join(f"{dotted(path)}: {message}" for path, message in problems_in(error))
+        raise ModelRetry(f"This is not in the right form: {told}"[:_LONGEST_TEXT]) from error
 
 
 def _prompt(briefing: Briefing) -> str:
@@ -191,12 +217,6 @@ def _tokens(used: RunUsage, messages: Sequence[ModelMessage]) -> int:
     """What was used, or a guess if a server does not say."""
     guessed = estimated_tokens(*messages) if used.unmeasured_requests else 0
     return max(used.total_tokens, guessed)
-
-
-def _framed(tool: str, view: ModelView) -> str:
-    """A result as the model sees it: text from outside stands in a frame that says so."""
-    text = cut(text_of(view))
-    return frame_external(text, tool) if view.taint is TaintLevel.EXTERNAL else disarm(text)
 
 
 def _paused(

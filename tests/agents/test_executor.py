@@ -170,8 +170,21 @@ async def test_an_answer_in_the_wrong_form_is_repaired_once(mode: OutputMode) ->
     assert (run.error, len(asked)) == (None, 2)
 
 
-@pytest.mark.parametrize("mode", OutputMode)
-@pytest.mark.parametrize("end", [{"wrong": True}, "I have done everything.", {}])
+async def test_where_a_schema_would_forbid_tools_the_last_words_are_the_summary() -> None:
+    mode = {"mode": OutputMode.NATIVE}
+    run = await ran(scripted([FILE], end="I have made the file."), player=mode)
+    assert (run.error, run.output.summary) == (None, "I have made the file.")
+
+
+@pytest.mark.parametrize(
+    ("mode", "end"),
+    [
+        (mode, end)
+        for mode in OutputMode
+        for end in ({"wrong": True}, "I have done everything.", {})
+        if (mode, type(end)) != (OutputMode.NATIVE, str)
+    ],
+)
 async def test_an_answer_in_the_wrong_form_twice_fails(mode: OutputMode, end: Any) -> None:
     asked = []
 
