@@ -40,7 +40,7 @@ DATE = 0.3
 ENTITY = 0.15
 LENGTH = 0.1
 ASKING = 0.25
-ENOUGH = 600
+ENOUGH = 400
 _BEST_OF_SESSION = 3
 _BESIDE = ((-1, NEXT), (1, NEXT), (-2, NEXT / 2), (2, NEXT / 2))
 
@@ -87,18 +87,21 @@ def rarity(found: int, total: int) -> float:
 def promising(words: Iterable[Word], most: int) -> list[int]:
     """The memories with the largest `words`, if those with neighbouring ids are neighbours.
 
-    Rare words come first. Once they have named enough memories, common words only add to those: a
-    memory that holds nothing but common words would not be among the best.
+    Rare words come first. Once they have named enough memories, common words only add to the best
+    of those: a memory that holds nothing but common words would not be among the best.
     """
     sums: defaultdict[int, float] = defaultdict(float)
+    chosen: list[int] = []
     for word in sorted(words, key=lambda word: -word.rarity):
-        if len(sums) < ENOUGH:
+        if not chosen:
             for row, weight in _spread(word.rows).items():
                 sums[row] += weight * word.rarity
+            if len(sums) > ENOUGH:
+                chosen = heapq.nlargest(ENOUGH, sums, key=sums.__getitem__)
         else:
-            for row in sums:
+            for row in chosen:
                 sums[row] += _near(word.rows, row) * word.rarity
-    return heapq.nlargest(most, sums, key=lambda row: (sums[row], row))
+    return heapq.nlargest(most, chosen or sums, key=lambda row: (sums[row], row))
 
 
 def _spread(rows: Collection[int]) -> dict[int, float]:
@@ -113,7 +116,9 @@ def _spread(rows: Collection[int]) -> dict[int, float]:
 def _near(rows: Collection[int], row: int) -> float:
     if row in rows:
         return 1.0
-    return next((weight for step, weight in _BESIDE if row + step in rows), 0.0)
+    if row - 1 in rows or row + 1 in rows:
+        return NEXT
+    return NEXT / 2 if row - 2 in rows or row + 2 in rows else 0.0
 
 
 def scores(evidence: Evidence) -> dict[int, float]:

@@ -254,11 +254,12 @@ class _Intake:
     confirmed: bool
 
     def taken(self, claimed: MemoryItem, old: MemoryItem | None) -> MemoryItem:
-        item = claimed.model_copy(update={"scope_id": self.scope_id})
-        if not (self.signed or self.confirmed):
-            item = item.model_copy(update={"taint": TaintLevel.EXTERNAL})
+        taint = claimed.taint if self.signed or self.confirmed else TaintLevel.EXTERNAL
         if old is not None:
-            item = item.model_copy(update={"taint": join_taint(old.taint, item.taint)})
+            taint = join_taint(old.taint, taint)
+        item = claimed
+        if (claimed.scope_id, claimed.taint) != (self.scope_id, taint):
+            item = claimed.model_copy(update={"scope_id": self.scope_id, "taint": taint})
         if not self.confirmed and not (old is not None and shown_bytes(old) == shown_bytes(item)):
             item = lowered(item)
         item = self.prepared(item)

@@ -73,6 +73,8 @@ def require_admissible(item: MemoryItem, *, confirmed: bool) -> None:
 def lowered(item: MemoryItem) -> MemoryItem:
     """The memory as it can be kept without any confirmation; for text that must not get lost."""
     external = item.taint is TaintLevel.EXTERNAL
+    if not external and item.trust_level is TrustLevel.WORKING:
+        return item
     own = external and item.memory_type in OWN_KINDS
     tags = [tag for tag in item.semantic_tags if not (external and _is_behavior(tag))]
     return item.model_copy(
