@@ -9,6 +9,7 @@ from pathlib import Path
 
 from silas.app.ground import Ground
 from silas.memory.intake import Intake
+from silas.memory.keeper import MemoryKeeper
 from silas.memory.ports import Embedder, Index
 from silas.memory.retriever import MemoryRetriever
 from silas.memory.store import Memories
@@ -20,6 +21,7 @@ class MemoryRoom:
 
     memories: Memories
     retriever: MemoryRetriever
+    keeper: MemoryKeeper
     index: Index | None
 
 
@@ -35,7 +37,8 @@ async def open_memory(ground: Ground, *, vectors: bool = True) -> AsyncIterator[
     )
     index = await open_index(ground.paths.data_dir, memories) if vectors else None
     try:
-        yield MemoryRoom(memories, MemoryRetriever(memories, vectors=index), index)
+        retriever = MemoryRetriever(memories, vectors=index)
+        yield MemoryRoom(memories, retriever, MemoryKeeper(memories, retriever), index)
     finally:
         await memories.flush()
         if index is not None:
