@@ -64,6 +64,23 @@ CREATE TABLE audit_state (
     head_hash TEXT NOT NULL
 );
 
+CREATE TABLE chronicle (
+    number INTEGER PRIMARY KEY,
+    scope_id TEXT NOT NULL,
+    entry_id TEXT NOT NULL,
+    turn_number BIGINT NOT NULL,
+    kind TEXT NOT NULL,
+    source TEXT NOT NULL,
+    content TEXT NOT NULL,
+    taint TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    UNIQUE (scope_id, entry_id)
+);
+
+CREATE INDEX chronicle_age ON chronicle (created_at);
+
+CREATE INDEX chronicle_scope ON chronicle (scope_id, number);
+
 CREATE TABLE conversation_origins (
     trace_id TEXT PRIMARY KEY,
     scope_id TEXT NOT NULL,
@@ -116,6 +133,16 @@ CREATE TABLE deliveries (
 );
 
 CREATE INDEX deliveries_connection ON deliveries (connection_id, number);
+
+CREATE TABLE devices (
+    device_id TEXT PRIMARY KEY,
+    public_key TEXT NOT NULL,
+    name TEXT NOT NULL,
+    enrolled_at TEXT NOT NULL,
+    owner_key_id TEXT NOT NULL,
+    endorsement TEXT NOT NULL,
+    revoked_at TEXT
+);
 
 CREATE TABLE goal_times (
     goal_id TEXT PRIMARY KEY,
@@ -382,6 +409,32 @@ CREATE TABLE review_cards (
 );
 
 CREATE INDEX review_cards_state ON review_cards (state, created_at);
+
+CREATE TABLE said (
+    number INTEGER PRIMARY KEY,
+    message_id TEXT NOT NULL UNIQUE,
+    connection_id TEXT NOT NULL,
+    text TEXT NOT NULL,
+    created_at TEXT NOT NULL
+);
+
+CREATE INDEX said_connection ON said (connection_id, number);
+
+CREATE TABLE sessions (
+    scope_id TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    session_type TEXT NOT NULL,
+    title TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    last_active TEXT NOT NULL,
+    turn_count BIGINT NOT NULL,
+    active INTEGER NOT NULL,
+    pinned_ctx_ids TEXT NOT NULL,
+    PRIMARY KEY (scope_id, session_id)
+);
+
+CREATE UNIQUE INDEX sessions_one_stream ON sessions (scope_id)
+    WHERE session_type = 'stream';
 
 CREATE TABLE work_artifacts (
     plan_id TEXT NOT NULL,

@@ -14,6 +14,7 @@ from silas.approval import (
     ApprovalPolicy,
     ApprovalScope,
     ApprovalStrength,
+    DeviceStore,
     KeyManager,
     MessageVerifier,
     NonceStore,
@@ -102,6 +103,7 @@ class Ground:
     nonces: NonceStore
     approvals: ApprovalEngine
     messages: MessageVerifier
+    devices: DeviceStore
 
     def publish_keys(self) -> None:
         """Write the owner's public keys to `owner.pub`, for people and for offline checks."""
@@ -158,6 +160,7 @@ def _wire(
         checkpoint_every=settings.audit.checkpoint_every,
     )
     nonces = NonceStore(database, clock=clock)
+    devices = DeviceStore(database, keys, vault=vault, audit=audit, clock=clock)
     return Ground(
         paths=paths,
         settings=settings,
@@ -177,7 +180,10 @@ def _wire(
             ids=ids,
             policy=_policy(settings),
         ),
-        messages=MessageVerifier(database, nonces=nonces, audit=audit, clock=clock),
+        messages=MessageVerifier(
+            database, nonces=nonces, audit=audit, clock=clock, devices=devices
+        ),
+        devices=devices,
     )
 
 

@@ -13,13 +13,14 @@ In this order, and at the end in the reverse:
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import silas
-from silas.app.control import ControlServer
+from silas.app.control import ControlServer, Handler
 from silas.app.errors import NotInitialised
 from silas.app.gates import load_system_gates
 from silas.app.ground import Ground
@@ -77,8 +78,12 @@ async def running_server(
     jobs_of: JobsOf,
     stopping: asyncio.Event,
     conversation_of: ConversationOf | None = None,
+    more: Mapping[str, Handler] = MappingProxyType({}),
 ) -> AsyncIterator[RunningServer]:
-    """Bring everything up, and take it down in an orderly way at the end of the `with` block."""
+    """Bring everything up, and take it down in an orderly way at the end of the `with` block.
+
+    `more` are further methods of the control socket.
+    """
     if not paths.database.exists():
         raise NotInitialised(f"{paths.data_dir}: {NotInitialised.sentence()}")
     async with contextlib.AsyncExitStack() as stack:
@@ -98,6 +103,7 @@ async def running_server(
             "status": server.status,
             "reload_keys": server.reload_keys,
             "stop": server.stop,
+            **more,
         }
         await stack.enter_async_context(ControlServer(handlers).listening(paths.socket))
         await stack.enter_async_context(_in_background(housekeeping))

@@ -4,9 +4,11 @@ This room knows canonical bytes, hashes and ids, never what they mean.
 Nothing here talks to a model, a queue or the network, and every doubt is a no.
 """
 
+from silas.approval.devices import Device, DeviceStore
 from silas.approval.engine import ApprovalEngine, ApprovalPolicy
 from silas.approval.errors import (
     DecisionRefused,
+    DeviceUnknown,
     NonceUsed,
     NoOwnerKey,
     OwnerKeyDamaged,
@@ -56,6 +58,9 @@ __all__ = [
     "BatchPayload",
     "ChannelMessage",
     "DecisionRefused",
+    "Device",
+    "DeviceStore",
+    "DeviceUnknown",
     "IssuedToken",
     "KeyManager",
     "MessageVerifier",

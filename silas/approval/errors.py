@@ -1,6 +1,6 @@
 """What can go wrong with keys, tokens and proofs, in words."""
 
-from silas.kernel import ApprovalError
+from silas.kernel import ApprovalError, ChannelError
 
 
 class NoOwnerKey(ApprovalError):
@@ -57,3 +57,10 @@ class TokenUnknown(ApprovalError):
 
     code = "E_APPROVAL_UNKNOWN"
     exit_code = 48
+
+
+class DeviceUnknown(ChannelError):
+    """This device is not the owner's, or it was revoked. `silas devices list` shows them."""
+
+    code = "E_CHANNEL_DEVICE"
+    exit_code = 199

@@ -2,7 +2,8 @@
 
 A message is `owner` only if a pinned key signed its text, time and nonce, it is fresh, and its
 nonce was never seen. Everything else falls to `external`, and the audit log says why. Falling is
-silent for the sender: a replayed message is answered like a stranger's.
+silent for the sender: a replayed message is answered like a stranger's. The keys of the owner's
+trusted devices are pinned like his own.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from datetime import datetime, timedelta
 
 from pydantic import Field
 
+from silas.approval.devices import DeviceStore
 from silas.approval.errors import NonceUsed
 from silas.approval.models import Base64Bytes
 from silas.approval.nonces import MESSAGE, NonceStore
@@ -61,9 +63,16 @@ class MessageVerifier:
     """Decides whether a signed message is the owner's."""
 
     def __init__(
-        self, database: Database, *, nonces: NonceStore, audit: AuditTrail, clock: Clock
+        self,
+        database: Database,
+        *,
+        nonces: NonceStore,
+        audit: AuditTrail,
+        clock: Clock,
+        devices: DeviceStore | None = None,
     ) -> None:
         self._database = database
+        self._devices = devices
         self._nonces = nonces
         self._audit = audit
         self._clock = clock
@@ -88,13 +97,24 @@ class MessageVerifier:
                 also(tx, TaintLevel.OWNER)
 
         try:
-            self._require_owner(signed, keys)
+            self._require_owner(signed, await self._pinned(signed, keys))
             await self._database.transaction(consume, durability=Durability.TRUST)
         except Refused as refused:
             return await self._downgrade(signed, str(refused), also)
         except NonceUsed:
             return await self._downgrade(signed, "replayed", also)
         return signed.model_copy(update={"taint": TaintLevel.OWNER})
+
+    async def _pinned(self, signed: SignedMessage, keys: PublicKeys) -> PublicKeys:
+        """The owner's keys; those of the devices as well if the message is not signed by them."""
+        if self._devices is None:
+            return keys
+        try:
+            if keys.signer_of(signed.canonical_bytes(), signed.signature) is not None:
+                return keys
+        except CanonicalError:
+            return keys
+        return PublicKeys.of([*keys.keys, *(await self._devices.keys()).keys])
 
     def _require_owner(self, signed: SignedMessage, keys: PublicKeys) -> None:
         if not 1 <= len(signed.nonce) <= _MAX_NONCE_LENGTH:

@@ -29,6 +29,7 @@ from silas.queue.models import QueueMessage, UserMessage
 from silas.stream.cards import Card, CardStore
 from silas.stream.delivery import Deliveries, Delivery
 from silas.stream.intake import Intake
+from silas.stream.said import SaidStore
 from silas.work import WorkItem
 from silas.work.store import WorkItemStore
 
@@ -59,7 +60,11 @@ class _Line:
             signature=base64.b64encode(signature).decode(),
             nonce=nonce,
         )
-        return await self.intake.accept(text, said)
+        message_id = ground.ids.new("msg")
+        await SaidStore(ground.database, ground.clock).keep(
+            text, connection_id=owner, message_id=message_id
+        )
+        return await self.intake.accept(text, said, message_id=message_id)
 
     async def show(self, card: Card) -> str:
         """Everything that the card asks about, exactly as it is signed."""

@@ -22,6 +22,9 @@ COMMANDS = {
     "chat": LazyCommand("silas.cli.chat:chat", "Talk to Silas in this terminal."),
     "ask": LazyCommand("silas.cli.chat:ask", "Say one thing to Silas, and wait for what comes."),
     "review": LazyCommand("silas.cli.review:review", "Decide about the plans that wait for you."),
+    "devices": LazyCommand(
+        "silas.cli.devices:devices", "Show, pair and revoke browsers that may sign for you."
+    ),
     "config": LazyCommand("silas.cli.config:config", "Check and show the configuration."),
     "secrets": LazyCommand("silas.cli.secrets:secrets", "Keep passwords and keys in the vault."),
     "keys": LazyCommand("silas.cli.keys:keys", "Show and rotate the owner's signing key."),

@@ -6,53 +6,91 @@ import os
 import shlex
 import signal
 import sys
+import webbrowser
 from pathlib import Path
 
 import click
 
-from silas.app.house import open_house
+from silas.app.ground import open_ground
 from silas.app.jobs import ground_jobs
 from silas.app.server import RunningServer, running_server
+from silas.app.settings import LoadedSettings, load_settings
+from silas.app.web import WebFront
 from silas.cli.commands import JsonCommand
 from silas.cli.context import CliContext, pass_cli
-from silas.cli.opening import ground_of, settings_of
+from silas.cli.terminal import on_terminal, passphrase_prompt
 from silas.kernel import SystemClock
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command(cls=JsonCommand)
+@click.option("--host", metavar="ADDRESS", help="Where to listen for browsers. [channels.web.host]")
+@click.option("--port", type=int, metavar="PORT", help="On which port. [channels.web.port]")
+@click.option("--no-browser", is_flag=True, help="Only print the link; open no browser.")
 @pass_cli
-def start(cli: CliContext) -> None:
-    """Start Silas, and go on until `silas stop` or Ctrl-C."""
+def start(cli: CliContext, host: str | None, port: int | None, *, no_browser: bool) -> None:
+    """Start Silas, and go on until `silas stop` or Ctrl-C.
+
+    The link that is printed lets one browser in, once, within ten minutes. `silas devices pair`
+    gives another one.
+    """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
-    asyncio.run(_serve(cli))
+    loaded = _settings(cli, host=host, port=port)
+    opens = not no_browser and on_terminal() and _has_display()
+    asyncio.run(_serve(cli, loaded, opens_browser=opens))
 
 
-async def _serve(cli: CliContext) -> None:
+def _settings(cli: CliContext, *, host: str | None, port: int | None) -> LoadedSettings:
+    """The options win over everything, and obey the same rules."""
+    wanted = {"SILAS_CHANNELS__WEB__HOST": host, "SILAS_CHANNELS__WEB__PORT": port}
+    given = {name: str(value) for name, value in wanted.items() if value is not None}
+    return load_settings(
+        data_dir=cli.data_dir,
+        config_file=cli.config_file,
+        environ={**os.environ, **given},
+        cwd=Path.cwd(),
+    )
+
+
+async def _serve(cli: CliContext, loaded: LoadedSettings, *, opens_browser: bool) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, stopping.set)
+    clock = SystemClock()
+    web = WebFront(clock, environ=os.environ, home=Path.home())
     async with running_server(
-        settings_of(cli).paths,
-        clock=SystemClock(),
+        loaded.paths,
+        clock=clock,
         command=shlex.join(["silas", *sys.argv[1:]]),
-        ground=ground_of(cli),
+        ground=open_ground(loaded, environ=os.environ, prompt=passphrase_prompt()),
         jobs_of=ground_jobs,
         stopping=stopping,
-        conversation_of=lambda ground: open_house(ground, environ=os.environ, home=Path.home()),
+        conversation_of=web.open,
+        more={"pair": web.pair, "devices_changed": web.devices_changed},
     ) as server:
-        cli.show(await server.status({}), _greeting(server))
+        link = web.link() if web.address else None
+        status = {**await server.status({}), "web": web.address or None, "link": link}
+        cli.show(status, _greeting(server, web, link))
         sys.stdout.flush()
+        if opens_browser and link:
+            webbrowser.open(link)
         await stopping.wait()
         cli.say("Stopping.")
 
 
-def _greeting(server: RunningServer) -> str:
-    return (
-        f"Silas is running (process {os.getpid()}).\n"
-        f"Data:   {server.paths.data_dir}\n"
-        f"Socket: {server.paths.socket}\n"
-        "Stop it with Ctrl-C or `silas stop`."
-    )
+def _greeting(server: RunningServer, web: WebFront, link: str | None) -> str:
+    lines = [
+        f"Silas is running (process {os.getpid()}).",
+        f"Data:   {server.paths.data_dir}",
+        f"Socket: {server.paths.socket}",
+    ]
+    if link is not None:
+        lines += [f"Page:   {web.address}", f"Pair a browser within ten minutes: {link}"]
+    return "\n".join([*lines, "Stop it with Ctrl-C or `silas stop`."])
+
+
+def _has_display() -> bool:
+    seen = {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()
+    return sys.platform == "darwin" or bool(seen)

@@ -12,7 +12,7 @@ Rules:
 Families own ten exit codes each: 10 configuration, 20 storage, 30 secrets, 40 approval, 50 audit,
 60 sandbox, 70 internal, 80 work, 90 gates, 100 queue, 110 models, 120 channels, 200 backups,
 210 the running server, 220 storage again, 230 memory, 240 models again, 250 context.
-126 to 199 belong to the shell and to signals.
+126 to 192 belong to the shell and to signals; 193 to 199 are channels again.
 """
 
 import inspect

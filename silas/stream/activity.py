@@ -19,11 +19,15 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "approval_issued": "Your approval was signed for {work_item_id}.",
         "approval_refused": "An approval was refused: {reason}.",
         "card_decided": "You decided a card: {verdict}.",
+        "card_decision_unsigned": "A decision came that no device of yours had signed: ignored.",
         "card_decision_forged": "A decision that you did not sign was found and ignored.",
+        "device_enrolled": "A device was paired: {name}.",
+        "device_revoked": "A device was revoked: {device_id}.",
         "gate_blocked": "A gate stopped something: {gate}.",
         "goal_task_spawned": "{work_item_id} started a repair: {task_id}.",
         "message_downgraded": "A message was not accepted as yours.",
         "paused_call_decided": "You decided about a call of {tool}: {verdict}.",
+        "pairing_refused": "Somebody tried to pair a device with a wrong code.",
         "plan_declined": "{work_item_id} was not approved.",
         "plan_refused": "A plan could not be used: {reason}",
         "stream_started": "I was started.",
@@ -81,12 +85,17 @@ async def recent_activity(log: Log, *, since: datetime | None = None, count: int
     return "\n".join([*told, "`silas audit tail` shows everything."])
 
 
-def _line(entry: Entry) -> str | None:
+def sentence_of(entry: Entry) -> str | None:
+    """The entry in words; None for one that is only counted."""
     sentence = _SENTENCES.get(entry.event)
     if sentence is None:
         return None
-    text = sentence.format_map(_Known(entry.data))
-    return f"{entry.at[:16].replace('T', ' ')}  {visible(text, keep_newlines=False)[:_LONGEST]}"
+    return visible(sentence.format_map(_Known(entry.data)), keep_newlines=False)[:_LONGEST]
+
+
+def _line(entry: Entry) -> str | None:
+    text = sentence_of(entry)
+    return text and f"{entry.at[:16].replace('T', ' ')}  {text}"
 
 
 class _Known(dict[str, Any]):

@@ -2,15 +2,17 @@
 
 1. A card is written in the transaction that stores its plan, and shows exactly these hashes.
 2. A card is decided once, while it is open. Nobody decides it after it has expired: that is a no.
-3. A decision is signed when it is made, over the card, the hashes and the verdict. Whoever follows
-   it checks the signature: a row that somebody wrote into the database decides nothing.
+3. A decision is signed when it is made, over the card, the hashes and the verdict: by the owner's
+   key, or on a trusted device. Whoever follows it checks the signature: a row that somebody wrote
+   into the database decides nothing, nor does a device that was revoked in between.
 4. The event that lets the decision be followed is sent in the transaction that keeps it.
+5. A device cannot approve what cannot be undone: that takes more than its key.
 """
 
 import base64
 import json
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 from pydantic import TypeAdapter
 
@@ -28,7 +30,12 @@ from silas.queue.store import QueueStore
 from silas.storage import Database, Durability, Row, Transaction
 from silas.stream.adopting import plan_risk
 from silas.stream.decisions import decision_made
-from silas.stream.errors import CardNotOpen, CardUnknown
+from silas.stream.errors import (
+    CardNotOpen,
+    CardUnknown,
+    DecisionNotSigned,
+    StrongerProofNeeded,
+)
 from silas.stream.ports import CardDecision, PlanReview
 from silas.work.ports import AuditTrail
 
@@ -61,6 +68,14 @@ class Signer(Protocol):
 
     def verify(self, key_id: str, payload: bytes, signature: bytes, *, at: datetime) -> bool:
         """Whether this key of the owner's made this signature."""
+        ...
+
+
+class DeviceKeys(Protocol):
+    """The keys of the owner's devices."""
+
+    async def verify(self, key_id: str, payload: bytes, signature: bytes) -> bool:
+        """Whether a device that is trusted now made this signature."""
         ...
 
 
@@ -98,6 +113,7 @@ class CardStore:
         audit: AuditTrail,
         clock: Clock,
         ttl: timedelta = DEFAULT_TTL,
+        devices: DeviceKeys | None = None,
     ) -> None:
         self._database = database
         self._queue = queue
@@ -105,6 +121,7 @@ class CardStore:
         self._audit = audit
         self._clock = clock
         self._ttl = ttl
+        self._devices = devices
 
     def ask_plan(self, tx: Transaction, review: PlanReview) -> None:
         """Put a card before the owner, as part of a transaction (rule 1)."""
@@ -141,13 +158,49 @@ class CardStore:
         )
         return [_card(row) for row in rows]
 
+    async def recent(self, count: int) -> list[Card]:
+        """The newest cards in whatever state, oldest first."""
+        rows = await self._database.fetch_all(
+            f"{_SELECT} ORDER BY created_at DESC, id DESC LIMIT ?", (count,)
+        )
+        return [_card(row) for row in reversed(rows)]
+
     async def decide(self, card_id: str, decision: ApprovalDecision) -> Card:
         """Keep the owner's decision, signed, and let it be followed; raises `CardNotOpen`."""
         card = await self.get(card_id)
         if self._clock.now() >= card.expires_at:
             decision = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
-        signed = canonical_bytes(_signed_content(card, decision))
+        signed = decision_bytes(card, decision)
         key_id, signature = self._signer.sign(signed)
+        return await self._keep(card, decision, key_id=key_id, signature=signature)
+
+    async def decide_signed(
+        self, card_id: str, decision: ApprovalDecision, *, key_id: str, signature: bytes
+    ) -> Card:
+        """The same for a decision that was signed on one of the owner's devices.
+
+        Raises `DecisionNotSigned`, `StrongerProofNeeded` (rule 5) or `CardNotOpen`.
+        """
+        card = await self.get(card_id)
+        signed = decision_bytes(card, decision)
+        if not await self._signed_on_device(key_id, signed, signature):
+            await self._audit.log("card_decision_unsigned", card_id=card_id, key_id=key_id)
+            raise DecisionNotSigned
+        yes = decision.verdict is not ApprovalVerdict.DECLINED
+        if yes and card.risk is RiskLevel.IRREVERSIBLE:
+            raise StrongerProofNeeded
+        if self._clock.now() >= card.expires_at:
+            await self.decide(card_id, ApprovalDecision(verdict=ApprovalVerdict.DECLINED))
+            raise CardNotOpen(f"{card_id} has expired: nobody decided it in time.")
+        return await self._keep(card, decision, key_id=key_id, signature=signature)
+
+    async def _signed_on_device(self, key_id: str, payload: bytes, signature: bytes) -> bool:
+        return self._devices is not None and await self._devices.verify(key_id, payload, signature)
+
+    async def _keep(
+        self, card: Card, decision: ApprovalDecision, *, key_id: str, signature: bytes
+    ) -> Card:
+        card_id, signed = card.card_id, decision_bytes(card, decision)
         values = (
             decision.verdict.value,
             signed.decode(),
@@ -186,9 +239,11 @@ class CardStore:
         card, signed = _card(row), str(decision).encode()
         said = json.loads(signed)
         decided = ApprovalDecision.model_validate(said.get("decision"))
-        genuine = signed == canonical_bytes(_signed_content(card, decided))
-        if not genuine or not self._signer.verify(
-            str(key_id), signed, base64.b64decode(signature or ""), at=self._clock.now()
+        genuine = signed == decision_bytes(card, decided)
+        made = base64.b64decode(signature or "")
+        if not genuine or not (
+            self._signer.verify(str(key_id), signed, made, at=self._clock.now())
+            or await self._signed_on_device(str(key_id), signed, made)
         ):
             await self._audit.log("card_decision_forged", card_id=card_id)
             return None
@@ -201,13 +256,16 @@ class CardStore:
         return row
 
 
-def _signed_content(card: Card, decision: ApprovalDecision) -> dict[str, Any]:
-    return {
-        "type": "card_decision",
-        "card_id": card.card_id,
-        "plan_hashes": card.plan_hashes,
-        "decision": decision.model_dump(mode="json"),
-    }
+def decision_bytes(card: Card, decision: ApprovalDecision) -> bytes:
+    """What is signed: the card, the hashes that it shows, and the decision."""
+    return canonical_bytes(
+        {
+            "type": "card_decision",
+            "card_id": card.card_id,
+            "plan_hashes": card.plan_hashes,
+            "decision": decision.model_dump(mode="json"),
+        }
+    )
 
 
 def _card(row: Row) -> Card:

@@ -42,4 +42,18 @@ class CardNotOpen(ChannelError):
     """The card was decided already. `silas review show` says how."""
 
     code = "E_CHANNEL_CARD_DECIDED"
-    exit_code = 126
+    exit_code = 197
+
+
+class DecisionNotSigned(ChannelError):
+    """None of your devices has signed this decision. Nothing was decided: open the card again."""
+
+    code = "E_CHANNEL_UNSIGNED"
+    exit_code = 193
+
+
+class StrongerProofNeeded(ChannelError):
+    """What cannot be undone is not approved here. Use `silas review approve` on Silas's machine."""
+
+    code = "E_CHANNEL_STRONGER_PROOF"
+    exit_code = 194

@@ -9,7 +9,7 @@ from silas.app.setup import set_up
 from silas.kernel import SystemClock
 from silas.secrets import create_vault
 from silas.storage import SqliteDatabase, load_migrations, migrate
-from tests.cli.machine import Machine
+from tests.cli.machine import Machine, free_port
 from tests.secrets.files import FAST_N, PASSPHRASE
 
 
@@ -23,6 +23,7 @@ def machine(tmp_path: Path) -> Machine:
         "SILAS_DATA_DIR": str(data_dir),
         "SILAS_VAULT_PASSPHRASE": PASSPHRASE,
         "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
+        "SILAS_CHANNELS__WEB__PORT": str(free_port()),
     }
     machine = Machine(data_dir, environ)
     create_vault(

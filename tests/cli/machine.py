@@ -3,6 +3,7 @@
 import os
 import pty
 import shutil
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -69,6 +70,13 @@ class Machine:
             shown += _read_until(ours, None)
             os.close(ours)
         return process.returncode, shown
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _read_until(terminal: int, text: str | None) -> str:

@@ -9,6 +9,7 @@ from silas.app.settings.fields import (
     Cron,
     Domain,
     Host,
+    HttpAddress,
     NullIfUnset,
     Seconds,
     Secret,
@@ -48,6 +49,9 @@ class WebSettings(Section):
         "127.0.0.1", description="Address to listen on; any but this machine's needs auth_token."
     )
     port: Whole = Field(8420, ge=1, le=65_535, description="Port to listen on.")
+    public_origins: tuple[HttpAddress, ...] = Field(
+        (), description="Other addresses of the page, such as https://silas.example.org."
+    )
     auth_token: Secret | None = Field(
         None, description="What a browser must present; better written as ${VARIABLE}."
     )

@@ -50,6 +50,7 @@ ADDED = {
             "output_mode",
         )
     },
+    "channels.web.public_origins": [],
     "audit.retention_days": None,
     "audit.checkpoint_every": 1024,
     "planner.workspace_dir": "~/silas",

@@ -1,0 +1,74 @@
+"""What the frames of a page do."""
+
+import base64
+
+from silas.approval import ApprovalDecision, ApprovalVerdict
+from silas.kernel import ChannelError
+from silas.queue.models import UserMessage
+from silas.stream.activity import sentence_of
+from silas.stream.errors import CardUnknown
+from silas.web import wire
+from silas.web.errors import TooMuch
+from silas.web.front import Front
+from silas.web.hub import Hub, Page
+
+_CHANNEL = "web"
+_LOG_ENTRIES_PER_LINE = 6
+"""Most entries of the log have no sentence; so many are read for each that is shown."""
+
+
+async def act(front: Front, hub: Hub, page: Page, frame: wire.FromPage, *, address: str) -> None:
+    """Do what a frame asks for; raises `SilasError` with the reason if it is not done."""
+    match frame:
+        case wire.Say():
+            if not (front.per_scope.take(front.owner_id) and front.per_address.take(address)):
+                raise TooMuch
+            await _say(front, hub, page, frame)
+        case wire.ApprovalResponse():
+            await _decide(front, hub, page, frame)
+        case wire.ActivityRequest():
+            page.put(wire.Activity(entries=await recent_entries(front, frame.count)))
+        case wire.Ping():
+            page.put(wire.Pong())
+        case wire.SecureInputCompleted():
+            return
+        case wire.Auth():
+            raise ChannelError("This page is let in already.")
+        case _:
+            raise CardUnknown("Nothing like that waits for an answer.")
+
+
+async def _say(front: Front, hub: Hub, page: Page, frame: wire.Say) -> None:
+    said = UserMessage(
+        channel=_CHANNEL,
+        connection_id=front.owner_id,
+        sender_id=front.owner_id,
+        timestamp=frame.timestamp,
+        signature=base64.b64encode(frame.signature).decode(),
+        nonce=frame.nonce,
+    )
+    await front.said.keep(frame.text, connection_id=front.owner_id, message_id=frame.message_id)
+    message = await front.intake.accept(frame.text, said, message_id=frame.message_id)
+    page.put(wire.Accepted(message_id=frame.message_id, trace_id=message.trace_id))
+    await hub.tell_said(front)
+
+
+async def _decide(front: Front, hub: Hub, page: Page, frame: wire.ApprovalResponse) -> None:
+    await front.cards.decide_signed(
+        frame.request_id,
+        ApprovalDecision(verdict=ApprovalVerdict(frame.verdict)),
+        key_id=page.device_id,
+        signature=frame.signature,
+    )
+    await hub.tell_cards(front)
+
+
+async def recent_entries(front: Front, count: int) -> list[wire.ActivityEntry]:
+    """What happened, in words, the newest first."""
+    entries = await front.audit.tail(count * _LOG_ENTRIES_PER_LINE)
+    told = [
+        wire.ActivityEntry(seq=entry.seq, at=entry.at, event=entry.event, text=text)
+        for entry in reversed(entries)
+        if (text := sentence_of(entry))
+    ]
+    return told[:count]

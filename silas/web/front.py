@@ -1,0 +1,63 @@
+"""What the web page works with; `silas.app.web` puts it together."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from silas.approval import DeviceStore, NonceStore
+from silas.kernel import Clock, IdFactory
+from silas.personality import PersonalityEngine
+from silas.stream.activity import Log
+from silas.stream.cards import CardStore
+from silas.stream.delivery import Deliveries
+from silas.stream.intake import Intake
+from silas.stream.said import SaidStore
+from silas.web.limits import RateLimit
+from silas.web.origins import Origins
+from silas.web.pairing import PairingDesk
+from silas.web.pending_secrets import PendingSecrets
+from silas.web.sessions import Sessions
+from silas.work.store import WorkItemStore
+
+
+class AuditLog(Log, Protocol):
+    """The audit log, as far as it is used here."""
+
+    async def log(self, event: str, /, **data: Any) -> str:
+        """Write an entry."""
+        ...
+
+    async def tail(self, count: int, *, since: datetime | None = None) -> list[Any]:
+        """The last entries, oldest first."""
+        ...
+
+
+@dataclass(frozen=True)
+class Front:
+    """One data directory's front."""
+
+    owner_id: str
+    origins: Origins
+    devices: DeviceStore
+    nonces: NonceStore
+    cards: CardStore
+    deliveries: Deliveries
+    said: SaidStore
+    intake: Intake
+    items: WorkItemStore
+    audit: AuditLog
+    pairing: PairingDesk
+    sessions: Sessions
+    secrets: PendingSecrets
+    per_scope: RateLimit
+    per_address: RateLimit
+    clock: Clock
+    ids: IdFactory
+    version: str
+    token: str | None = None
+    """What a browser must present besides, where one is configured."""
+    personality: PersonalityEngine | None = None
+    presets: Mapping[str, Any] | None = None
+    model: str | None = None
+    chips: tuple[str, ...] = ()

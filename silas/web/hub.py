@@ -1,0 +1,115 @@
+"""The hub: everything that is new goes to every open page of the owner's.
+
+One task reads the deliveries for all of them. A page that comes back says how far it has read, and
+pages drop what they have already, so that between history and news nothing is lost or doubled.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from silas.kernel.models import Data
+from silas.web import wire
+from silas.web.front import Front
+from silas.web.showing import items_of, shown_card, shown_delivery, shown_saying, shown_work
+
+_RECENT_CARDS = 30
+
+
+class Page(Protocol):
+    """One open socket."""
+
+    @property
+    def device_id(self) -> str:
+        """Whose it is."""
+        ...
+
+    def put(self, frame: Data) -> None:
+        """Send this, in its turn."""
+        ...
+
+    def leave(self) -> None:
+        """The device is no longer trusted: close at once."""
+        ...
+
+
+class Hub:
+    """`silas.stream.ports.Live`, and the news."""
+
+    def __init__(self) -> None:
+        self.pages: set[Page] = set()
+        self._said = 0
+        self._open_cards: dict[str, str] = {}
+
+    def text(self, connection_id: str, trace_id: str, piece: str) -> None:
+        """An answer grows."""
+        del connection_id  # only the owner's pages are here, and he may see every conversation
+        self.tell(wire.Streaming(trace_id=trace_id, piece=piece))
+
+    def progress(self, trace_id: str, what: str, detail: str = "") -> None:
+        """Work goes on."""
+        self.tell(wire.Progress(trace_id=trace_id, what=what, detail=detail))
+
+    def tell(self, frame: Data) -> None:
+        """Send it to every page."""
+        for page in tuple(self.pages):
+            page.put(frame)
+
+    @contextlib.asynccontextmanager
+    async def running(self, front: Front) -> AsyncIterator[None]:
+        """Read the news until the end of the block; then every page is told to go."""
+        newest = await front.said.newest(front.owner_id, 1)
+        self._said = newest[-1].number if newest else 0
+        number = await front.deliveries.last(front.owner_id)
+        task = asyncio.create_task(self._follow(front, number), name="web news")
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def drop_untrusted(self, front: Front) -> None:
+        """Whoever was revoked goes now."""
+        if not self.pages:
+            return
+        trusted = {device.device_id for device in await front.devices.list() if device.trusted}
+        for page in tuple(self.pages):
+            if page.device_id not in trusted:
+                page.leave()
+
+    async def tell_said(self, front: Front) -> None:
+        """What the owner said, on whichever channel."""
+        for saying in await front.said.after(front.owner_id, self._said):
+            self._said = max(self._said, saying.number)
+            self.tell(shown_saying(saying))
+
+    async def tell_cards(self, front: Front) -> None:
+        """Cards that are new, and those that were decided meanwhile."""
+        before = self._open_cards
+        now = {card.card_id: card for card in await front.cards.open_cards()}
+        self._open_cards = {name: card.state for name, card in now.items()}
+        for name in before.keys() - now.keys():
+            card = await front.cards.get(name)
+            self.tell(wire.CardClosed(request_id=name, state=card.state))
+        for name in now.keys() - before.keys():
+            self.tell(shown_card(now[name], await items_of(now[name], front.items)))
+
+    async def tell_work(self, front: Front, trace_id: str) -> None:
+        """How far the work is that came from a request."""
+        for card in await front.cards.recent(_RECENT_CARDS):
+            if card.trace_id == trace_id:
+                for item in await items_of(card, front.items):
+                    self.tell(shown_work(card, item))
+
+    async def _follow(self, front: Front, number: int) -> None:
+        await self.tell_cards(front)
+        async for delivery in front.deliveries.follow(front.owner_id, number):
+            await self.drop_untrusted(front)
+            if not self.pages:
+                continue
+            await self.tell_said(front)
+            await self.tell_cards(front)
+            self.tell(shown_delivery(delivery))
+            await self.tell_work(front, delivery.message.trace_id)

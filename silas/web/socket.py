@@ -1,0 +1,166 @@
+"""One open page: let in by its device's signature, then served until it goes.
+
+1. The first frame of ours is a challenge; the first of the page's is its device's signature over
+   it, within five seconds. Otherwise the socket is closed with 4001.
+2. Before a frame is acted on, the device is looked up again: revoked means gone.
+3. A frame that makes no sense is answered with an error; many of them end the conversation.
+"""
+
+import asyncio
+import hmac
+import secrets
+
+from pydantic import ValidationError
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from silas.approval import Device
+from silas.kernel import CanonicalError, SilasError, strict_loads
+from silas.kernel.models import Data
+from silas.web import wire
+from silas.web.acting import act
+from silas.web.front import Front
+from silas.web.hub import Hub
+from silas.web.sessions import auth_bytes
+from silas.web.welcoming import welcome
+
+UNAUTHORISED = 4001
+_AUTH_SECONDS = 5.0
+_GOING, _NONSENSE, _TOO_SLOW = 1001, 1008, 1013
+_OUTBOX = 2000
+_MOST_NONSENSE = 20
+
+
+class Nonsense(Exception):
+    """A frame that cannot be understood. It never leaves this module."""
+
+
+class Conversation:
+    """`silas.web.hub.Page`."""
+
+    def __init__(self, front: Front, hub: Hub, socket: WebSocket) -> None:
+        self._front = front
+        self._hub = hub
+        self._socket = socket
+        self._outbox: asyncio.Queue[Data] = asyncio.Queue(_OUTBOX)
+        self._ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._code = _GOING
+        self._device_id = ""
+
+    @property
+    def device_id(self) -> str:
+        """Whose page it is."""
+        return self._device_id
+
+    def put(self, frame: Data) -> None:
+        """Send this, in its turn; a page that does not read is let go, and comes back."""
+        try:
+            self._outbox.put_nowait(frame)
+        except asyncio.QueueFull:
+            self._end(_TOO_SLOW)
+
+    def leave(self) -> None:
+        """The device is no longer trusted."""
+        self._end(UNAUTHORISED)
+
+    async def run(self) -> None:
+        """Serve the page until it goes."""
+        await self._socket.accept()
+        entered = await self._enter()
+        if entered is None:
+            await self._close(UNAUTHORISED)
+            return
+        device, auth = entered
+        self._device_id = device.device_id
+        self._hub.pages.add(self)
+        tasks = [
+            asyncio.create_task(each, name="web page")
+            for each in (self._send_all(), self._converse(device, auth))
+        ]
+        try:
+            until: set[asyncio.Future[None]] = {*tasks, self._ending}
+            await asyncio.wait(until, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._hub.pages.discard(self)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._close(self._code)
+
+    def _end(self, code: int) -> None:
+        if not self._ending.done():
+            self._code = code
+            self._ending.set_result(None)
+
+    async def _close(self, code: int) -> None:
+        if self._socket.application_state is WebSocketState.CONNECTED:
+            try:
+                await self._socket.close(code)
+            except (RuntimeError, WebSocketDisconnect):
+                return  # the other side was faster
+
+    async def _enter(self) -> tuple[Device, wire.Auth] | None:
+        """Rule 1."""
+        challenge = secrets.token_urlsafe(32)
+        try:
+            async with asyncio.timeout(_AUTH_SECONDS):
+                await self._socket.send_text(wire.Hello(challenge=challenge).model_dump_json())
+                frame = await self._receive()
+        except (TimeoutError, WebSocketDisconnect, Nonsense):
+            return None
+        if not isinstance(frame, wire.Auth) or not self._has_token(frame.token):
+            return None
+        device = await self._signed_by(frame, challenge)
+        return None if device is None else (device, frame)
+
+    def _has_token(self, token: str | None) -> bool:
+        wanted = self._front.token
+        return wanted is None or hmac.compare_digest(wanted.encode(), (token or "").encode())
+
+    async def _signed_by(self, auth: wire.Auth, challenge: str) -> Device | None:
+        if auth.device_id is None or auth.signature is None:
+            return None
+        origin = self._socket.headers.get("origin", "")
+        payload = auth_bytes(challenge=challenge, device_id=auth.device_id, origin=origin)
+        if not await self._front.devices.verify(auth.device_id, payload, auth.signature):
+            return None
+        return await self._front.devices.find(auth.device_id)
+
+    async def _receive(self) -> wire.FromPage:
+        text = await self._socket.receive_text()
+        try:
+            return wire.FROM_PAGE.validate_python(strict_loads(text))
+        except (CanonicalError, ValidationError) as error:
+            raise Nonsense from error
+        except KeyError as error:  # a binary frame has no text
+            raise Nonsense from error
+
+    async def _send_all(self) -> None:
+        while True:
+            frame = await self._outbox.get()
+            await self._socket.send_text(frame.model_dump_json())
+
+    async def _converse(self, device: Device, auth: wire.Auth) -> None:
+        await welcome(self._front, self, device, auth)
+        address = self._socket.client.host if self._socket.client else ""
+        nonsense = 0
+        while nonsense < _MOST_NONSENSE:
+            try:
+                frame = await self._receive()
+            except Nonsense:
+                nonsense += 1
+                told = "This frame is not part of the protocol."
+                self.put(wire.Failed(code="E_CHANNEL_FRAME", message=told))
+                continue
+            await self._act(frame, address)
+        self._end(_NONSENSE)
+
+    async def _act(self, frame: wire.FromPage, address: str) -> None:
+        about = getattr(frame, "message_id", None) or getattr(frame, "request_id", None)
+        try:
+            device = await self._front.devices.find(self._device_id)
+            if device is None or not device.trusted:  # 2
+                self.leave()
+                return
+            await act(self._front, self._hub, self, frame, address=address)
+        except SilasError as error:
+            self.put(wire.Failed(code=error.code, message=error.message, about=about))
