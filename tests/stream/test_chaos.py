@@ -10,8 +10,6 @@ import contextlib
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,50 +18,17 @@ import pytest
 
 from silas.queue import QueueMessage
 from silas.work import AttemptOutcome, WorkItemStatus
+from tests.chaos import Runner
 from tests.stream.chaos_runner import chaos_house
 from tests.stream.house import House
 
 ROUNDS = int(os.environ.get("SILAS_CHAOS_ROUNDS", "25"))
-HERE = Path(__file__).parents[2]
 SAID = [("owner", "ask 1"), ("owner", "do a"), ("owner", "ask 2"), ("guest", "ask 3")]
-
-
-class Runner:
-    """The process that starts the processes that are killed."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.stream.chaos_runner"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=HERE,
-        )
-
-    def run(self, root: Path) -> int:
-        return int(self._say(f"run {root}"))
-
-    def wait(self) -> int:
-        return int(self._say("wait"))
-
-    def close(self) -> None:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-
-    def _say(self, line: str) -> str:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
-        return self._process.stdout.readline()
 
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Runner]:
-    runner = Runner()
+    runner = Runner("tests.stream.chaos_runner")
     yield runner
     runner.close()
 

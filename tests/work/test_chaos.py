@@ -10,8 +10,6 @@ import hashlib
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,51 +17,18 @@ from pathlib import Path
 import pytest
 
 from silas.work import Plan, WorkItem, WorkItemStatus
+from tests.chaos import Runner
 from tests.work.chaos_runner import open_shop
 from tests.work.shop import check
 from tests.work.test_project import git, project, step
 
 ROUNDS = int(os.environ.get("SILAS_CHAOS_ROUNDS", "25"))
-HERE = Path(__file__).parents[2]
 SCRIPT = 'sleep 0.05\necho "$1" >> "log-$1"\nsleep 0.05\n'
-
-
-class Runner:
-    """The process that starts the processes that are killed."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.work.chaos_runner"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=HERE,
-        )
-
-    def run(self, root: Path) -> int:
-        return int(self._say(f"run {root}"))
-
-    def wait(self) -> int:
-        return int(self._say("wait"))
-
-    def close(self) -> None:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-
-    def _say(self, line: str) -> str:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
-        return self._process.stdout.readline()
 
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Runner]:
-    runner = Runner()
+    runner = Runner("tests.work.chaos_runner")
     yield runner
     runner.close()
 
