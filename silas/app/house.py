@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from silas.app.context import context_jobs, open_context
 from silas.app.ground import Ground
 from silas.app.housekeeping import Housekeeping, PeriodicJob
 from silas.app.memory import open_memory
@@ -72,6 +73,7 @@ async def open_house(
     ):
         rooms = Rooms(
             memory=TurnMemory(memory, ground.clock),
+            context=open_context(ground, memory=memory),
             personality=open_personality(ground),
             reviews=cards,
             approver=approver or AskLater(),
@@ -114,6 +116,7 @@ def _jobs(house: House) -> list[PeriodicJob]:
     return [
         PeriodicJob("decline expired cards", timedelta(minutes=1), house.cards.decline_expired),
         PeriodicJob("prune deliveries", timedelta(hours=1), prune_deliveries),
+        *context_jobs(house.ground),
     ]
 
 

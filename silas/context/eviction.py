@@ -19,6 +19,7 @@ from silas.context.models import ContextItem, ContextKind, ContextZone, TokenBud
 from silas.context.scope import ScopeContext
 
 _ROOM_FOR_MORE = 0.9
+_RESULT = ContextKind.EXECUTION_RESULT
 EVICTABLE = (ContextZone.CHRONICLE, ContextZone.MEMORY, ContextZone.WORKSPACE)
 
 
@@ -106,13 +107,19 @@ def candidates(scope: ScopeContext) -> Iterator[Block]:
 def _take_until(
     scope: ScopeContext, name: ContextZone, blocks: Iterable[Block], most: int
 ) -> list[ContextItem]:
-    zone, gone = scope.zones[name], []
+    excess = scope.zones[name].tokens - most
+    going: list[Block] = []
     for block in blocks:
-        if zone.tokens <= most:
+        if excess <= 0:
             break
-        evict(scope, block.item.ctx_id)
-        gone.append(block.item)
-    return gone
+        going.append(block)
+        excess -= block.tokens
+    if scope.watched:
+        for block in going:
+            evict(scope, block.item.ctx_id)
+    else:
+        scope.take_all(name, going)
+    return [block.item for block in going]
 
 
 def _least_first(scope: ScopeContext, name: ContextZone) -> Iterator[Block]:
@@ -128,4 +135,4 @@ def _least_first(scope: ScopeContext, name: ContextZone) -> Iterator[Block]:
 def _activity(scope: ScopeContext, item: ContextItem) -> int:
     if item.ctx_id in scope.completed:
         return 0
-    return 1 if item.kind is ContextKind.EXECUTION_RESULT else 2
+    return 1 if item.kind is _RESULT else 2

@@ -1,7 +1,7 @@
 """The context of one scope, as it is in memory. Nothing in it can refer to another scope."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from silas.context.blocks import Block, block_text
@@ -82,13 +82,21 @@ class ScopeContext:
 
     def take(self, ctx_id: str) -> Block | None:
         """Take a block out, with every mark that it had."""
-        zone = self.where.pop(ctx_id, None)
-        if zone is None:
-            return None
-        self.completed.discard(ctx_id)
-        self.maskable.pop(ctx_id, None)
-        self.trivial.pop(ctx_id, None)
-        return self.zones[zone].remove(ctx_id)
+        block = self.get(ctx_id)
+        if block is not None:
+            self.take_all(block.item.zone, [block])
+        return block
+
+    def take_all(self, zone: ContextZone, blocks: Sequence[Block]) -> None:
+        """Take many blocks of one zone out."""
+        marked = self.completed or self.maskable or self.trivial
+        for block in blocks:
+            ctx_id = block.item.ctx_id
+            del self.where[ctx_id]
+            if marked:
+                self.completed.discard(ctx_id)
+                self._unmark(ctx_id)
+        self.zones[zone].remove_all(blocks)
 
     def texts(self) -> Iterator[str]:
         """The whole context in pieces, zone by zone."""
@@ -100,9 +108,14 @@ class ScopeContext:
         found = [taint for zone in self.zones.values() for taint in zone.taints()]
         return join_taint(TaintLevel.OWNER, *found)
 
+    def _unmark(self, ctx_id: str) -> None:
+        if self.maskable:
+            self.maskable.pop(ctx_id, None)
+        if self.trivial:
+            self.trivial.pop(ctx_id, None)
+
     def _mark(self, item: ContextItem) -> None:
-        self.maskable.pop(item.ctx_id, None)
-        self.trivial.pop(item.ctx_id, None)
+        self._unmark(item.ctx_id)
         if item.zone is not ContextZone.CHRONICLE or item.pinned:
             return
         if item.kind is ContextKind.TOOL_RESULT and not item.masked:

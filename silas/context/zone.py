@@ -4,8 +4,7 @@ A change touches the piece that it lies in. The other pieces are the same string
 turn that adds two blocks joins a few dozen strings instead of thousands.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from silas.context.blocks import Block
 from silas.kernel import TaintLevel
@@ -33,7 +32,7 @@ class Zone:
         self._pieces: list[_Piece] = []
         self._where: dict[str, _Piece] = {}
         self._texts: list[str] | None = []
-        self._taints: Counter[TaintLevel] = Counter()
+        self._taints = dict.fromkeys(TaintLevel, 0)
         self.tokens = 0
         self.pinned_tokens = 0
 
@@ -58,23 +57,29 @@ class Zone:
         ctx_id = block.item.ctx_id
         piece = self._where.get(ctx_id)
         if piece is None:
-            piece = self._last_piece()
-            self._where[ctx_id] = piece
+            piece = self._where[ctx_id] = self._last_piece()
         else:
             self._count(piece.blocks[ctx_id], -1)
         piece.blocks[ctx_id] = block
         self._count(block, 1)
-        self._touch(piece)
+        piece.text = self._texts = None
 
-    def remove(self, ctx_id: str) -> Block | None:
-        """Take a block out, if it is there."""
-        piece = self._where.pop(ctx_id, None)
-        if piece is None:
-            return None
-        block = piece.blocks.pop(ctx_id)
-        self._count(block, -1)
-        self._touch(piece)
-        return block
+    def remove_all(self, blocks: Iterable[Block]) -> None:
+        """Take out many blocks that are there."""
+        where, taints = self._where, self._taints
+        tokens = pinned = 0
+        for block in blocks:
+            item = block.item
+            piece = where.pop(item.ctx_id)
+            del piece.blocks[item.ctx_id]
+            piece.text = None
+            tokens += block.tokens
+            taints[item.taint] -= 1
+            if item.pinned:
+                pinned += block.tokens
+        self.tokens -= tokens
+        self.pinned_tokens -= pinned
+        self._texts = None
 
     def texts(self) -> list[str]:
         """The text of the zone in pieces; those that did not change are the same objects."""
@@ -88,16 +93,14 @@ class Zone:
         return [taint for taint, count in self._taints.items() if count > 0]
 
     def _last_piece(self) -> _Piece:
-        if not self._pieces or len(self._pieces[-1].blocks) >= _BLOCKS_IN_A_PIECE:
-            self._pieces.append(_Piece())
-        return self._pieces[-1]
-
-    def _touch(self, piece: _Piece) -> None:
-        piece.text = None
-        self._texts = None
+        pieces = self._pieces
+        if not pieces or len(pieces[-1].blocks) >= _BLOCKS_IN_A_PIECE:
+            pieces.append(_Piece())
+        return pieces[-1]
 
     def _count(self, block: Block, sign: int) -> None:
-        self.tokens += sign * block.tokens
-        self._taints[block.item.taint] += sign
-        if block.item.pinned:
-            self.pinned_tokens += sign * block.tokens
+        item, tokens = block.item, sign * block.tokens
+        self.tokens += tokens
+        self._taints[item.taint] += sign
+        if item.pinned:
+            self.pinned_tokens += tokens

@@ -99,8 +99,10 @@ class ContextRoom(Protocol):
         """Put memories into the memory zone, those that are not there yet."""
         ...
 
-    async def add_plan(self, scope_id: str, work_item_id: str, *, markdown: str) -> None:
-        """Pin a plan in the workspace zone."""
+    async def add_plan(
+        self, scope_id: str, work_item_id: str, *, markdown: str, taint: TaintLevel
+    ) -> None:
+        """Pin a plan in the workspace zone, with the taint of what it was made from."""
         ...
 
     async def set_directives(self, scope_id: str, text: str) -> None:

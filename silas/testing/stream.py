@@ -262,7 +262,9 @@ class FakeContext:
     ) -> None:
         self.memories[scope_id] |= {item.memory_id: item for item in items}
 
-    async def add_plan(self, scope_id: str, work_item_id: str, *, markdown: str) -> None:
+    async def add_plan(
+        self, scope_id: str, work_item_id: str, *, markdown: str, taint: TaintLevel
+    ) -> None:
         self.plans[scope_id][work_item_id] = markdown
 
     async def set_directives(self, scope_id: str, text: str) -> None:

@@ -120,6 +120,9 @@ async def _ask(
 
     if room.context is not None and response.plan_action and response.plan_action.plan_markdown:
         await room.context.add_plan(
-            turn.scope_id, plan.root.id, markdown=response.plan_action.plan_markdown
+            turn.scope_id,
+            plan.root.id,
+            markdown=response.plan_action.plan_markdown,
+            taint=turn.taint,
         )
     return turn.writing(store).having(card_id=review.card_id)

@@ -1,0 +1,322 @@
+"""The context room, wired: contexts in memory, their chronicle on the disk."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import timedelta
+from functools import partial
+from weakref import WeakValueDictionary
+
+from silas.app.ground import Ground, OnDemandVault
+from silas.app.housekeeping import PeriodicJob
+from silas.app.memory import MemoryRoom
+from silas.app.settings import Settings
+from silas.context.archive import FileArchive
+from silas.context.chronicle import ChronicleStore
+from silas.context.errors import ZoneFull
+from silas.context.files import AllowedDirectory, WatchedFiles
+from silas.context.manager import ContextManager
+from silas.context.models import (
+    ContextItem,
+    ContextKind,
+    ContextProfile,
+    ContextZone,
+    TokenBudget,
+)
+from silas.context.ports import AuditTrail, Recall, Scorer, TokenCounter
+from silas.context.rehydration import Rehydration, memory_item
+from silas.context.sessions import SessionStore
+from silas.kernel import Clock, TaintLevel
+from silas.kernel.redaction import Redactor
+from silas.memory.errors import MemoryExists, MemoryInvalid
+from silas.memory.models import MemoryItem, MemoryQuery
+from silas.stream.ports import ChronicleEntry
+
+_log = logging.getLogger(__name__)
+_DIRECTIVES = "directives"
+_PLAN = "plan_"
+_SAID = "said_"
+_MISSED_AT_ONCE = 500
+_MOST_ENDS = 10_000
+_RETENTION = timedelta(days=90)
+
+
+def token_budget(settings: Settings) -> TokenBudget:
+    """The budget that is configured."""
+    context = settings.context
+    return TokenBudget(
+        total=context.total_tokens,
+        system_max=context.system_max,
+        skill_metadata_budget_pct=context.skill_metadata_budget_pct,
+        eviction_threshold_pct=context.eviction_threshold_pct,
+        scorer_threshold_pct=context.scorer_threshold_pct,
+        max_subscription_tokens=context.max_subscription_tokens,
+        subscription_ttl_turns=context.subscription_ttl_turns,
+        observation_mask_after_turns=context.observation_mask_after_turns,
+        profiles={
+            name: ContextProfile(name=name, **shares.model_dump())
+            for name, shares in context.profiles.items()
+        },
+        default_profile=context.default_profile,
+    )
+
+
+class Kept:
+    """`Recall`: what leaves a context goes into the memory of its scope."""
+
+    def __init__(self, memory: MemoryRoom) -> None:
+        self._memory = memory
+
+    async def keep(self, scope_id: str, items: Sequence[MemoryItem]) -> None:
+        """Keep what is not known yet; what no memory could hold is left out."""
+        store = self._memory.memories.of(scope_id)
+        for item in items:
+            try:
+                with contextlib.suppress(MemoryExists):
+                    await store.store(item)
+            except MemoryInvalid as error:
+                _log.warning("%s is not remembered: %s", item.memory_id, error.message)
+
+    async def retrieve(self, query: MemoryQuery, scope_id: str) -> list[MemoryItem]:
+        """What is remembered in this scope, best first."""
+        return await self._memory.retriever.retrieve(query, scope_id)
+
+
+class Secrets:
+    """Takes secrets out of text; those that the vault gave out in this process are known."""
+
+    def __init__(self, vault: OnDemandVault) -> None:
+        self._vault = vault
+        self._seen: frozenset[str] = frozenset()
+        self._redactor = Redactor()
+
+    def __call__(self, text: str) -> str:
+        seen = self._vault.seen()
+        if seen is not self._seen:
+            self._seen, self._redactor = seen, Redactor(seen)
+        return self._redactor.text(text)
+
+
+class Contexts:
+    """`silas.stream.ports.ContextRoom`: the contexts, as a turn uses them."""
+
+    def __init__(
+        self,
+        manager: ContextManager,
+        chronicle: ChronicleStore,
+        *,
+        sessions: SessionStore,
+        rehydration: Rehydration,
+        audit: AuditTrail,
+        clock: Clock,
+        redact: Callable[[str], str],
+    ) -> None:
+        self.manager = manager
+        self.chronicle = chronicle
+        self.sessions = sessions
+        self._rehydration = rehydration
+        self._audit = audit
+        self._clock = clock
+        self._redact = redact
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._ends: dict[str, int] = {}
+        """Up to where each scope's chronicle is in its context."""
+
+    async def add_message(self, entry: ChronicleEntry) -> None:
+        """Add to the chronicle, in the context and on the disk, once for each entry id."""
+        scope_id, now = entry.scope_id, self._clock.now()
+        item = ContextItem(
+            ctx_id=f"{_SAID}{entry.entry_id}",
+            zone=ContextZone.CHRONICLE,
+            content=self._redact(entry.text),
+            created_at=now,
+            turn_number=entry.turn_number,
+            source=entry.source,
+            taint=entry.taint,
+            kind=ContextKind.MESSAGE,
+        )
+        async with self._ready(scope_id):
+            note = partial(
+                self.sessions.note_turn, scope_id=scope_id, turn_number=entry.turn_number, at=now
+            )
+            place = await self.chronicle.append(scope_id, item, also=note)
+            if place.before > self._ends[scope_id]:
+                await self._catch_up(scope_id)
+            if not self.manager.has(scope_id, item.ctx_id):
+                self.manager.add(scope_id, item)
+            self._ends[scope_id] = max(self._ends[scope_id], place.now)
+
+    async def add_memories(
+        self, scope_id: str, items: Sequence[MemoryItem], *, turn_number: int
+    ) -> None:
+        """Put memories of this scope into the memory zone, those that are not there yet."""
+        async with self._ready(scope_id):
+            for place, item in enumerate(items, 1):
+                shown = memory_item(item, turn_number=turn_number, relevance=1 / place)
+                if item.scope_id != scope_id:
+                    _log.warning("a memory of another scope was not shown")
+                elif not self.manager.has(scope_id, shown.ctx_id):
+                    self.manager.add(scope_id, shown)
+
+    async def add_plan(
+        self, scope_id: str, work_item_id: str, *, markdown: str, taint: TaintLevel
+    ) -> None:
+        """Pin a plan in the workspace zone; the one before it need not stay any more."""
+        async with self._ready(scope_id):
+            for item in self.manager.get_zone(scope_id, ContextZone.WORKSPACE):
+                if item.kind is ContextKind.PLAN and item.pinned:
+                    self.manager.unpin(scope_id, item.ctx_id)
+            said = self.manager.get_zone(scope_id, ContextZone.CHRONICLE)
+            plan = ContextItem(
+                ctx_id=f"{_PLAN}{work_item_id}",
+                zone=ContextZone.WORKSPACE,
+                content=self._redact(markdown),
+                created_at=self._clock.now(),
+                turn_number=said[-1].turn_number if said else 0,
+                source=f"plan:{work_item_id}",
+                taint=taint,
+                kind=ContextKind.PLAN,
+                pinned=True,
+            )
+            try:
+                self.manager.add(scope_id, plan)
+            except ZoneFull:
+                self.manager.add(scope_id, plan.model_copy(update={"pinned": False}))
+
+    async def finish_plan(self, scope_id: str, work_item_id: str) -> None:
+        """Note that a plan is done: it leaves before what is active."""
+        async with self._ready(scope_id):
+            self.manager.complete(scope_id, f"{_PLAN}{work_item_id}")
+
+    async def set_directives(self, scope_id: str, text: str) -> None:
+        """Replace the pinned directives of the personality."""
+        async with self._ready(scope_id):
+            if not text:
+                self.manager.drop(scope_id, _DIRECTIVES)
+                return
+            directives = ContextItem(
+                ctx_id=_DIRECTIVES,
+                zone=ContextZone.SYSTEM,
+                content=text,
+                created_at=self._clock.now(),
+                turn_number=0,
+                source="persona:directives",
+                taint=TaintLevel.OWNER,
+                kind=ContextKind.SYSTEM,
+                pinned=True,
+            )
+            try:
+                self.manager.add(scope_id, directives)
+            except ZoneFull as error:
+                # How Silas sounds is never a reason not to answer.
+                self.manager.drop(scope_id, _DIRECTIVES)
+                _log.warning("the directives are not shown: %s", error.message)
+
+    async def set_profile(self, scope_id: str, profile_name: str) -> None:
+        """Switch the budget profile; a change is written down."""
+        async with self._ready(scope_id):
+            changed = self.manager.set_profile(scope_id, profile_name)
+        if changed:
+            await self._audit.log(
+                "context_profile_changed", scope_id=scope_id, profile=profile_name
+            )
+
+    async def enforce_budget(
+        self, scope_id: str, turn_number: int, *, current_goal: str | None
+    ) -> None:
+        """Evict what does not fit."""
+        async with self._ready(scope_id):
+            await self.manager.enforce_budget(scope_id, turn_number, current_goal)
+
+    async def render(self, scope_id: str, turn_number: int) -> str:
+        """The whole context as text for a model."""
+        async with self._ready(scope_id):
+            return await self.manager.render(scope_id, turn_number)
+
+    async def taint(self, scope_id: str) -> TaintLevel:
+        """What the rendered context is derived from, joined."""
+        async with self._ready(scope_id):
+            return self.manager.taint(scope_id)
+
+    @contextlib.asynccontextmanager
+    async def _ready(self, scope_id: str) -> AsyncIterator[None]:
+        """The scope's context, brought back if need be; one at a time works on it."""
+        lock = self._locks.setdefault(scope_id, asyncio.Lock())
+        async with lock:
+            if not self.manager.knows(scope_id):
+                end = await self._rehydration.restore(scope_id)
+                if len(self._ends) > _MOST_ENDS:
+                    self._ends = {
+                        each: at for each, at in self._ends.items() if self.manager.knows(each)
+                    }
+                self._ends[scope_id] = end
+            yield
+
+    async def _catch_up(self, scope_id: str) -> None:
+        """Another process has answered in this conversation meanwhile."""
+        missed = await self.chronicle.since(scope_id, self._ends[scope_id], limit=_MISSED_AT_ONCE)
+        for item in missed:
+            if not self.manager.has(scope_id, item.ctx_id):
+                self.manager.add(scope_id, item)
+
+
+def open_context(
+    ground: Ground,
+    *,
+    memory: MemoryRoom | None = None,
+    scorer: Scorer | None = None,
+    counter: TokenCounter | None = None,
+) -> Contexts:
+    """The contexts of this ground floor.
+
+    Without `memory`, what leaves a context is in the chronicle only. Without `scorer`, the rules
+    alone decide what leaves. `counter` is for providers that say exactly what a text costs.
+    """
+    recall: Recall | None = Kept(memory) if memory else None
+    redact = Secrets(ground.vault)
+    manager = ContextManager(
+        token_budget(ground.settings),
+        clock=ground.clock,
+        counter=counter,
+        recall=recall,
+        scorer=scorer,
+        files=_files(ground.settings),
+        redact=redact,
+    )
+    chronicle = ChronicleStore(ground.database)
+    return Contexts(
+        manager,
+        chronicle,
+        sessions=SessionStore(ground.database, clock=ground.clock, ids=ground.ids),
+        rehydration=Rehydration(
+            manager,
+            chronicle,
+            clock=ground.clock,
+            recall=recall,
+            max_entries=ground.settings.rehydration.max_chronicle_entries,
+        ),
+        audit=ground.audit,
+        clock=ground.clock,
+        redact=redact,
+    )
+
+
+def context_jobs(ground: Ground) -> list[PeriodicJob]:
+    """What is done again and again: what was said long ago moves to the archive."""
+    sink = FileArchive(ground.paths.archive, clock=ground.clock)
+    chronicle = ChronicleStore(ground.database, sink=sink)
+    sessions = SessionStore(ground.database, clock=ground.clock, ids=ground.ids)
+
+    async def retain() -> None:
+        before = ground.clock.now() - _RETENTION
+        await chronicle.prune_before(before)
+        await sessions.prune_before(before)
+
+    return [PeriodicJob("archive the chronicle", timedelta(days=1), retain)]
+
+
+def _files(settings: Settings) -> WatchedFiles:
+    planner = settings.planner
+    folders = (planner.workspace_dir, planner.research_dir)
+    return WatchedFiles(AllowedDirectory(folder) for folder in folders if folder is not None)
