@@ -45,6 +45,15 @@ async def require_entry(bench: Workbench, item: WorkItem) -> None:
         raise Blocked(CHANGED, error.message) from error
 
 
+def require_same(approved: WorkItem, claimed: WorkItem) -> None:
+    """Raise `Blocked` unless the item that was claimed is the one that came through the door.
+
+    It was read again from its row in between, and for every further attempt.
+    """
+    if claimed.plan_bytes() != approved.plan_bytes():
+        raise Blocked(CHANGED, "The plan is not the one that was approved.")
+
+
 async def hydrate(bench: Workbench, item: WorkItem) -> dict[str, bytes]:
     """Step 0.5: the artifacts to start with, by name; raises `Blocked`."""
     if item.follow_up_of is not None:

@@ -18,7 +18,7 @@ passed: then what they passed is taken over (`recovery.py`).
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from silas.kernel import SilasError
@@ -26,7 +26,7 @@ from silas.work.attempt import Earlier, Outcome, Paused, resume_attempt, run_att
 from silas.work.attempts import STOPPED_BY_OWNER, AttemptOutcome
 from silas.work.budget import BudgetUsed
 from silas.work.control import Stopped
-from silas.work.door import CHANGED, Blocked, hydrate, require_entry
+from silas.work.door import CHANGED, Blocked, hydrate, require_entry, require_same
 from silas.work.errors import (
     ArtifactRefused,
     BindingBroken,
@@ -63,6 +63,14 @@ _WAITING = frozenset({WorkItemStatus.PENDING})
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Entry:
+    """What came through the door: the item as it was approved, and the artifacts to start with."""
+
+    item: WorkItem
+    imported: dict[str, bytes]
+
+
 async def execute_task(bench: Workbench, item: WorkItem) -> WorkItemResult:
     """Execute one task to its end; the result says what is so, not what the worker says."""
     item = await stored(bench, item)
@@ -85,7 +93,8 @@ async def execute_task(bench: Workbench, item: WorkItem) -> WorkItemResult:
     if passed:
         return await _close_as_done(bench, item)
     try:
-        return await bench.control.unless_stopped(item.id, _attempts(bench, item, imported, kept))
+        entry = Entry(item, imported)
+        return await bench.control.unless_stopped(item.id, _attempts(bench, entry, kept))
     except Stopped:
         item = await require_item(bench.items, item.id)
         told = "paused" if item.status is WorkItemStatus.PAUSED else "cancelled"
@@ -137,15 +146,13 @@ def _waits_still(bench: Workbench, kept: KeptRun) -> str | None:
     return None
 
 
-async def _attempts(
-    bench: Workbench, item: WorkItem, imported: dict[str, bytes], kept: KeptRun | None
-) -> WorkItemResult:
+async def _attempts(bench: Workbench, entry: Entry, kept: KeptRun | None) -> WorkItemResult:
     """Steps 1 to 3; a run that waited comes first."""
-    earlier = Earlier()
+    item, earlier = entry.item, Earlier()
     while kept is not None or not _exhausted(item):
         async with bench.pool:
             item = await _start(bench, item, kept)  # 2a
-            outcome, item = await _one_attempt(bench, item, imported, earlier, kept)
+            outcome, item = await _one_attempt(bench, item, entry, earlier, kept)
         if item.status is not WorkItemStatus.PENDING:
             return _final(item, outcome)
         earlier, kept = _lesson(outcome, earlier), None
@@ -176,7 +183,7 @@ async def _start(bench: Workbench, item: WorkItem, kept: KeptRun | None) -> Work
 async def _one_attempt(
     bench: Workbench,
     item: WorkItem,
-    imported: dict[str, bytes],
+    entry: Entry,
     earlier: Earlier,
     kept: KeptRun | None,
 ) -> tuple[Outcome, WorkItem]:
@@ -185,7 +192,7 @@ async def _one_attempt(
     status = WorkItemStatus.PENDING
     paused: Paused | None = None
     try:
-        outcome, status = await _tried(bench, item, imported, earlier, kept)
+        outcome, status = await _tried(bench, item, entry, earlier, kept)
     except Paused as waits:
         paused, outcome = waits, replace(outcome, error=f"{_WAITS} {waits}")
     except Blocked as blocked:
@@ -246,14 +253,16 @@ async def _close(
 async def _tried(
     bench: Workbench,
     item: WorkItem,
-    imported: dict[str, bytes],
+    entry: Entry,
     earlier: Earlier,
     kept: KeptRun | None,
 ) -> tuple[Outcome, WorkItemStatus]:
     started, places = bench.clock.monotonic(), bench.workspaces
+    require_same(entry.item, item)
     try:
         if kept is None:
-            files = await asyncio.to_thread(places.open_attempt, item, item.attempts, imported)
+            number, imported = item.attempts, entry.imported
+            files = await asyncio.to_thread(places.open_attempt, item, number, imported)
         else:
             files = await asyncio.to_thread(places.reopen, item, item.attempts)
     except (BindingBroken, FileRefused) as error:

@@ -19,7 +19,7 @@ from silas.work.authorisation import authorise
 from silas.work.budget import BudgetUsed
 from silas.work.checks import VerificationReport, VerificationResult
 from silas.work.control import Stopped
-from silas.work.door import CHANGED, NO_APPROVAL, Blocked, require_entry
+from silas.work.door import CHANGED, NO_APPROVAL, Blocked, require_entry, require_same
 from silas.work.errors import BindingBroken, FileRefused
 from silas.work.execution import block, execute_task, stored
 from silas.work.models import WorkItem, WorkItemResult, WorkItemStatus
@@ -53,12 +53,17 @@ async def execute_goal(bench: Workbench, item: WorkItem) -> WorkItemResult:
         await require_entry(bench, item)
     except Blocked as blocked:
         return await block(bench, item, blocked)
+    approved = item
     item = await bench.attempts.start(item.id, runner=bench.runner, only_from=_STARTABLE)
     cycle = Cycle(WorkItemStatus.PENDING, "It was stopped.")
     try:
+        require_same(approved, item)
         cycle = await bench.control.unless_stopped(item.id, _cycle(bench, item))
     except Stopped as stopped:
         cycle = Cycle(stopped.status, f"It was {stopped.status.value} by the owner.")
+    except Blocked as blocked:
+        await bench.audit.log(blocked.event, work_item_id=item.id, reason=blocked.reason)
+        cycle = Cycle(WorkItemStatus.BLOCKED, "It is blocked.", blocked.reason)
     finally:
         item = await asyncio.shield(_close(bench, item, cycle))
     return _result(item, cycle)

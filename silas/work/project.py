@@ -16,7 +16,7 @@ from graphlib import CycleError, TopologicalSorter
 from silas.work.attempts import AttemptOutcome
 from silas.work.checks import VerificationResult
 from silas.work.control import Stopped
-from silas.work.door import Blocked, collect_artifacts_of, require_entry
+from silas.work.door import Blocked, collect_artifacts_of, require_entry, require_same
 from silas.work.errors import BindingBroken, FileRefused
 from silas.work.execution import block, execute_task, stored
 from silas.work.models import WorkItem, WorkItemResult, WorkItemStatus
@@ -47,12 +47,17 @@ async def execute_project(bench: Workbench, item: WorkItem) -> WorkItemResult:
         order = await _sorted_tasks(bench, item)  # 1
     except Blocked as blocked:
         return await block(bench, item, blocked)
+    approved = item
     item = await bench.attempts.start(item.id, runner=bench.runner, only_from=_STARTABLE)
     ending = Ending(WorkItemStatus.PENDING, "It was stopped.")
     try:
+        require_same(approved, item)
         ending = await bench.control.unless_stopped(item.id, _run(bench, item, order))
     except Stopped as stopped:
         ending = Ending(stopped.status, f"It was {stopped.status.value} by the owner.")
+    except Blocked as blocked:
+        await bench.audit.log(blocked.event, work_item_id=item.id, reason=blocked.reason)
+        ending = Ending(WorkItemStatus.BLOCKED, "It is blocked.", blocked.reason)
     finally:
         item = await asyncio.shield(_close(bench, item, ending))
     return _result(item, ending)
