@@ -1,0 +1,92 @@
+// The line to Silas: opened by a signature, opened again when it breaks, nothing lost in between.
+import { nonce, sign, timestamp } from "/keys.js";
+import { changed, position, state, take } from "/state.js";
+
+const REFUSED = 4001;
+const FIRST_WAIT = 400;
+const LONGEST_WAIT = 8000;
+
+export class Connection {
+  #device;
+  #socket = null;
+  #wait = FIRST_WAIT;
+  #timer = 0;
+
+  constructor(device) {
+    this.#device = device;
+    addEventListener("online", () => this.#again(0));
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden && state.connection === "waiting") this.#again(0);
+    });
+  }
+
+  open() {
+    clearTimeout(this.#timer);
+    const address = new URL("/ws", location.href);
+    address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+    const socket = new WebSocket(address);
+    this.#socket = socket;
+    socket.onmessage = (event) => this.#hear(socket, JSON.parse(event.data));
+    socket.onclose = (event) => this.#closed(socket, event);
+  }
+
+  get isOpen() {
+    return state.connection === "open" && this.#socket?.readyState === WebSocket.OPEN;
+  }
+
+  send(frame) {
+    if (!this.isOpen) return false;
+    this.#socket.send(JSON.stringify(frame));
+    return true;
+  }
+
+  /** Say something; it is sent again until Silas has written it down. */
+  async say(text) {
+    const message = { message_id: `msg_${nonce()}`, text, timestamp: timestamp() };
+    state.unsent.set(message.message_id, message);
+    changed("unsent");
+    await this.#sendMessage(message);
+  }
+
+  async #sendMessage({ message_id, text }) {
+    const said = { text, timestamp: timestamp(), nonce: nonce() };
+    const signature = await sign(this.#device, said);
+    this.send({ type: "message", message_id, ...said, signature });
+  }
+
+  async #hear(socket, frame) {
+    if (frame.type === "hello") {
+      const { deviceId, token } = this.#device;
+      const proof = { type: "auth", challenge: frame.challenge, device_id: deviceId, origin: location.origin };
+      const signature = await sign(this.#device, proof);
+      socket.send(JSON.stringify({ type: "auth", device_id: deviceId, signature, token, ...position() }));
+      return;
+    }
+    if (frame.type === "ready") {
+      this.#wait = FIRST_WAIT;
+      state.connection = "open";
+      changed("connection");
+      for (const message of state.unsent.values()) this.#sendMessage(message);
+    }
+    take(frame);
+  }
+
+  #closed(socket, event) {
+    if (socket !== this.#socket) return;
+    if (event.code === REFUSED) {
+      state.connection = "revoked";
+      changed("connection");
+      return;
+    }
+    state.connection = "waiting";
+    changed("connection");
+    this.#again(this.#wait * (0.7 + 0.6 * Math.random()));
+    this.#wait = Math.min(this.#wait * 1.8, LONGEST_WAIT);
+  }
+
+  #again(milliseconds) {
+    if (state.connection !== "waiting") return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.open(), milliseconds);
+  }
+}

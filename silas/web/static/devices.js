@@ -1,0 +1,33 @@
+// The owner's devices: seen and ended here.
+import { h } from "/dom.js";
+import { signedFetch } from "/keys.js";
+import { visible } from "/visible.js";
+
+/** A dialog that lists the devices. */
+export function devicesDialog(device) {
+  const list = h("ul", { class: "devices" });
+  const note = h("p", { class: "dialog-note", role: "status" });
+  const node = h("dialog", { class: "dialog", "aria-label": "Devices" },
+    h("h2", {}, "Devices"),
+    h("p", { class: "dialog-lead" }, "Each holds a key that signs in your name. Pair another one with ", h("code", {}, "silas devices pair"), "."),
+    list, note,
+    h("div", { class: "dialog-actions" }, h("button", { type: "button", class: "quiet", onclick: () => node.close() }, "Close")));
+  const draw = async () => {
+    const answer = await fetch("/api/devices");
+    if (!answer.ok) {
+      note.textContent = "The list cannot be read right now.";
+      return;
+    }
+    list.replaceChildren(...(await answer.json()).map((each) => row(each)));
+  };
+  const row = (each) => h("li", {},
+    h("div", {}, h("strong", {}, visible(each.name)), each.this && h("span", { class: "tag" }, "this one"),
+      h("p", { class: "meta" }, `${each.device_id} · since ${new Date(each.enrolled_at).toLocaleDateString()}`)),
+    h("button", { type: "button", class: "quiet decline", onclick: () => end(each) }, each.this ? "Unpair" : "Revoke"));
+  const end = async (each) => {
+    const answer = await signedFetch(device, `/api/devices/${each.device_id}/revoke`, {});
+    note.textContent = answer.ok ? `${each.name} is revoked.` : "That did not work.";
+    if (!each.this) await draw();
+  };
+  return { node, show: () => { node.showModal(); draw(); } };
+}

@@ -1,0 +1,79 @@
+// How nodes are made. There is no way here to turn text into markup: strings become text nodes.
+
+const ALLOWED = new Set([
+  "id", "class", "type", "name", "value", "title", "placeholder", "rows", "for", "role", "lang",
+  "tabindex", "disabled", "hidden", "open", "checked", "min", "max", "step", "autocomplete",
+  "autofocus", "maxlength", "datetime", "dir", "enterkeyhint", "inputmode", "spellcheck", "start",
+]);
+const SVG = "http://www.w3.org/2000/svg";
+
+/** A node with these attributes, listeners (`onclick`) and children. */
+export function h(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on") && typeof value === "function") {
+      node.addEventListener(name.slice(2), value);
+    } else if (ALLOWED.has(name) || name.startsWith("aria-") || name.startsWith("data-")) {
+      node.setAttribute(name, value === true ? "" : String(value));
+    } else {
+      throw new TypeError(`attribute ${name} is not used here`);
+    }
+  }
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/** A link to another site: http and https only, opened elsewhere, told nothing about us. */
+export function outsideLink(address, ...children) {
+  let url;
+  try {
+    url = new URL(address);
+  } catch {
+    return null;
+  }
+  if (!["http:", "https:"].includes(url.protocol) || url.username || url.password) return null;
+  const node = h("a", { class: "link", title: url.href }, ...children);
+  node.href = url.href;
+  node.target = "_blank";
+  node.rel = "noopener noreferrer nofollow";
+  node.referrerPolicy = "no-referrer";
+  return node;
+}
+
+const PATHS = {
+  stream: "M4 6h16M4 12h10M4 18h13",
+  review: "M5 4h14v16H5zM9 10.5l2 2 4-4.5",
+  activity: "M12 7v5l3.5 2M12 3.5a8.5 8.5 0 1 1 0 17 8.5 8.5 0 0 1 0-17z",
+  send: "M12 19V5M6 11l6-6 6 6",
+  check: "M5 12.5l4.5 4.5L19 7.5",
+  cross: "M6 6l12 12M18 6L6 18",
+  dot: "M12 12h.01",
+  shield: "M12 3.5l7 2.5v5.5c0 4.2-2.8 7.4-7 9-4.2-1.6-7-4.8-7-9V6z",
+  device: "M7 3.5h10v17H7zM11 17.5h2",
+  chevron: "M9 6l6 6-6 6",
+  alert: "M12 4l9 16H3zM12 10v4.5M12 17.2h.01",
+};
+
+/** A line icon; it says nothing to screen readers, the text beside it does. */
+export function icon(name, className = "") {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "0 0 24 24");
+  svg.setAttribute("class", `icon ${className}`.trim());
+  svg.setAttribute("aria-hidden", "true");
+  const path = document.createElementNS(SVG, "path");
+  path.setAttribute("d", PATHS[name]);
+  svg.append(path);
+  return svg;
+}
+
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const DAY = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
+
+export const clock = (moment) => CLOCK.format(new Date(moment));
+export const day = (moment) => DAY.format(new Date(moment));
+
+/** A moment, readable by people and machines. */
+export function time(moment, className = "time") {
+  return h("time", { class: className, datetime: moment, title: new Date(moment).toLocaleString() }, clock(moment));
+}

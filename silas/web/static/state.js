@@ -1,0 +1,96 @@
+// What the page knows, and who wants to hear of it. Nothing of it is kept beyond this page.
+
+export const state = {
+  connection: "connecting", // connecting, open, waiting, revoked
+  ready: null,
+  messages: [], // in order
+  cards: new Map(), // by request id
+  work: new Map(), // by trace, then by work item
+  progress: new Map(), // by trace: the last lines
+  growing: new Map(), // by trace: text that is being written
+  unsent: new Map(), // by message id
+  activity: null,
+  loaded: false,
+};
+
+const listeners = new Set();
+
+/** Call this whenever something has changed: `what` is the part that has. */
+export function changed(what, detail) {
+  for (const listen of listeners) listen(what, detail);
+}
+
+export const onChange = (listen) => listeners.add(listen);
+
+export const openCards = () =>
+  [...state.cards.values()].filter((card) => card.state === "open");
+
+export const position = () => ({
+  delivery: Math.max(0, ...state.messages.filter((each) => each.sender === "silas").map((each) => each.number)),
+  said: Math.max(0, ...state.messages.filter((each) => each.sender === "owner").map((each) => each.number)),
+});
+
+const MOST_LINES = 60;
+
+const FRAMES = {
+  ready: (frame) => {
+    state.ready = frame;
+    changed("ready");
+  },
+  history: (frame) => {
+    for (const message of frame.messages) add(message);
+    state.loaded = true;
+    changed("messages");
+  },
+  message: (frame) => {
+    if (add(frame)) changed("messages", frame);
+  },
+  text: (frame) => {
+    state.growing.set(frame.trace_id, (state.growing.get(frame.trace_id) ?? "") + frame.piece);
+    changed("growing", frame.trace_id);
+  },
+  progress: (frame) => {
+    const lines = state.progress.get(frame.trace_id) ?? [];
+    state.progress.set(frame.trace_id, [...lines, frame].slice(-MOST_LINES));
+    changed("work", frame.trace_id);
+  },
+  approval_request: (frame) => {
+    state.cards.set(frame.request_id, frame);
+    changed("cards", frame.request_id);
+  },
+  card_closed: (frame) => {
+    const card = state.cards.get(frame.request_id);
+    if (card) state.cards.set(frame.request_id, { ...card, state: frame.state });
+    changed("cards", frame.request_id);
+  },
+  work: (frame) => {
+    const items = state.work.get(frame.trace_id) ?? new Map();
+    items.set(frame.work_item_id, frame);
+    state.work.set(frame.trace_id, items);
+    changed("work", frame.trace_id);
+  },
+  activity: (frame) => {
+    state.activity = frame.entries;
+    changed("activity");
+  },
+  accepted: (frame) => {
+    state.unsent.delete(frame.message_id);
+    changed("unsent");
+  },
+  error: (frame) => changed("error", frame),
+  pong: () => {},
+};
+
+/** Take a frame of the server's in. */
+export function take(frame) {
+  FRAMES[frame.type]?.(frame);
+}
+
+function add(message) {
+  if (state.messages.some((each) => each.message_id === message.message_id)) return false;
+  if (message.sender === "silas") state.growing.delete(message.trace_id);
+  const later = state.messages.findIndex((each) => each.timestamp > message.timestamp);
+  state.messages.splice(later < 0 ? state.messages.length : later, 0, message);
+  if (message.sender === "owner") state.unsent.delete(message.message_id);
+  return true;
+}

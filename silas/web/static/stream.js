@@ -1,0 +1,145 @@
+// Stream: the conversation.
+import { riskBadge, VERDICTS } from "/card.js";
+import { day, h, icon, time } from "/dom.js";
+import { markdown } from "/markdown.js";
+import { onChange, state } from "/state.js";
+import { visible } from "/visible.js";
+import { workView } from "/work.js";
+
+const NEAR = 120;
+const COMMANDS = { "/review": "review", "/activity": "activity", "/devices": "devices" };
+
+/** The surface; `say(text)` sends, `show(surface)` goes elsewhere. */
+export function streamView({ say, show }) {
+  const log = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": "Conversation", tabindex: "0" });
+  const box = h("div", { class: "log-inner" });
+  log.append(box);
+  const composer = makeComposer(say, show);
+  const node = h("section", { class: "surface stream", id: "stream", "aria-label": "Stream" }, log, composer.node);
+  const nodes = new Map();
+  const draw = () => {
+    const near = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR;
+    box.replaceChildren(...contents(nodes, composer, show));
+    if (near) log.scrollTop = log.scrollHeight;
+  };
+  onChange((what, detail) => {
+    if (what === "messages" || what === "unsent" || what === "growing" || what === "ready") draw();
+    if (what === "cards" || what === "work") {
+      nodes.clear();
+      draw();
+    }
+    if (what === "messages" && detail?.sender === "owner") log.scrollTop = log.scrollHeight;
+  });
+  draw();
+  return { node, focus: composer.focus, fill: composer.fill };
+}
+
+function contents(nodes, composer, show) {
+  if (!state.loaded && !state.messages.length) return [skeleton()];
+  const shown = state.messages.filter((message) => message.surface !== "activity");
+  if (!shown.length && !state.unsent.size) return [welcome(composer)];
+  const parts = [];
+  let today = "";
+  shown.forEach((message, index) => {
+    const date = day(message.timestamp);
+    if (date !== today) parts.push(h("p", { class: "day" }, (today = date)));
+    const isLast = index === shown.length - 1;
+    const key = `${message.message_id}${isLast}`;
+    if (!nodes.has(key)) nodes.set(key, messageView(message, { isLast, composer, show }));
+    parts.push(nodes.get(key));
+  });
+  for (const message of state.unsent.values()) parts.push(ownMessage(message, "Sending…"));
+  for (const text of state.growing.values()) {
+    parts.push(h("div", { class: "message silas growing" }, h("div", { class: "prose" }, markdown(text))));
+  }
+  if (isThinking(shown)) parts.push(h("div", { class: "thinking", role: "status" }, h("span", { class: "sr" }, "Silas is thinking"), h("i"), h("i"), h("i")));
+  return parts;
+}
+
+function isThinking(shown) {
+  const last = shown.at(-1);
+  return state.growing.size === 0 && (state.unsent.size > 0 || last?.sender === "owner");
+}
+
+const skeleton = () => h("div", { class: "skeleton", role: "status" }, h("span", { class: "sr" }, "Loading the conversation"), h("i"), h("i"), h("i"));
+
+function welcome(composer) {
+  return h("div", { class: "welcome" },
+    h("h2", {}, "What shall I do?"),
+    h("p", {}, state.ready?.model
+      ? "I plan, you approve, I act, and a check outside of me says whether it worked."
+      : "No model is set up, so I understand a small set of requests. Everything else is real: the plan, your approval, the sandbox, the checks."),
+    chips(state.ready?.chips ?? [], composer),
+  );
+}
+
+function chips(list, composer) {
+  if (!list.length) return null;
+  return h("div", { class: "chips", role: "group", "aria-label": "Things to say" },
+    list.map((text) => h("button", { type: "button", class: "chip", onclick: () => composer.fill(text) }, visible(text))));
+}
+
+function ownMessage(message, note = "") {
+  return h("div", { class: `message owner${note ? " unsent" : ""}`, "data-message": message.message_id },
+    h("span", { class: "sr" }, "You: "),
+    h("div", { class: "bubble" }, visible(message.text, { emoji: true })),
+    h("p", { class: "meta" }, note || time(message.timestamp)));
+}
+
+function messageView(message, { isLast, composer, show }) {
+  if (message.sender === "owner") return ownMessage(message);
+  return h("div", { class: "message silas", "data-message": message.message_id },
+    h("span", { class: "sr" }, "Silas: "),
+    h("div", { class: "prose" }, markdown(message.text)),
+    message.card_id && planLine(state.cards.get(message.card_id), show),
+    isLast && chips(message.chips, composer),
+    h("p", { class: "meta" }, time(message.timestamp)));
+}
+
+// What became of a plan, where it was proposed.
+function planLine(card, show) {
+  if (!card) return null;
+  const isOpen = card.state === "open";
+  const items = card.state === "approved" ? state.work.get(card.trace_id) : null;
+  return h("div", { class: `plan-line plan-${card.state}` },
+    h("div", { class: "plan-top" },
+      h("span", { class: "plan-title" }, visible(card.title)),
+      isOpen ? riskBadge(card.risk_level) : h("span", { class: "plan-state" }, icon(card.state === "approved" ? "check" : "cross"), VERDICTS[card.state] ?? card.state)),
+    isOpen && h("button", { type: "button", class: "primary small", onclick: () => show("review") }, "Look at the plan"),
+    workView(items, items ? state.progress.get(card.trace_id) : null));
+}
+
+function makeComposer(say, show) {
+  const input = h("textarea", {
+    id: "say", rows: "1", maxlength: "32000", placeholder: "Ask Silas to do something", "aria-label": "Message to Silas",
+    enterkeyhint: "send", autocomplete: "off",
+  });
+  const button = h("button", { type: "submit", class: "send", "aria-label": "Send", disabled: true }, icon("send"));
+  const fit = () => {
+    input.style.blockSize = "auto";
+    input.style.blockSize = `${Math.min(input.scrollHeight, 180)}px`;
+    button.disabled = !input.value.trim();
+  };
+  const send = () => {
+    const text = input.value.trim();
+    if (!text) return;
+    input.value = "";
+    fit();
+    if (COMMANDS[text]) show(COMMANDS[text]);
+    else say(text);
+  };
+  input.addEventListener("input", fit);
+  input.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    send();
+  });
+  const node = h("form", { class: "composer", onsubmit: (event) => { event.preventDefault(); send(); } },
+    h("div", { class: "composer-box" }, input, button));
+  const fill = (text) => {
+    input.value = text;
+    fit();
+    input.focus();
+  };
+  return { node, fill, focus: () => input.focus() };
+}

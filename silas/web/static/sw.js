@@ -1,0 +1,38 @@
+// The offline shell: files of the page only. Nothing of a conversation or a card is ever kept here,
+// and whatever the network has is newer than what is kept.
+const SHELL = "silas-shell-1";
+const FILES = [
+  "/", "/style.css", "/app.js", "/activity.js", "/canonical.js", "/card.js", "/connection.js",
+  "/devices.js", "/dom.js", "/hold.js", "/icon.svg", "/keys.js", "/manifest.json", "/markdown.js",
+  "/pairing.js", "/review.js", "/state.js", "/stream.js", "/visible.js", "/work.js",
+];
+
+self.addEventListener("install", (event) => {
+  event.waitUntil(caches.open(SHELL).then((cache) => cache.addAll(FILES)).then(() => self.skipWaiting()));
+});
+
+self.addEventListener("activate", (event) => {
+  event.waitUntil(
+    caches.keys()
+      .then((names) => Promise.all(names.filter((name) => name !== SHELL).map((name) => caches.delete(name))))
+      .then(() => self.clients.claim()),
+  );
+});
+
+self.addEventListener("fetch", (event) => {
+  const url = new URL(event.request.url);
+  const ours = url.origin === self.location.origin && FILES.includes(url.pathname);
+  if (event.request.method !== "GET" || !ours) return;
+  event.respondWith(fresh(event.request, url.pathname));
+});
+
+async function fresh(request, path) {
+  const cache = await caches.open(SHELL);
+  try {
+    const answer = await fetch(request);
+    if (answer.ok) await cache.put(path, answer.clone());
+    return answer;
+  } catch {
+    return (await cache.match(path)) ?? Response.error();
+  }
+}
