@@ -50,14 +50,18 @@ _SHORT_NAMES = r"(?<![a-z])(?:pass|pwd|otp|pin|auth|sig|jwt)"
 _NAME_HINTS = "pass pwd secret key token credential otp pin auth sig jwt"
 _ASSIGNMENT = rf"(?i)(?P<keep>(?:{_LONG_NAMES}|{_SHORT_NAMES}){_ASSIGNS}){_VALUE}"
 
+_PRIVATE_KEY = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?"
+
 SECRET_FORMATS: tuple[SecretFormat, ...] = (
     # Whole blocks come first: a later pattern could take away the line that they begin with.
     _format(
         "private key",
         "-",
         "PRIVATE",
-        r"(?s)-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
-        r".*?(?:-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}|\Z)",
+        rf"(?s)-{{4,5}} ?BEGIN {_PRIVATE_KEY} ?-{{4,5}}"
+        # Up to the line that ends it, or to the end of the text.
+        rf"(?:[^-]++|-(?!-{{3,4}} ?END {_PRIVATE_KEY} ?-{{4}}))*+"
+        rf"(?:-{{4,5}} ?END {_PRIVATE_KEY} ?-{{4,5}}|\Z)",
     ),
     _format("private key file of PuTTY", "-", "Private-Lines", r"(?s)Private-Lines: .*"),
     _format(

@@ -11,6 +11,7 @@ taint, envelopes and approval hold against what it misses.
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import Literal
 
 from silas.gates.guards.hidden_passages import hidden_passages
@@ -31,6 +32,8 @@ from silas.gates.guards.rules import Rule, proven
 from silas.gates.guards.subject import Subject
 
 NAME = "jailbreak"
+_LONG = 100_000
+_MOST_IN_A_LONG_TEXT = 3
 
 
 class Origin(StrEnum):
@@ -58,20 +61,22 @@ _PHRASES = {
 
 def check(subject: Subject, options: JailbreakOptions) -> GuardVerdict:
     """Stop a jailbreak, and, from outside, orders to the model."""
-    findings = list(_findings(subject, options.origin))
+    # In a long text it takes long to look for more, and the decision has fallen.
+    most = _MOST_IN_A_LONG_TEXT if len(subject.text) > _LONG else None
+    findings = list(islice(_findings(subject, options.origin), most))
     return verdict(NAME, findings, mode=options.mode)
 
 
 def _findings(subject: Subject, origin: Origin) -> Iterator[GuardFinding]:
     rules = RULES if origin is Origin.EXTERNAL else OWNER_RULES
     folded = subject.folded
-    symbols = _LEXICON.read(folded.words)
+    symbols = _LEXICON.read(folded.words())
     for rule, first, last in _phrases(rules, symbols):
         yield _finding(rule, *folded.words_span(first, last))
     if window := _suspicious_window(symbols, origin):
         yield _finding(CLASSIFIER, *folded.words_span(*window))
     for passage in hidden_passages(subject, _LEXICON):
-        for rule, _, _ in _phrases(rules, _LEXICON.read(passage.words)):
+        for rule, _, _ in _phrases(rules, _LEXICON.read([passage.words])):
             yield _finding(rule, passage.start, passage.end)
     if _is_spelled_out(folded):
         yield _finding(TOO_MUCH_SPELLED_OUT, 0, len(subject.text))
@@ -91,6 +96,8 @@ def _phrases(rules: Sequence[PhraseRule], symbols: str) -> Iterator[tuple[Phrase
 
 def _suspicious_window(symbols: str, origin: Origin) -> tuple[int, int] | None:
     """The first and the last word of the worst window, if the classifier finds the text."""
+    if not _MODEL.can_find(_WEIGHTS.get(symbol, 0) for symbol in set(symbols)):
+        return None
     scores = _MODEL.windows(symbols, _WEIGHTS)
     if not _MODEL.finds(scores, is_owners=origin is Origin.OWNER):
         return None
@@ -117,7 +124,7 @@ def _finding(rule: Rule, start: int, end: int) -> GuardFinding:
 
 
 def _read(text: str) -> str:
-    return _LEXICON.read(fold(text).split())
+    return _LEXICON.read([fold(text).split()])
 
 
 RULES = proven(

@@ -13,7 +13,7 @@ train_jailbreak.py` makes the file, and its digest is pinned here: another file 
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise, repeat
@@ -46,6 +46,11 @@ class LinearModel:
         if len(blocks) < 2:
             return [self.bias + score for score in blocks]
         return [self.bias + left + right for left, right in pairwise(blocks)]
+
+    def can_find(self, weights: Iterable[int]) -> bool:
+        """Whether a text could be found in which only words of these weights occur."""
+        highest = self.bias + 2 * sum(weights)
+        return highest > min(self.one_window, self.on_average, self.on_average_of_owner)
 
     def finds(self, scores: list[int], *, is_owners: bool) -> bool:
         """Whether windows with these scores make a finding."""

@@ -42,7 +42,8 @@ _LOADED = re.compile(
 )
 _DEFINITION = re.compile(r"^ {0,3}\[[^\[\]\n]{1,80}\]:\s{0,3}<?$", re.MULTILINE)
 _REFERENCE_IMAGE = re.compile(r"!\[[^\[\]\n]{0,80}\](?!\()")
-_BALANCED = re.compile(r"(?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+")
+_BALANCED = re.compile(r"[^()]*+(?:\([^()]*+(?:\([^()]*+\)[^()]*+)*+\)[^()]*+)*+")
+_SQUARE_BRACKET = re.compile(r"[\[\]]")
 _QUOTES = ('"', "'", "`")
 _BRACKETS = ("()", "[]", "{}")
 _TRAILING = ".,;:!?*_~|\"'`"
@@ -153,10 +154,10 @@ def _is_image(text: str, start: int) -> bool:
     if not before.endswith("]("):
         return False
     depth = 0
-    for place in range(len(before) - 2, -1, -1):
-        depth += (before[place] == "]") - (before[place] == "[")
+    for bracket in reversed(list(_SQUARE_BRACKET.finditer(before))):
+        depth += 1 if bracket[0] == "]" else -1
         if depth == 0:
-            return before[:place].endswith("!")
+            return before[: bracket.start()].endswith("!")
     # The beginning is too far away to be seen: better taken for an image than not.
     return True
 

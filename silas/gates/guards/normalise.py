@@ -17,6 +17,7 @@ import codecs
 import re
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, islice
@@ -32,6 +33,7 @@ _LONG_RUN = re.compile(f"[{NEVER_LATIN}]{{9,}}")
 _WORD = re.compile(r"\S+")
 _SPELLED_OUT = re.compile(r" [a-z] [a-z] [a-z] [a-z]\b(?: [a-z]\b)*+")
 _LETTER_SHAPE = bytes(ord("x") if chr(code).isalpha() else ord(" ") for code in range(128)) * 2
+_WORD_SHAPE = bytes(ord(" " if chr(code).isspace() else "x") for code in range(256))
 # Characters that NFKD turns into several, none of them a letter that matters; the first into 18.
 _LONG_WINDED = ("\ufdfa", "…")
 
@@ -108,16 +110,18 @@ class FoldedText:
         found = islice(_SPELLED_OUT.finditer(" " + self.text), MOST_SPELLED_OUT + 1)
         return [SpelledOut(run.start(), run.end() - 1, run[0].replace(" ", "")) for run in found]
 
-    @cached_property
-    def words(self) -> list[str]:
-        """The words of the text, in order, with those that were spelled out as one word each."""
-        return self._joined.split()
+    def words(self) -> Iterator[list[str]]:
+        """The words of the text, in order, with those that were spelled out as one word each.
+
+        They come in short lists: all at once, they would not fit into the processor's cache.
+        """
+        return map(str.split, self._stretches)
 
     def words_span(self, first: int, last: int) -> tuple[int, int]:
         """Where the words from the first to the last (both counted) stand in the original."""
-        start = self._unjoined(self._word_starts[first])
-        end = self._unjoined(self._word_starts[last] + len(self.words[last]) - 1)
-        return self.original_span(start, end + 1)
+        start, _ = self._word(first)
+        _, end = self._word(last)
+        return self.original_span(self._unjoined(start), self._unjoined(end - 1) + 1)
 
     def original_span(self, start: int, end: int) -> tuple[int, int]:
         """Where the stretch of folded text comes from."""
@@ -133,8 +137,30 @@ class FoldedText:
         return "".join([*pieces, self.text[place:]])
 
     @cached_property
-    def _word_starts(self) -> list[int]:
-        return [word.start() for word in _WORD.finditer(self._joined)]
+    def _stretches(self) -> list[str]:
+        """The joined text in pieces, each of which ends where a word does."""
+        text, start = self._joined, 0
+        pieces = []
+        while start < len(text):
+            end = text.find(" ", start + _CHUNK)
+            end = len(text) if end < 0 else end
+            pieces.append(text[start:end])
+            start = end
+        return pieces
+
+    @cached_property
+    def _words_up_to(self) -> list[int]:
+        """How many words there are up to the end of each stretch."""
+        shapes = (f" {piece}".encode("ascii").translate(_WORD_SHAPE) for piece in self._stretches)
+        return list(accumulate(shape.count(b" x") for shape in shapes))
+
+    def _word(self, number: int) -> tuple[int, int]:
+        """Where the word begins and ends in the joined text."""
+        stretch = bisect_right(self._words_up_to, number)
+        before = self._words_up_to[stretch - 1] if stretch else 0
+        start = sum(map(len, self._stretches[:stretch]))
+        word = next(islice(_WORD.finditer(self._stretches[stretch]), number - before, None))
+        return start + word.start(), start + word.end()
 
     def _unjoined(self, place: int) -> int:
         """The place in the folded text that belongs to a place in the joined one."""
@@ -159,8 +185,7 @@ class FoldedText:
         number = bisect_right(self._chunk_ends, place)
         place -= self._chunk_ends[number - 1] if number else 0
         start = number * _CHUNK
-        for index, char in enumerate(self.original[start : start + _CHUNK], start):
-            place -= len(fold(char))
-            if place < 0:
-                return index
-        raise IndexError(place)
+        chunk = self.original[start : start + _CHUNK]
+        return start + bisect_right(
+            range(len(chunk) - 1), place, key=lambda index: len(fold(chunk[: index + 1]))
+        )

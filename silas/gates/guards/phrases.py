@@ -62,9 +62,10 @@ class Lexicon:
     def __contains__(self, word: object) -> bool:
         return word in self._symbol_of
 
-    def read(self, words: Sequence[str]) -> str:
-        """One symbol for each word."""
-        return "".join(map(self._symbol_of.get, words, repeat(UNKNOWN)))
+    def read(self, words: Iterable[Sequence[str]]) -> str:
+        """One symbol for each word; the words come in lists."""
+        get = self._symbol_of.get
+        return "".join(["".join(map(get, some, repeat(UNKNOWN))) for some in words])
 
     def phrase(self, pattern: str) -> "Phrase":
         """The pattern, ready to search; a concept that is not listed is a KeyError."""

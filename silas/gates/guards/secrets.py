@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from silas.gates.guards.hidden_passages import LONGEST_BASE64, base64_runs
-from silas.gates.guards.models import GuardOptions, GuardVerdict, Mode, verdict
+from silas.gates.guards.models import GuardFinding, GuardOptions, GuardVerdict, Mode, verdict
 from silas.gates.guards.places import Place, findings_of, replaced, without_overlaps
 from silas.gates.guards.rules import Rule, proven
 from silas.gates.guards.secret_examples import SECRET_EXAMPLES
@@ -47,6 +47,9 @@ VAGUE_FORMATS = frozenset(
         "command line option",
     }
 )
+MOST_CANDIDATES = 2000
+"""How many values of one text are examined."""
+
 _MOST_NAMES = 2000
 _LONGEST_NAME = 48
 _LONGEST_VALUE = 1000
@@ -78,12 +81,17 @@ _NO_SECRET = re.compile(
 
 def check(subject: Subject, options: SecretsOptions) -> GuardVerdict:
     """Take secrets out, or stop the text that holds some."""
-    places = without_overlaps(_places(subject))
+    found = list(islice(_places(subject), MOST_CANDIDATES + 1))
+    if len(found) > MOST_CANDIDATES:
+        finding = GuardFinding(rule=TOO_MANY.name, start=0, end=len(subject.text), why=TOO_MANY.why)
+        return verdict(NAME, [finding], mode=Mode.BLOCK)
+    places = without_overlaps(place for place in found if place)
     fixed = replaced(subject.text, places, lambda _: REDACTED)
     return verdict(NAME, findings_of(places), mode=options.mode, fixed_text=fixed)
 
 
-def _places(subject: Subject) -> Iterator[Place]:
+def _places(subject: Subject) -> Iterator[Place | None]:
+    """Every candidate that is examined, as a place if it turned out to be a secret."""
     text, small = subject.text, subject.small
     for rule in _hinted(CERTAIN_RULES, small):
         yield from _of_one_format(rule, text)
@@ -95,8 +103,11 @@ def _places(subject: Subject) -> Iterator[Place]:
                     yield Place(*run.span(), rule)
 
 
-def _vague_places(text: str, small: str) -> Iterator[Place]:
+def _vague_places(text: str, small: str) -> Iterator[Place | None]:
     """Values behind a telling name, looked for only around such names: the patterns are slow."""
+    # A value without a digit does not look like a secret.
+    if not _DIGIT.search(text):
+        return
     # Two rules may share a pattern; once is enough.
     rules = {rule.format.pattern: rule for rule in _hinted(VAGUE_RULES, small)}.values()
     for rule in rules:
@@ -106,7 +117,6 @@ def _vague_places(text: str, small: str) -> Iterator[Place]:
             yield from _of_one_format(rule, text)
             continue
         for start, end in _stretches(names, text):
-            # A value without a digit does not look like a secret.
             if _DIGIT.search(text, start, end):
                 yield from _of_one_format(rule, text, start, end)
 
@@ -134,13 +144,16 @@ def _hinted(rules: Iterable[SecretRule], small: str) -> Iterator[SecretRule]:
 
 def _of_one_format(
     rule: SecretRule, text: str, first: int = 0, last: int | None = None
-) -> Iterator[Place]:
-    for match in rule.format.pattern.finditer(text, first, len(text) if last is None else last):
-        named = match.groupdict()
-        start = match.start() + len(named.get("keep") or "")
-        end = match.end() - len(named.get("after") or "")
-        if not rule.is_vague or _looks_like_a_secret(text[start:end]):
+) -> Iterator[Place | None]:
+    pattern = rule.format.pattern
+    keeps, ends_early = "keep" in pattern.groupindex, "after" in pattern.groupindex
+    for match in pattern.finditer(text, first, len(text) if last is None else last):
+        start = match.end("keep") if keeps else match.start()
+        end = match.end() - len(match["after"]) if ends_early else match.end()
+        if not rule.is_vague:
             yield Place(start, end, rule)
+        elif _DIGIT.search(text, start, end):
+            yield Place(start, end, rule) if _looks_like_a_secret(text[start:end]) else None
 
 
 def _looks_like_a_secret(value: str) -> bool:
@@ -165,10 +178,23 @@ def _rule(form: SecretFormat) -> SecretRule:
 
 
 def _finds(rule: SecretRule, text: str) -> bool:
-    return any(place.rule is rule for place in _places(Subject(text)))
+    return any(place.rule is rule for place in _places(Subject(text)) if place)
 
 
 _ALL_RULES = tuple(map(_rule, SECRET_FORMATS))
 CERTAIN_RULES = tuple(rule for rule in _ALL_RULES if not rule.is_vague)
 VAGUE_RULES = tuple(rule for rule in _ALL_RULES if rule.is_vague)
 RULES = proven(_ALL_RULES, _finds)
+TOO_MANY = Rule(
+    name="too-many-secrets",
+    why="There are more keys and passwords in it than can be examined one by one.",
+    match=("password=hunter22 " * 2001,),
+    not_match=("password=hunter22 " * 2000, "password=hunter " * 2001),
+)
+
+
+def _is_too_many(text: str) -> bool:
+    return TOO_MANY.name in {each.rule for each in check(Subject(text), SecretsOptions()).findings}
+
+
+OTHER_RULES = proven([TOO_MANY], lambda _, text: _is_too_many(text))

@@ -22,7 +22,8 @@ _TABLE = bytes(map(_kind, range(128))) + bytes(range(128, 256))
 
 # Numbers do not start or end inside a word, behind the first group of a bank account, or next to
 # more of the same number.
-_NOT_BEFORE = r"(?<![9A_].)(?<!A99 .)(?<![9A][-./+].)"
+_NOT_IN_A_WORD = "(?<![9A_].)"
+_NOT_IN_A_NUMBER = r"(?<!A99 .)(?<![9A][-./+].)"
 _BESIDE_A_WORD = "(?:" + "|".join(rf"(?<=[A?][^9A?]{{{gap}}}.)" for gap in range(1, 5)) + ")"
 _NOT_BEHIND = r"(?![9A_])(?![-./+]9)"
 
@@ -39,20 +40,30 @@ def one_of(shapes: Iterable[bytes], *, beside_a_word: bool = False) -> re.Patter
 
     Beside a word means that a word ends at most four characters before, as in `"id": "12"`.
     """
+    written = [shape.decode("ascii") for shape in shapes]
     tree: dict[str, Any] = {}
-    for shape in shapes:
+    for shape in written:
         branch = tree
-        for char in shape.decode("ascii"):
+        for char in shape:
             branch = branch.setdefault(char, {})
         branch[""] = {}
-    # The first character comes before the look behind: the engine skips to it quickly.
-    before = _NOT_BEFORE + (_BESIDE_A_WORD if beside_a_word else "")
-    ways = [re.escape(char) + before + _written(rest) for char, rest in sorted(tree.items())]
+    # The first character comes before the look behind: the engine skips to it quickly. Then most
+    # numbers are left behind because they are shorter than any of the shapes.
+    any_char = "".join(map(re.escape, sorted(set().union(*written))))
+    is_long = f"(?=[{any_char}]{{{min(map(len, written)) - 1}}})"
+    before = _NOT_IN_A_WORD + is_long + _NOT_IN_A_NUMBER
+    before += _BESIDE_A_WORD if beside_a_word else ""
+    ways = [re.escape(char) + before + _written(tree[char]) for char in _in_order(tree)]
     return re.compile("|".join(ways).encode("ascii"))
 
 
 def _written(tree: dict[str, Any]) -> str:
-    ways = [re.escape(char) + _written(rest) for char, rest in sorted(tree.items()) if char]
+    ways = [re.escape(char) + _written(tree[char]) for char in _in_order(tree)]
     if "" in tree:
         ways.append(_NOT_BEHIND)
     return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
+
+
+def _in_order(tree: dict[str, Any]) -> list[str]:
+    """The characters that go on, digits first, because they are the most frequent."""
+    return sorted(filter(None, tree), key=lambda char: (char != "9", char))

@@ -8,7 +8,7 @@ Disguises are taken off first: `k1ll y0urself`, `f*ck`, `d i e`, `fuuuck` are fo
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -137,21 +137,22 @@ class ToxicityOptions(GuardOptions):
     )
 
 
-_WORDS = frozenset(word for rule in RULES_BY_NAME.values() for word in rule.words.split())
 _CATEGORY = {word: rule.name for rule in RULES_BY_NAME.values() for word in rule.words.split()}
 # The same words without doubled letters, to compare with words that were stretched.
 _DOUBLED = re.compile(r"(.)\1+")
 _SQUEEZED = {_DOUBLED.sub(r"\1", word): name for word, name in _CATEGORY.items()}
-_LEXICON = Lexicon(_CONCEPTS)
+_LEXICON = Lexicon(_CONCEPTS, told_apart=_CATEGORY)
+_CATEGORY_OF_SYMBOL = {_LEXICON.symbol(word): name for word, name in _CATEGORY.items()}
+_BAD = re.compile(f"[{''.join(_CATEGORY_OF_SYMBOL)}]")
 _PHRASES = {
     rule.name: tuple(map(_LEXICON.phrase, rule.patterns)) for rule in RULES_BY_NAME.values()
 }
-_VERBS = frozenset(" ".join(_CONCEPTS[name] for name in ("hurt", "kill", "die")).split())
 # Asterisks are rare and found quickly; the word around them is looked at only then.
 _ASTERISKS = re.compile(r"\*(?<=[a-z].)\*{0,2}+(?=[a-z])")
 _LONGEST_PART = 12
 _MASKED = re.compile(r"(?<![a-z*])[a-z]{1,12}\*{1,3}[a-z]{1,12}(?![a-z*])")
-_TRIPLES = tuple(letter * 3 for letter in "abcdefghijklmnopqrstuvwxyz")
+_IS_NO_LETTER = bytes(not chr(code).isalpha() for code in range(128)).ljust(256)
+_TWICE = b"\0\0"
 _MOST_MASKED = 500
 _MOST_STRETCHED = 500
 _LONGEST_WORD = 40
@@ -171,40 +172,46 @@ def check(subject: Subject, options: ToxicityOptions) -> GuardVerdict:
 
 def _places(subject: Subject) -> Iterator[Place]:
     folded = subject.folded
-    present = set(folded.words)
-    bad = _bad_words(folded, present)
-    if bad:
-        found = ((index, bad[word]) for index, word in enumerate(folded.words) if word in bad)
-        for index, name in islice(found, MOST_FINDINGS):
-            yield Place(*folded.words_span(index, index), RULES_BY_NAME[name])
-    if not present.isdisjoint(_VERBS):
-        yield from _phrase_places(folded)
+    symbols = _LEXICON.read(folded.words())
+    for index, name in islice(_bad_words(folded, symbols), MOST_FINDINGS):
+        yield Place(*folded.words_span(index, index), RULES_BY_NAME[name])
+    yield from _phrase_places(folded, symbols)
     if "*" in subject.text:
         yield from _masked_places(subject)
 
 
-def _bad_words(folded: FoldedText, present: set[str]) -> dict[str, str]:
-    """The words of the text that are on a list, as they stand or stretched, with their category."""
-    bad = {word: _CATEGORY[word] for word in present & _WORDS}
-    for word in islice(_stretched_words(folded.text), _MOST_STRETCHED):
-        if name := _SQUEEZED.get(_DOUBLED.sub(r"\1", word)):
-            bad[word] = name
-    return bad
+def _bad_words(folded: FoldedText, symbols: str) -> Iterator[tuple[int, str]]:
+    """The words that are on a list, as they stand or stretched: their number, their category."""
+    yield from ((place.start(), _CATEGORY_OF_SYMBOL[place[0]]) for place in _BAD.finditer(symbols))
+    stretched = {
+        word: name
+        for word in islice(_stretched_words(folded.text), _MOST_STRETCHED)
+        if (name := _SQUEEZED.get(_DOUBLED.sub(r"\1", word)))
+    }
+    words = chain.from_iterable(folded.words()) if stretched else ()
+    yield from ((index, stretched[word]) for index, word in enumerate(words) if word in stretched)
 
 
 def _stretched_words(text: str) -> Iterator[str]:
     """Words in which a letter stands three times in a row."""
-    for triple in _TRIPLES:
-        place = text.find(triple)
-        while place >= 0:
-            start, end = text.rfind(" ", 0, place) + 1, text.find(" ", place)
-            end = len(text) if end < 0 else end
-            yield text[start : min(end, start + _LONGEST_WORD)]
-            place = text.find(triple, end)
+    repeated = _repeated_letters(text)
+    place = repeated.find(_TWICE)
+    while place >= 0:
+        start, end = text.rfind(" ", 0, place) + 1, text.find(" ", place)
+        end = len(text) if end < 0 else end
+        yield text[start : min(end, start + _LONGEST_WORD)]
+        place = repeated.find(_TWICE, end)
 
 
-def _phrase_places(folded: FoldedText) -> Iterator[Place]:
-    symbols = _LEXICON.read(folded.words)
+def _repeated_letters(text: str) -> bytes:
+    """One byte for each character of a folded text: zero if it is a letter like the one before."""
+    # As one long number, because that compares all characters in a few steps.
+    raw = text.encode("ascii")
+    number, no_letters = int.from_bytes(raw), int.from_bytes(raw.translate(_IS_NO_LETTER))
+    return (number ^ number >> 8 | no_letters).to_bytes(len(raw))
+
+
+def _phrase_places(folded: FoldedText, symbols: str) -> Iterator[Place]:
     present = set(symbols)
     for name, phrases in _PHRASES.items():
         for phrase in phrases:

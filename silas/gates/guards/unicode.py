@@ -166,7 +166,7 @@ def check(subject: Subject, options: UnicodeOptions) -> GuardVerdict:
     if text.isascii() and not _IN_ASCII.search(text):
         return verdict(NAME, [], mode=options.mode)
     findings = [*_hidden(text), *_lookalikes(text)]
-    mends = findings and options.mode is Mode.FIX
+    mends = findings and options.mode is Mode.FIX and not _has_too_many_lookalikes(text)
     return verdict(NAME, findings, mode=options.mode, fixed_text=_mended(text) if mends else None)
 
 
@@ -188,16 +188,26 @@ def _lookalikes(text: str) -> Iterator[GuardFinding]:
         yield _finding("lookalike", *first)
 
 
+def _has_too_many_lookalikes(text: str) -> bool:
+    return any(True for _ in islice(_mixed_words(text), _MOST_FINDINGS, None))
+
+
 def _mended(text: str) -> str | None:
     """The text without what was found, or None if it cannot be mended in a few rounds."""
     for _ in range(_MOST_ROUNDS):
-        hidden = _expression(text)
-        pieces = _FLAG.split(text)
-        pieces[::2] = [hidden.sub("", _RUN.sub("", piece)) for piece in pieces[::2]]
-        text = _in_one_script("".join(pieces))
+        if any(_hidden(text)):
+            text = _without_hidden(text)
+        text = _in_one_script(text)
         if not any(_hidden(text)) and not any(_lookalikes(text)):
             return text
     return None
+
+
+def _without_hidden(text: str) -> str:
+    hidden = _expression(text)
+    pieces = _FLAG.split(text)
+    pieces[::2] = [hidden.sub("", _RUN.sub("", piece)) for piece in pieces[::2]]
+    return "".join(pieces)
 
 
 def _in_one_script(text: str) -> str:

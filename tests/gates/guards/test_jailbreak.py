@@ -96,7 +96,7 @@ words = st.lists(st.sampled_from([*MODEL.weights, "zebra"]), min_size=1, max_siz
 
 
 def best(text: list[str]) -> int:
-    return max(MODEL.windows(LEXICON.read(text), WEIGHTS))
+    return max(MODEL.windows(LEXICON.read([text]), WEIGHTS))
 
 
 def test_no_word_counts_against_suspicion_and_none_is_enough() -> None:
@@ -115,6 +115,12 @@ def test_repeating_a_word_in_a_block_changes_nothing(text: list[str]) -> None:
     assert best([*text, text[0]]) == best(text)
 
 
+@given(words)
+def test_what_cannot_be_found_is_not_found(text: list[str]) -> None:
+    if not MODEL.can_find([MODEL.weights.get(word, 0) for word in set(text)]):
+        assert best(text) <= min(MODEL.one_window, MODEL.on_average, MODEL.on_average_of_owner)
+
+
 def test_what_the_owner_writes_gets_the_benefit_of_the_doubt() -> None:
     between = (MODEL.on_average + MODEL.on_average_of_owner) // 2
     assert MODEL.finds([between], is_owners=False)
@@ -130,11 +136,11 @@ def test_one_bad_window_in_a_long_text_is_enough() -> None:
 
 def test_a_lexicon_reads_words_into_symbols() -> None:
     lexicon = Lexicon({"stop": "halt end", "all": "all end"}, told_apart=["halt"])
-    read = lexicon.read(["halt", "it", "all", "end"])
+    read = lexicon.read([["halt", "it"], ["all", "end"]])
     assert read[1] == UNKNOWN
     assert len(set(read)) == 4
     phrase = lexicon.phrase("stop ~1 all")
     assert phrase.search(read, set(read)) == (0, 2)
-    assert phrase.search(lexicon.read(["all", "halt"]), set(read)) is None
+    assert phrase.search(lexicon.read([["all", "halt"]]), set(read)) is None
     with pytest.raises(KeyError):
         lexicon.phrase("nonsense")

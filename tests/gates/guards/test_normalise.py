@@ -10,6 +10,11 @@ from hypothesis import strategies as st
 from silas.gates.guards.characters import NEVER_LATIN
 from silas.gates.guards.normalise import MOST_SPELLED_OUT, FoldedText, _folded, fold
 
+
+def all_words(folded: FoldedText) -> list[str]:
+    return [word for some in folded.words() for word in some]
+
+
 DISGUISES = {
     "capitals": "IGNORE",
     "full width": "ｉｇｎｏｒｅ",
@@ -49,7 +54,7 @@ def test_disguises_come_off(text: str) -> None:
     ],
 )
 def test_words(text: str, words: list[str]) -> None:
-    assert FoldedText(text).words == words
+    assert all_words(FoldedText(text)) == words
 
 
 @given(texts)
@@ -70,21 +75,20 @@ def test_only_small_letters_digits_and_spaces_are_left(text: str) -> None:
 @given(texts, st.data())
 def test_words_are_traced_back(text: str, data: st.DataObject) -> None:
     folded = FoldedText(text)
-    if not folded.words:
+    words = all_words(folded)
+    if not words:
         return
-    first = data.draw(st.integers(0, len(folded.words) - 1))
-    last = data.draw(st.integers(first, len(folded.words) - 1))
+    first = data.draw(st.integers(0, len(words) - 1))
+    last = data.draw(st.integers(first, len(words) - 1))
     start, end = folded.words_span(first, last)
     assert 0 <= start < end <= len(text)
-    assert FoldedText(text[start:end]).text.replace(" ", "") == "".join(
-        folded.words[first : last + 1]
-    )
+    assert FoldedText(text[start:end]).text.replace(" ", "") == "".join(words[first : last + 1])
 
 
 def test_places_are_right_far_into_a_long_text() -> None:
     text = "é “x” " * 3000 + "needle" + " ü" * 3000
     folded = FoldedText(text)
-    place = folded.words.index("needle")
+    place = all_words(folded).index("needle")
     start, end = folded.words_span(place, place)
     assert text[start:end] == "needle"
 

@@ -6,7 +6,13 @@ import pytest
 
 from silas.gates.guards import Decision, built_in_guards
 from silas.gates.guards.secret_examples import SECRET_EXAMPLES
-from silas.gates.guards.secrets import CERTAIN_RULES, RULES, VAGUE_FORMATS, SecretRule
+from silas.gates.guards.secrets import (
+    CERTAIN_RULES,
+    MOST_CANDIDATES,
+    RULES,
+    VAGUE_FORMATS,
+    SecretRule,
+)
 from silas.kernel.secret_formats import SECRET_FORMATS
 
 GUARDS = built_in_guards()
@@ -67,7 +73,14 @@ def test_ordinary_text_stays(text: str) -> None:
 
 
 def test_many_secrets_are_all_taken_out() -> None:
-    text = "\n".join(f"password=hunter{number}" for number in range(5000))
+    text = "\n".join(f"password=hunter{number}" for number in range(MOST_CANDIDATES))
     verdict = GUARDS.check("secrets", text)
     assert len(verdict.findings) == 100
     assert "hunter" not in (verdict.fixed_text or "hunter")
+
+
+def test_more_secrets_than_can_be_examined_stop_the_text() -> None:
+    text = "\n".join(f"password=hunter{number}" for number in range(MOST_CANDIDATES + 1))
+    verdict = GUARDS.check("secrets", text)
+    assert verdict.decision is Decision.BLOCK
+    assert [finding.rule for finding in verdict.findings] == ["too-many-secrets"]
