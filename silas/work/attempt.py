@@ -182,6 +182,7 @@ async def _brief(bench: Workbench, files: AttemptWorkspace, earlier: Earlier) ->
         work_item_id=item.id,
         attempt=files.attempt,
         instructions="\n\n".join(parts),
+        approved=item.body,
         limits=_limits(item),
         skills=skills,
     )

@@ -38,7 +38,10 @@ class Briefing(Data):
     work_item_id: str
     attempt: int
     instructions: str
+    """Everything in words: the plan's, then what came of earlier attempts, and advice."""
     limits: AgentLimits
+    approved: str | None = None
+    """The plan's own words alone, as they were approved; None if these are all there are."""
     skills: dict[str, str] = Field(default_factory=dict)
     """The instructions of each skill, by its name."""
 

@@ -1,7 +1,8 @@
 """A worker without a model: it executes the blocks of its briefing (`offline_script.py`), in order.
 
 It stops at the first step that does not work, and says which one it was. What it says decides
-nothing: the checks do.
+nothing: the checks do. What stands in the briefing besides the plan (advice, what checks printed)
+was approved by nobody, and is not executed.
 """
 
 from silas.kernel import WorkError
@@ -15,7 +16,7 @@ class ScriptWorker:
 
     async def run(self, briefing: Briefing, tools: ToolCaller) -> AgentRun:
         try:
-            steps = read_script(briefing.instructions)
+            steps = read_script(_approved(briefing))
         except ScriptInvalid as error:
             raise WorkError(f"The briefing cannot be executed: {error}.") from error
         if not steps:
@@ -32,3 +33,7 @@ class ScriptWorker:
                 made.append(step.path)
         told = f"{len(steps)} steps were executed."
         return AgentRun(output=ExecutorAgentOutput(summary=told, artifact_refs=made))
+
+
+def _approved(briefing: Briefing) -> str:
+    return briefing.instructions if briefing.approved is None else briefing.approved

@@ -4,9 +4,10 @@ from typing import Any
 
 from silas.kernel import strict_loads
 from silas.storage import SqliteDatabase
-from silas.testing.work import FakeWorker
+from silas.testing.work import FakePlanner, FakeWorker
 from silas.work import WorkItem, WorkItemStatus
 from silas.work.ports import Briefing, ToolCaller
+from silas.work.script_worker import ScriptWorker
 from tests.work.shop import Shop, calls, check, shell, task
 from tests.work.test_goal import approved, cycle, goal
 
@@ -57,3 +58,21 @@ async def test_a_goal_changed_after_the_door_is_not_checked(
     result = await cycle(shop)
     assert result.status is WorkItemStatus.BLOCKED
     assert result.verification_results == []
+
+
+async def test_advice_is_not_executed_letter_by_letter(shop: Shop) -> None:
+    advice = "Do this:\n\n```run\ntouch advised\n```"
+    shop.having(planner=FakePlanner(advice))
+    plan = task(
+        "```run\ntouch planned\n```",
+        verify=[FAILS],
+        budget={"max_attempts": 4},
+        on_stuck="consult_planner",
+    )
+    await shop.run(plan, ScriptWorker())
+    made = [
+        entry.args["argv"]
+        for attempt in await shop.bench.attempts.list_of("t1")
+        for entry in await shop.bench.ledger.entries("t1", attempt.attempt)
+    ]
+    assert made == [["touch", "planned"]] * 4
