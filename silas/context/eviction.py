@@ -124,12 +124,17 @@ def _take_until(
 
 def _least_first(scope: ScopeContext, name: ContextZone) -> Iterator[Block]:
     """A zone's blocks that may leave, in the order of its policy; ties leave the oldest first."""
-    blocks = [block for block in scope.zones[name] if not block.item.pinned]
+    zone = scope.zones[name]
+    blocks = [block for block in zone if not block.item.pinned] if zone.pinned else list(zone)
     if name is ContextZone.MEMORY:
-        blocks.sort(key=lambda block: block.item.relevance)
+        blocks.sort(key=_relevance)
     elif name is ContextZone.WORKSPACE:
         blocks.sort(key=lambda block: _activity(scope, block.item))
     return iter(blocks)
+
+
+def _relevance(block: Block) -> float:
+    return block.item.relevance
 
 
 def _activity(scope: ScopeContext, item: ContextItem) -> int:

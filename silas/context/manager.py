@@ -190,7 +190,7 @@ class ContextManager:
 
     def has(self, scope_id: str, ctx_id: str) -> bool:
         """Whether this item is in the context."""
-        return ctx_id in self._scope(scope_id).where
+        return self._scope(scope_id).has(ctx_id)
 
     def fit_skills(self, descriptions: Mapping[str, str]) -> dict[str, str]:
         """The descriptions of skills, the most important first, that fit into their share."""

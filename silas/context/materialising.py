@@ -75,7 +75,7 @@ class Materialiser:
         found = [
             item
             for item in await self._recall.retrieve(query, scope.scope_id)
-            if item.scope_id == scope.scope_id and f"{MEMORY_ID}{item.memory_id}" not in scope.where
+            if item.scope_id == scope.scope_id and not scope.has(f"{MEMORY_ID}{item.memory_id}")
         ]
         taint = join_taint(TaintLevel.OWNER, *(item.taint for item in found))
         return "\n".join(item.content for item in found), taint

@@ -40,7 +40,6 @@ class ScopeContext:
     zones: dict[ContextZone, Zone] = field(
         default_factory=lambda: {zone: Zone() for zone in ContextZone}
     )
-    where: dict[str, ContextZone] = field(default_factory=dict)
     watched: dict[str, Watched] = field(default_factory=dict)
     completed: set[str] = field(default_factory=set)
     maskable: dict[str, int] = field(default_factory=dict)
@@ -66,18 +65,24 @@ class ScopeContext:
         text = block_text(item, status=status)
         return Block(item, text, self.counter.count(text))
 
+    def has(self, ctx_id: str) -> bool:
+        """Whether there is a block of this id in any zone."""
+        return any(ctx_id in zone for zone in self.zones.values())
+
     def get(self, ctx_id: str) -> Block | None:
-        zone = self.where.get(ctx_id)
-        return self.zones[zone].get(ctx_id) if zone else None
+        """The block of this id, in whichever zone it is."""
+        for zone in self.zones.values():
+            if ctx_id in zone:
+                return zone.get(ctx_id)
+        return None
 
     def put(self, block: Block) -> None:
         """Add a block, or put it in the place of the one with the same id."""
         item = block.item
-        old = self.where.get(item.ctx_id)
-        if old is not None and old is not item.zone:
+        old = self.get(item.ctx_id)
+        if old is not None and old.item.zone is not item.zone:
             self.take(item.ctx_id)
         self.zones[item.zone].put(block)
-        self.where[item.ctx_id] = item.zone
         self._mark(item)
 
     def take(self, ctx_id: str) -> Block | None:
@@ -89,13 +94,10 @@ class ScopeContext:
 
     def take_all(self, zone: ContextZone, blocks: Sequence[Block]) -> None:
         """Take many blocks of one zone out."""
-        marked = self.completed or self.maskable or self.trivial
-        for block in blocks:
-            ctx_id = block.item.ctx_id
-            del self.where[ctx_id]
-            if marked:
-                self.completed.discard(ctx_id)
-                self._unmark(ctx_id)
+        if self.completed or self.maskable or self.trivial:
+            for block in blocks:
+                self.completed.discard(block.item.ctx_id)
+                self._unmark(block.item.ctx_id)
         self.zones[zone].remove_all(blocks)
 
     def texts(self) -> Iterator[str]:

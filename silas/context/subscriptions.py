@@ -110,7 +110,7 @@ def _same(scope: ScopeContext, sub: ContextSubscription) -> str | None:
 
 
 def _begin(scope: ScopeContext, sub: ContextSubscription) -> str:
-    if sub.sub_id in scope.where and sub.sub_id not in scope.watched:
+    if scope.has(sub.sub_id) and sub.sub_id not in scope.watched:
         raise SubscriptionRefused(f"{sub.sub_id!r} names something else in this context.")
     scope.watched[sub.sub_id] = Watched(
         sub.model_copy(update={"active": True}), referenced=sub.turn_created

@@ -35,6 +35,7 @@ class Zone:
         self._taints = dict.fromkeys(TaintLevel, 0)
         self.tokens = 0
         self.pinned_tokens = 0
+        self.pinned = 0
 
     def __len__(self) -> int:
         return len(self._where)
@@ -67,7 +68,7 @@ class Zone:
     def remove_all(self, blocks: Iterable[Block]) -> None:
         """Take out many blocks that are there."""
         where, taints = self._where, self._taints
-        tokens = pinned = 0
+        tokens = pinned_tokens = 0
         for block in blocks:
             item = block.item
             piece = where.pop(item.ctx_id)
@@ -76,9 +77,10 @@ class Zone:
             tokens += block.tokens
             taints[item.taint] -= 1
             if item.pinned:
-                pinned += block.tokens
+                pinned_tokens += block.tokens
+                self.pinned -= 1
         self.tokens -= tokens
-        self.pinned_tokens -= pinned
+        self.pinned_tokens -= pinned_tokens
         self._texts = None
 
     def texts(self) -> list[str]:
@@ -104,3 +106,4 @@ class Zone:
         self._taints[item.taint] += sign
         if item.pinned:
             self.pinned_tokens += tokens
+            self.pinned += sign

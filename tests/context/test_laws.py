@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from silas.context.blocks import block_text
 from silas.context.budget import most_pinned, zone_budgets
 from silas.context.errors import ZoneFull
 from silas.context.manager import ContextManager
@@ -70,6 +71,11 @@ def test_a_context_that_changed_renders_as_one_that_was_always_so(steps: list[St
         if step.kind == "render":
             text = done(context.render(step.scope, -100))
             assert text == fresh(context, step.scope)
+            assert text == "".join(
+                block_text(each)
+                for zone in ContextZone
+                for each in context.get_zone(step.scope, zone)
+            )
 
 
 @settings(max_examples=150)

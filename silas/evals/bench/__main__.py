@@ -15,6 +15,7 @@ _TOPICS = (
     "audit",
     "queue",
     "memory",
+    "context",
     "gates",
     "cold_start",
     "sandbox_start",
