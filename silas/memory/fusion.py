@@ -16,7 +16,7 @@ Neighbours are the memories just before and after it in the same session: an ans
 question, and both are about the same thing. `session` is the mean of the three best x of its
 session, divided by the largest. `date` is how well the time of the memory fits the times that the
 question speaks of. `entity` is 1 if the question names one entity and the memory refers to it.
-All weights are round numbers; none is fitted to a data set.
+The weights are round numbers, each picked from a few by comparison; `docs/memory.md` says on what.
 """
 
 import heapq
