@@ -11,12 +11,12 @@ from typing import Any
 from silas.app.context import context_jobs, open_context
 from silas.app.ground import Ground
 from silas.app.housekeeping import Housekeeping, PeriodicJob
-from silas.app.memory import open_memory
+from silas.app.memory import MemoryRoom, memory_jobs, open_memory
 from silas.app.minds import open_minds
 from silas.app.personality import open_personality
-from silas.app.remembering import TurnMemory
 from silas.app.stream import Rooms, Stream, open_queue, open_stream
 from silas.approval import ApprovalDecision, ApprovalVerdict
+from silas.memory.keeper import MemoryKeeper
 from silas.queue import Consumer, QueueName, QueueStore
 from silas.storage.errors import translated
 from silas.storage.files import make_private_directory
@@ -72,7 +72,7 @@ async def open_house(
         open_minds(ground, environ=environ, home=home) as minds,
     ):
         rooms = Rooms(
-            memory=TurnMemory(memory, ground.clock),
+            memory=MemoryKeeper(memory.memories, memory.retriever),
             context=open_context(ground, memory=memory),
             personality=open_personality(ground),
             reviews=cards,
@@ -84,7 +84,7 @@ async def open_house(
             _in_background(channel.run()),
         ):
             house = House(ground, stream, cards, deliveries)
-            async with _in_background(Housekeeping(_jobs(house), clock=ground.clock).run()):
+            async with _in_background(Housekeeping(_jobs(house, memory), clock=ground.clock).run()):
                 yield house
 
 
@@ -107,7 +107,7 @@ def _make_workspace(ground: Ground) -> None:
             make_private_directory(directory)
 
 
-def _jobs(house: House) -> list[PeriodicJob]:
+def _jobs(house: House, memory: MemoryRoom) -> list[PeriodicJob]:
     """What a house does again and again besides the conversation."""
 
     async def prune_deliveries() -> None:
@@ -117,6 +117,7 @@ def _jobs(house: House) -> list[PeriodicJob]:
         PeriodicJob("decline expired cards", timedelta(minutes=1), house.cards.decline_expired),
         PeriodicJob("prune deliveries", timedelta(hours=1), prune_deliveries),
         *context_jobs(house.ground),
+        *memory_jobs(house.ground, memory),
     ]
 
 

@@ -4,15 +4,20 @@ import importlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 
 from silas.app.ground import Ground
+from silas.app.housekeeping import PeriodicJob
+from silas.memory.consolidator import MemoryConsolidator
 from silas.memory.intake import Intake
 from silas.memory.keeper import MemoryKeeper
 from silas.memory.ports import Embedder, Index
 from silas.memory.retriever import MemoryRetriever
 from silas.memory.store import Memories
+
+_SOON = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,16 @@ async def open_memory(ground: Ground, *, vectors: bool = True) -> AsyncIterator[
         await memories.flush()
         if index is not None:
             await index.close()
+
+
+def memory_jobs(ground: Ground, room: MemoryRoom) -> list[PeriodicJob]:
+    """What is done again and again for the memory: condense it, and keep its vectors up to date."""
+    consolidator = MemoryConsolidator(room.memories, index=room.index)
+    every = timedelta(minutes=ground.settings.memory.consolidation_interval_minutes)
+    jobs = [PeriodicJob("condense the memory", every, consolidator.run_once)]
+    if room.index is not None:
+        jobs.append(PeriodicJob("embed new memories", _SOON, room.index.catch_up))
+    return jobs
 
 
 async def open_index(folder: Path, memories: Memories) -> Index | None:
