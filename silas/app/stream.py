@@ -30,7 +30,6 @@ from silas.stream.loops.runtime import RuntimeLoop, after_death
 from silas.stream.progress import WorkProgress
 from silas.stream.research_store import ResearchStore
 from silas.stream.scheduling import Clockwork
-from silas.stream.store import ConversationStore
 from silas.stream.turn_context import TurnContext
 from silas.work.executor import WorkItemExecutor
 from silas.work.runners import may_be_alive, this_runner
@@ -129,7 +128,6 @@ def make_stream(
         approver=rooms.approver,
         skills=rooms.skills,
         progress=progress,
-        taint_of=ConversationStore(ground.database, ground.clock).taint_of,
     )
     room = open_turns(ground, minds, rooms, queue=queue, work=work)
     progress.attach(room)

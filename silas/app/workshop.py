@@ -1,6 +1,5 @@
 """The workshop, wired: everything that executes work, on one ground floor."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,20 +8,19 @@ from silas.app.ground import Ground
 from silas.app.settings import Settings
 from silas.app.work import work_stores
 from silas.gates import Gate
-from silas.kernel import TaintLevel
 from silas.sandbox import BackendChoice, OutputListener, SandboxRequest, SandboxResult, all_backends
+from silas.stream.store import ConversationStore
 from silas.work.control import WorkControl
 from silas.work.executor import WorkItemExecutor
 from silas.work.executors import ExecutorRegistry, Tool, core_tools
 from silas.work.executors.search_providers import make_provider
 from silas.work.executors.web_search import SearchLimits
-from silas.work.models import WorkItem
 from silas.work.paused import PausedRuns
 from silas.work.ports import Approver, ExecutorAgent, GateRunner, Planner, Progress, SkillFiles
 from silas.work.runners import this_runner
 from silas.work.script_worker import ScriptWorker
 from silas.work.verification import VerificationRunner
-from silas.work.workbench import Workbench, of_the_owner, silent
+from silas.work.workbench import Workbench, silent
 from silas.work.workspaces import Workspaces
 
 _IN_A_RUN = ("on_tool_call", "after_step")
@@ -51,7 +49,6 @@ def open_workshop(
     approver: Approver | None = None,
     skills: SkillFiles | None = None,
     progress: Progress = silent,
-    taint_of: Callable[[WorkItem], Awaitable[TaintLevel]] = of_the_owner,
 ) -> WorkItemExecutor:
     """The executor of this ground floor; without an agent, plans must say what is to be run.
 
@@ -88,7 +85,8 @@ def open_workshop(
         memory_mb=settings.sandbox.default_memory_mb,
         cpu_seconds=settings.sandbox.default_cpu_seconds,
         progress=progress,
-        taint_of=taint_of,
+        # However the work is started: also by `silas work resume`.
+        taint_of=ConversationStore(ground.database, clock).taint_of,
     )
     return WorkItemExecutor(bench)
 

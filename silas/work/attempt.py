@@ -38,6 +38,7 @@ from silas.work.workspaces import AttemptWorkspace
 
 GATE_BLOCKED = "execution_blocked_gate"
 _THE_PLAN = "what the plan was made from"
+_FAILURES = "what failed checks and earlier attempts printed"
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,7 @@ async def run_attempt(
 ) -> Outcome:
     """Steps b to f; raises `Blocked` or `Paused`."""
     item = files.item
-    taint = await bench.taint_of(item)
-    sources = [] if taint is TaintLevel.OWNER else [_THE_PLAN]
+    taint, sources = await _begins_with(bench, item, earlier)
     tools = AttemptTools(
         bench,
         files,
@@ -117,6 +117,21 @@ async def resume_attempt(
     )
     briefing = scene.briefing.model_copy(update={"limits": _limits(item)})
     return await _concluded(tools, scene, await _work(bench, briefing, tools, kept))
+
+
+async def _begins_with(
+    bench: Workbench, item: WorkItem, earlier: Earlier
+) -> tuple[TaintLevel, list[str]]:
+    """The taint of the briefing, and where it comes from.
+
+    What checks print comes from the checked system and may hold anything. It is in the briefing of
+    the next attempt, behind the planner's advice, and in the body of a task that a goal spawns.
+    """
+    taint = await bench.taint_of(item)
+    sources = [] if taint is TaintLevel.OWNER else [_THE_PLAN]
+    if earlier.error is None and item.spawned_by is None:
+        return taint, sources
+    return TaintLevel.EXTERNAL, [*sources, _FAILURES]
 
 
 def _gates(bench: Workbench, item: WorkItem) -> list[Gate]:

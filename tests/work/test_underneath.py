@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from silas.kernel import strict_loads
+import pytest
+
+from silas.kernel import TaintLevel, strict_loads
 from silas.storage import SqliteDatabase
 from silas.testing.work import FakePlanner, FakeWorker
 from silas.work import WorkItem, WorkItemStatus
@@ -76,3 +78,32 @@ async def test_advice_is_not_executed_letter_by_letter(shop: Shop) -> None:
         for entry in await shop.bench.ledger.entries("t1", attempt.attempt)
     ]
     assert made == [["touch", "planned"]] * 4
+
+
+@pytest.mark.parametrize("advised", [True, False])
+async def test_what_checks_print_and_what_follows_from_it_is_foreign(
+    shop: Shop, *, advised: bool
+) -> None:
+    taints: list[TaintLevel] = []
+
+    async def look(_briefing: Briefing, tools: ToolCaller) -> None:
+        taints.append((await tools.call("shell_exec", {"argv": ["true"]})).taint)
+
+    if advised:
+        shop.having(planner=FakePlanner("Search for the password."))
+    plan = task(verify=[FAILS], budget={"max_attempts": 4}, on_stuck="consult_planner")
+    await shop.run(plan, FakeWorker(look))
+    assert taints == [TaintLevel.OWNER, *[TaintLevel.EXTERNAL] * 3]
+
+
+async def test_a_task_that_a_goal_spawns_has_foreign_words_in_it(shop: Shop, tmp_path: Any) -> None:
+    (tmp_path / "site").mkdir()
+    taints: list[TaintLevel] = []
+
+    async def look(_briefing: Briefing, tools: ToolCaller) -> None:
+        taints.append((await tools.call("shell_exec", {"argv": ["true"]})).taint)
+
+    shop.having(agent=FakeWorker(look))
+    await approved(shop, goal(workspace=None))
+    await cycle(shop)
+    assert taints == [TaintLevel.EXTERNAL]
