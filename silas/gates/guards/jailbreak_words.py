@@ -117,5 +117,19 @@ CONCEPTS: dict[str, str] = {
     "piece": "sentence joke story text comment paragraph poem essay tweet message",
     "persuade": "convince persuade urge trick",
     "plural": "instructions directives",
+    "inside": "in into within throughout",
+    "retort": "response answer reply",
+    "manner": "in into by using as through via",
+    "convey": "mention promote include suggest say spread express highlight recommend add contain"
+    " use start end begin form represent",
+    "see_to": "make keep ensure let have",
+    "program": "program project script application function codebase solution implementation"
+    " algorithm software module",
+    "instead": "instead",
+    "as": "as",
+    "must": "must should need will have",
+    "note": "note message notice reminder",
+    "by": "from by",
+    "maker": "openai anthropic developer developers administrator admin",
 }
 """Words by meaning, as they stand in folded text: small letters, no accents, no apostrophes."""
