@@ -126,6 +126,10 @@ class Bus:
         finally:
             self._takers[taker.queue].remove(taker)
 
+    def is_heard(self, queue: QueueName) -> bool:
+        """Whether anybody here waits for something in this queue."""
+        return bool(self._wakers.get(queue) or self._takers.get(queue))
+
     def idle_taker(self, queue: QueueName) -> Taker | None:
         """A consumer of this queue with a free hand, if there is one here."""
         return next((taker for taker in self._takers[queue] if taker.free > 0), None)

@@ -153,7 +153,7 @@ class Consumer:
         """Handle a message; True if its commit has also looked for the next one."""
         message_id = lease.message.message_id
         try:
-            if await self.store.has_processed(self.name, message_id):
+            if lease.processed:
                 await self.store.ack(lease)
                 return False
             await self._commit(lease, await self.handler(lease))

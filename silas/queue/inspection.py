@@ -157,7 +157,7 @@ class QueueInspector:
                 "Drop it with `silas queue drop`."
             ) from error
         tx.execute("DELETE FROM dead_letters WHERE message_id = ?", (message_id,))
-        if not table.insert(tx, letter, now=format_timestamp(self._clock.now())):
+        if not all(table.insert(tx, [letter], now=format_timestamp(self._clock.now()))):
             raise MessageRefused(
                 f"The message {message_id} was processed before. Drop it with `silas queue drop`."
             )

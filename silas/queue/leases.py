@@ -17,3 +17,5 @@ class Lease:
     """1 for the first time that the message is given out."""
     expires_at: datetime
     waited_seconds: float
+    processed: bool = False
+    """Its consumer has processed it before: it only needs to be ended."""

@@ -6,21 +6,22 @@ read as a stranger's.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from silas.kernel.field_problems import dotted, problems_in
 from silas.queue.errors import MessageRefused, NoRoute
-from silas.queue.models import QueueMessage, QueueName
+from silas.queue.models import PlanResult, QueueMessage, QueueName, SystemEvent
 from silas.queue.routing import PRIORITY, lane_of, route
 
 _REMEMBERED = 1024
 _WORTH_REMEMBERING = 16_384
+_OPEN_PAYLOADS = frozenset({PlanResult, SystemEvent})
+"""They carry data of any shape."""
 
 
-@dataclass(frozen=True, slots=True)
-class Letter:
+class Letter(NamedTuple):
     """A message with its address and its text."""
 
     message: QueueMessage
@@ -36,16 +37,28 @@ class DamagedLetter(ValueError):
 
 def seal(message: QueueMessage) -> Letter:
     """Address a message; raises `MessageRefused` or `NoRoute`."""
-    # `model_construct` and `model_copy` check nothing, and what is stored must be readable.
     try:
         body = message.model_dump_json(warnings="error")
-        checked = QueueMessage.model_validate_json(body)
+        checked = message if _is_sound(message) else QueueMessage.model_validate_json(body)
     except ValueError as error:
         raise MessageRefused(
             f"The message breaks the contract of the bus: {_words(error)}. Nothing was queued."
         ) from error
     queue = route(checked)
     return Letter(checked, queue, lane_of(checked, queue), PRIORITY[checked.urgency], body)
+
+
+def _is_sound(message: QueueMessage) -> bool:
+    """Whether its text can only be the text of this message, and readable.
+
+    `model_construct` and `model_copy` check nothing, neither for a message nor for its parts. Where
+    a part may hold anything, only its text says how it will be read.
+    """
+    payload = message.payload if message.was_checked else None
+    if payload is None or type(payload) in _OPEN_PAYLOADS or message.constraints is not None:
+        return False
+    type(payload).__pydantic_validator__.validate_python(payload.__dict__)
+    return True
 
 
 class LetterOpener:

@@ -276,6 +276,9 @@ Payload = (
 class QueueMessage(Data):
     """One message on the bus."""
 
+    # Not a field, and not copied with the fields: a copy may have been changed.
+    __slots__ = ("_checked",)
+
     message_id: Identifier
     """The idempotency key of its delivery."""
     trace_id: Identifier
@@ -323,7 +326,13 @@ class QueueMessage(Data):
             raise ValueError(f"{self.message_kind} carries {expected}")
         elif self.error_code is not None and self.message_kind is not MessageKind.EXECUTION_STATUS:
             raise ValueError("an error must be described by its payload")
+        object.__setattr__(self, "_checked", True)
         return self
+
+    @property
+    def was_checked(self) -> bool:
+        """Whether this very object was validated when it was made."""
+        return getattr(self, "_checked", False)
 
     def _require_error_headers(self, error: ErrorPayload) -> None:
         if self.message_kind is MessageKind.EXECUTION_STATUS:

@@ -10,20 +10,21 @@
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
-from silas.kernel import Clock, IdFactory, format_timestamp
+from silas.kernel import Clock, IdFactory, QueueError, format_timestamp
 from silas.queue import table
-from silas.queue.batching import StepBatcher
+from silas.queue.batching import LotBatcher
 from silas.queue.bus import Bus, Taker
-from silas.queue.errors import LeaseLost
+from silas.queue.handover import Handover, arrange, notify
 from silas.queue.leases import Lease
+from silas.queue.lending import Lender, Want
 from silas.queue.letters import DamagedLetter, Letter, LetterOpener, read_letter, seal
+from silas.queue.lots import Finishing, LotWorker, Outcome, Sending, Write, lost
 from silas.queue.models import QueueMessage, QueueName
 from silas.queue.retries import RetryPolicy
 from silas.queue.routing import ORDERED
@@ -32,7 +33,6 @@ from silas.storage import Database, Durability, Transaction
 __all__ = ["AfterDeath", "Lease", "QueueStore", "Write", "no_messages"]
 
 T = TypeVar("T")
-Write = Callable[[Transaction], object]
 AfterDeath = Callable[[QueueMessage, str], Sequence[QueueMessage]]
 """What is to be sent when a message is given up, and why it was; its only effect is its result."""
 
@@ -48,28 +48,6 @@ DELETE FROM processed_messages WHERE processed_at < ?
         SELECT 1 FROM queue_messages WHERE queue_messages.message_id = processed_messages.message_id
     )
 """
-
-
-@dataclass(slots=True)
-class _Demand:
-    """What several callers want from the same queue at the same moment: one statement gives all."""
-
-    limits: list[int] = field(default_factory=list)
-    met: "asyncio.Future[tuple[list[Lease], table.Woken]]" = field(init=False)
-
-
-_Given = Sequence[tuple[list[Lease], table.Woken]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Handover:
-    """Where something is sent, and who has promised to take how much."""
-
-    queues: frozenset[QueueName]
-    promises: list[tuple[Taker, int]]
-    done: str
-    """The message that is done with this, if one is; `own` is its consumer."""
-    own: Taker | None
 
 
 def no_messages(_message: QueueMessage, _reason: str) -> Sequence[QueueMessage]:
@@ -99,29 +77,26 @@ class QueueStore:
         self._holder = holder
         self._after_death = after_death
         self._funeral = table.Funeral(policy or RetryPolicy(), self._letters_after)
-        self._opener = LetterOpener()
-        self._demands: dict[tuple[QueueName, str, float], _Demand] = {}
-        self._batch = StepBatcher(database, on_start=self._demands.clear)
+        opener = LetterOpener()
+        lender = Lender(clock=clock, ids=ids, holder=holder, opener=opener, funeral=self._funeral)
+        self._lots = LotWorker(clock=clock, opener=opener, lender=lender)
+        self._batch = LotBatcher(database)
 
     async def enqueue(self, message: QueueMessage) -> bool:
         """Accept a message; False if its id is known already. `NoRoute` or `MessageRefused`."""
         letter = seal(message)
-        now = format_timestamp(self._clock.now())
-        self._opener.remember(letter)
-        handover = self._handover([letter])
-
-        def step(tx: Transaction) -> tuple[bool, _Given]:
-            fresh = table.insert(tx, letter, now=now)
-            return fresh, self._give(tx, handover) if fresh else ()
-
-        fresh: bool = (await self._batch.run(step, after=partial(self._settle, handover)))[0]
-        return fresh
+        handover = arrange(self.bus, (letter,))
+        outcome = await self._batch.run(
+            self._lots.send, Sending(letter, handover), kind="send", after=_settling(handover)
+        )
+        if handover is None:
+            self.bus.notify((letter.queue,))
+        return outcome.fresh
 
     def enqueue_in(self, tx: Transaction, message: QueueMessage) -> bool:
         """The same in the caller's transaction. After its commit: `store.bus.notify_of([…])`."""
-        letter = seal(message)
-        self._opener.remember(letter)
-        return table.insert(tx, letter, now=format_timestamp(self._clock.now()))
+        [outcome] = self._lots.send(tx, [Sending(seal(message))])
+        return outcome.fresh
 
     async def lease(
         self, queue: QueueName, *, consumer: str, seconds: float = 60.0
@@ -133,19 +108,11 @@ class QueueStore:
         self, queue: QueueName, *, consumer: str, seconds: float = 60.0, limit: int = 1
     ) -> list[Lease]:
         """The next messages of a queue, at most this many."""
-        key = (queue, consumer, seconds)
-        demand = self._demands.get(key)
-        if demand is None:
-            self._demands[key] = demand = _Demand()
-            demand.met = self._batch.run(partial(self._take, *key, demand))
-        place = len(demand.limits)
-        demand.limits.append(limit)
-        # Shared: whoever gives up must not take the others' leases with it.
-        leases, woken = await asyncio.shield(demand.met)
-        if place == 0:
-            self._notify(woken)
-        begin = sum(demand.limits[:place])
-        return leases[begin : begin + limit]
+        want = Want(queue, consumer, seconds, limit)
+        leases, woken = await self._batch.run(self._lots.lend, want, kind=want[:3])
+        if woken:
+            notify(self.bus, woken)
+        return leases
 
     async def heartbeat(self, lease: Lease, *, seconds: float = 60.0) -> Lease:
         """Hold the lease longer; raises `LeaseLost`."""
@@ -154,19 +121,19 @@ class QueueStore:
         def renew(tx: Transaction) -> None:
             ends = format_timestamp(until)
             if not table.renew(tx, lease.message.message_id, lease.lease_id, until=ends):
-                raise _lost(lease)
+                raise lost(lease)
 
-        await self._batch.run(renew)
+        await self._single(renew)
         return replace(lease, expires_at=until)
 
     async def ack(self, lease: Lease) -> None:
         """The message needs nothing more; raises `LeaseLost`."""
 
         def remove(tx: Transaction) -> None:
-            if table.remove_leased(tx, lease.message.message_id, lease.lease_id) is None:
-                raise _lost(lease)
+            if table.remove_leased(tx, [(lease.message.message_id, lease.lease_id)]) == [None]:
+                raise lost(lease)
 
-        await self._batch.run(remove)
+        await self._single(remove)
         self.bus.notify((lease.queue,))
 
     async def finish(
@@ -184,20 +151,15 @@ class QueueStore:
         `taker` is the consumer itself, which has a hand free for its next message then.
         """
         letters = [seal(message) for message in messages]
-        handover = self._handover(letters, lease.message.message_id, taker)
-
-        def everything(tx: Transaction) -> tuple[bool, _Given]:
-            # First, so that a lost lease costs nothing and is not mistaken for another failure.
-            self._finish(tx, lease, consumer, letters)
-            for write in writes:
-                write(tx)
-            return True, self._give(tx, handover)
-
-        settle = partial(self._settle, handover)
+        handover = arrange(self.bus, letters, done=lease.message.message_id, own=taker)
+        everything = Finishing(lease, consumer, letters, writes, handover)
+        settle = _settling(handover)
         if writes or durability is not Durability.ORDINARY:
             await self._alone(everything, durability, after=settle)
         else:
-            await self._batch.run(everything, after=settle)
+            await self._batch.run(self._lots.finish, everything, kind="finish", after=settle)
+        if handover is None:
+            self.bus.notify({letter.queue for letter in letters})
         # The next message of the scope may have come to its turn, for any hand that is free.
         if taker is None or (lease.queue in ORDERED and self.bus.idle_taker(lease.queue)):
             self.bus.notify((lease.queue,))
@@ -216,7 +178,8 @@ class QueueStore:
         has the message; the transaction must then not be committed. After its commit:
         `store.bus.notify_of(messages)`.
         """
-        self._finish(tx, lease, consumer, [seal(message) for message in messages])
+        letters = [seal(message) for message in messages]
+        _raise_if_lost(self._lots.finish(tx, [Finishing(lease, consumer, letters)]))
 
     async def nack(self, lease: Lease, *, reason: str, delay: float | None = None) -> None:
         """It failed: to be tried again, or given up after too many failures; or `LeaseLost`."""
@@ -251,7 +214,7 @@ class QueueStore:
 
     async def mark_processed(self, consumer: str, message_id: str) -> None:
         """Remember that this consumer has done with this message."""
-        await self._batch.run(lambda tx: self.mark_processed_in(tx, consumer, message_id))
+        await self._single(lambda tx: self.mark_processed_in(tx, consumer, message_id))
 
     def mark_processed_in(self, tx: Transaction, consumer: str, message_id: str) -> None:
         """The same in the caller's transaction."""
@@ -274,111 +237,45 @@ class QueueStore:
         `alive` is asked for every holder; a lease without a named holder counts as nobody's.
         """
         count, woken = await self._database.transaction(lambda tx: self._recover(tx, alive))
-        self._notify(woken)
+        notify(self.bus, woken)
         return count
 
     async def prune_processed(self, *, before: datetime) -> int:
         """Forget marks that are older; from then on, those ids would be accepted again."""
         return await self._database.execute(_PRUNE, (format_timestamp(before),))
 
-    def _handover(
-        self, letters: Sequence[Letter], done: str = "", own: Taker | None = None
-    ) -> "_Handover":
-        """Who could take what is being sent; and, when it is done, the next message."""
-        wanted = Counter(letter.queue for letter in letters)
-        promises: list[tuple[Taker, int]] = []
-        if own is not None:
-            own.promise_next()
-        for queue, count in wanted.items():
-            taker = self.bus.idle_taker(queue)
-            if taker is not None:
-                hands = min(count, taker.free)
-                taker.promise(hands)
-                promises.append((taker, hands))
-        return _Handover(frozenset(wanted), promises, done, own)
+    async def _single(self, change: Callable[[Transaction], T]) -> T:
+        """One change in a shared transaction; if it raises a `QueueError`, it has done nothing."""
 
-    def _give(self, tx: Transaction, handover: "_Handover") -> "_Given":
-        """Lease for those who wait, in the transaction that sends."""
-        takers = [*handover.promises, *([(handover.own, 1)] if handover.own else [])]
-        return [
-            self._take(taker.queue, taker.consumer, taker.seconds, _Demand([hands]), tx)
-            for taker, hands in takers
-        ]
+        def work(tx: Transaction, _lot: Sequence[None]) -> list[T | QueueError]:
+            try:
+                return [change(tx)]
+            except QueueError as error:
+                return [error]
 
-    def _settle(self, handover: "_Handover", result: tuple[bool, "_Given"] | None) -> None:
-        """After the commit, or after none: everybody gets what was leased for them."""
-        given = list(result[1]) if result is not None else []
-        if handover.own is not None:
-            leases = given.pop() if given else None
-            handover.own.settle_next(handover.done, leases[0] if leases else None)
-            self._notify(leases[1] if leases else set())
-        for place, (taker, hands) in enumerate(handover.promises):
-            taker.settle(hands, given[place][0] if given else ())
-            self._notify(given[place][1] if given else set())
-        if result is not None and result[0]:
-            served = {taker.queue for taker, _ in handover.promises}
-            self.bus.notify(handover.queues - served)
+        return await self._batch.run(work, None, kind=work)
 
     async def _alone(
         self,
-        body: Callable[[Transaction], T],
+        item: Finishing,
         durability: Durability,
         *,
-        after: Callable[[T | None], None],
+        after: Callable[[Outcome | None], None] | None,
     ) -> None:
         """A transaction of its own; `after` is called also if the caller gives up meanwhile."""
+
+        def body(tx: Transaction) -> Outcome:
+            return _raise_if_lost(self._lots.finish(tx, [item]))
+
         writing = asyncio.ensure_future(self._database.transaction(body, durability=durability))
 
-        def ended(done: "asyncio.Future[T]") -> None:
+        def ended(done: "asyncio.Future[Outcome]") -> None:
             failed = done.cancelled() or done.exception() is not None
-            after(None if failed else done.result())
+            if after is not None:
+                after(None if failed else done.result())
 
         writing.add_done_callback(ended)
         await asyncio.shield(writing)
-
-    def _take(
-        self, queue: QueueName, consumer: str, seconds: float, demand: "_Demand", tx: Transaction
-    ) -> tuple[list[Lease], table.Woken]:
-        now, limit = self._clock.now(), sum(demand.limits)
-        woken = table.recall_due(tx, now=now, funeral=self._funeral)
-        terms = table.Terms(self._ids.new("lease"), consumer, self._holder, now, seconds)
-        leases: list[Lease] = []
-        while rows := table.take(tx, queue, terms, limit=limit - len(leases)):
-            for row in rows:
-                try:
-                    leases.append(self._open(row, queue, terms))
-                except (ValueError, TypeError) as error:
-                    woken |= self._bury_damaged(tx, row.message_id, error, now)
-        return leases, woken
-
-    def _open(self, row: table.TakenRow, queue: QueueName, terms: table.Terms) -> Lease:
-        message = self._opener.open(row.message_id, queue, row.body)
-        waited = (terms.now - datetime.fromisoformat(row.ready_at)).total_seconds()
-        return Lease(message, queue, terms.lease_id, row.attempts, terms.until, max(waited, 0.0))
-
-    def _bury_damaged(
-        self, tx: Transaction, message_id: str, error: Exception, now: datetime
-    ) -> table.Woken:
-        row = table.find(tx, message_id)
-        if row is None:
-            return set()
-        reason = f"The stored message is damaged and cannot be read: {error}."
-        return table.bury(tx, row, reason=reason, now=now, funeral=self._funeral)
-
-    def _finish(
-        self, tx: Transaction, lease: Lease, consumer: str, letters: Sequence[Letter]
-    ) -> None:
-        message_id, now = lease.message.message_id, self._clock.now()
-        removed = table.remove_leased(tx, message_id, lease.lease_id)
-        if removed is None:
-            raise _lost(lease)
-        waited = lease.waited_seconds
-        table.mark_done(
-            tx, consumer, message_id, removed, queue=lease.queue, waited=waited, now=now
-        )
-        for letter in letters:
-            self._opener.remember(letter)
-            table.insert(tx, letter, now=format_timestamp(now))
 
     async def _end(
         self, lease: Lease, end: Callable[[Transaction, table.QueuedRow], table.Woken]
@@ -386,13 +283,13 @@ class QueueStore:
         def step(tx: Transaction) -> tuple[table.Woken, str | None]:
             row = table.find(tx, lease.message.message_id, lease.lease_id)
             if row is None:
-                raise _lost(lease)
+                raise lost(lease)
             woken = end(tx, row)
             after = table.find(tx, row.message_id)
             return woken, after.ready_at if after and after.state == "delayed" else None
 
-        woken, again_at = await self._batch.run(step)
-        self._notify(woken)
+        woken, again_at = await self._single(step)
+        notify(self.bus, woken)
         if again_at is not None:
             wait = datetime.fromisoformat(again_at) - self._clock.now()
             self.bus.notify_later(lease.queue, max(wait.total_seconds(), 0))
@@ -418,13 +315,17 @@ class QueueStore:
             return ()
         return [seal(each) for each in self._after_death(message, reason)]
 
-    def _notify(self, woken: table.Woken) -> None:
-        self.bus.notify(QueueName(queue) for queue in woken if queue in set(QueueName))
+
+def _settling(handover: Handover | None) -> Callable[[Outcome | None], None] | None:
+    return None if handover is None else partial(_settle, handover)
 
 
-def _lost(lease: Lease) -> LeaseLost:
-    return LeaseLost(
-        f"Somebody else has the message {lease.message.message_id} now. "
-        "What was done with it here was taken back.",
-        message_id=lease.message.message_id,
-    )
+def _settle(handover: Handover, outcome: Outcome | None) -> None:
+    handover.settle(outcome is not None and outcome.fresh, outcome.given if outcome else None)
+
+
+def _raise_if_lost(outcomes: Sequence[Outcome | QueueError]) -> Outcome:
+    [outcome] = outcomes
+    if isinstance(outcome, QueueError):
+        raise outcome
+    return outcome

@@ -11,36 +11,44 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from silas.kernel import format_timestamp
+from silas.queue.leases import Lease
 from silas.queue.letters import Letter
 from silas.queue.models import QueueName
 from silas.queue.retries import RetryPolicy
 from silas.storage import Transaction
 
+# Nothing here says RETURNING or IN (SELECT …): SQLite builds a table in memory for each of these,
+# at several times the cost of the lookups. A transaction of ours is alone with the data anyhow.
+_KNOWN = """
+SELECT ?1 WHERE EXISTS (SELECT 1 FROM queue_messages WHERE message_id = ?1)
+    OR EXISTS (SELECT 1 FROM processed_messages WHERE message_id = ?1)
+    OR EXISTS (SELECT 1 FROM dead_letters WHERE message_id = ?1)
+"""
 _INSERT = """
 INSERT INTO queue_messages
-    (message_id, queue, lane, priority, state, body, enqueued_at, ready_at)
-SELECT ?, ?, ?, ?,
-    CASE WHEN EXISTS (SELECT 1 FROM queue_messages WHERE lane = ?) THEN 'waiting' ELSE 'ready' END,
-    ?, ?, ?
-WHERE NOT EXISTS (SELECT 1 FROM processed_messages WHERE message_id = ?)
-    AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE message_id = ?)
-ON CONFLICT (message_id) DO NOTHING
+    (message_id, queue, lane, priority, body, enqueued_at, ready_at, state)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6,
+    CASE WHEN EXISTS (SELECT 1 FROM queue_messages WHERE lane = ?3) THEN 'waiting' ELSE 'ready' END)
+"""
+_NEXT = """
+SELECT seq, message_id, body, ready_at, attempts + 1, EXISTS (
+    SELECT 1 FROM processed_messages AS done
+    WHERE done.message_id = queue_messages.message_id AND done.consumer = ?
+)
+FROM queue_messages WHERE queue = ? AND state = 'ready' ORDER BY priority, seq LIMIT ?
 """
 _TAKE = """
 UPDATE queue_messages
 SET state = 'leased', leased_at = ?, due_at = ?, lease_id = ?, consumer = ?, holder = ?,
     attempts = attempts + 1
-WHERE seq IN (
-    SELECT seq FROM queue_messages WHERE queue = ? AND state = 'ready'
-    ORDER BY priority, seq LIMIT ?
-)
-RETURNING priority, seq, message_id, body, ready_at, attempts
+WHERE seq = ?
 """
 _RENEW = "UPDATE queue_messages SET due_at = ? WHERE message_id = ? AND lease_id = ?"
-_REMOVE_LEASED = """
-DELETE FROM queue_messages WHERE message_id = ? AND lease_id = ?
-RETURNING lane, attempts, expiries, leased_at
+_HELD = """
+SELECT seq, message_id, lane, attempts, expiries, leased_at FROM queue_messages
+WHERE message_id = ? AND lease_id = ?
 """
+_REMOVE_HELD = "DELETE FROM queue_messages WHERE seq = ?"
 _REMOVE = "DELETE FROM queue_messages WHERE message_id = ?"
 _PUT_BACK = """
 UPDATE queue_messages
@@ -102,17 +110,19 @@ class QueuedRow(NamedTuple):
 class TakenRow(NamedTuple):
     """What a consumer gets."""
 
-    priority: int
     seq: int
     message_id: str
     body: str
     ready_at: str
     attempts: int
+    processed: int
 
 
 class RemovedRow(NamedTuple):
     """What is left of a message that is done."""
 
+    seq: int
+    message_id: str
     lane: str | None
     attempts: int
     expiries: int
@@ -142,21 +152,31 @@ class Funeral:
     following: Callable[[QueuedRow, str], Sequence[Letter]]
 
 
-def insert(tx: Transaction, letter: Letter, *, now: str) -> bool:
-    """Queue a letter; False if its id was queued, done or given up before."""
-    message_id, lane = letter.message.message_id, letter.lane
-    address = (message_id, letter.queue, lane, letter.priority, lane)
-    params = (*address, letter.body, now, now, message_id, message_id)
-    return tx.execute(_INSERT, params) == 1
+def insert(tx: Transaction, letters: Sequence[Letter], *, now: str) -> list[bool]:
+    """Queue letters; False for each whose id was queued, done or given up before."""
+    asked = [(letter.message.message_id,) for letter in letters]
+    known = {key for (key,) in tx.execute_many(_KNOWN, asked)}
+    fresh, params = [], []
+    for message, queue, lane, priority, body in letters:
+        key = message.message_id
+        fresh.append(key not in known)
+        if key not in known:
+            known.add(key)
+            params.append((key, queue, lane, priority, body, now))
+    tx.execute_many(_INSERT, params)
+    return fresh
 
 
 def take(tx: Transaction, queue: QueueName, terms: Terms, *, limit: int) -> list[TakenRow]:
     """Lease the next messages, the most urgent and oldest first."""
     if limit <= 0:
         return []
-    now, until = format_timestamp(terms.now), format_timestamp(terms.until)
-    lease = (now, until, terms.lease_id, terms.consumer, terms.holder)
-    return sorted(map(TakenRow._make, tx.fetch_all(_TAKE, (*lease, queue, limit))))
+    rows = list(map(TakenRow._make, tx.fetch_all(_NEXT, (terms.consumer, queue, limit))))
+    if rows:
+        now, until = format_timestamp(terms.now), format_timestamp(terms.until)
+        lease = (now, until, terms.lease_id, terms.consumer, terms.holder)
+        tx.execute_many(_TAKE, [(*lease, row.seq) for row in rows])
+    return rows
 
 
 def renew(tx: Transaction, message_id: str, lease_id: str, *, until: str) -> bool:
@@ -164,14 +184,14 @@ def renew(tx: Transaction, message_id: str, lease_id: str, *, until: str) -> boo
     return tx.execute(_RENEW, (until, message_id, lease_id)) == 1
 
 
-def remove_leased(tx: Transaction, message_id: str, lease_id: str) -> RemovedRow | None:
-    """Take a message that is done off its queue; None if the lease is lost."""
-    row = tx.fetch_one(_REMOVE_LEASED, (message_id, lease_id))
-    if row is None:
-        return None
-    removed = RemovedRow._make(row)
-    promote(tx, removed.lane)
-    return removed
+def remove_leased(tx: Transaction, held: Sequence[tuple[str, str]]) -> list[RemovedRow | None]:
+    """Take messages off their queues by id and lease id; None for each whose lease is lost."""
+    rows = list(map(RemovedRow._make, tx.execute_many(_HELD, held)))
+    removed = {row.message_id: row for row in rows}
+    tx.execute_many(_REMOVE_HELD, [(row.seq,) for row in rows])
+    for lane in {row.lane for row in removed.values()}:
+        promote(tx, lane)
+    return [removed.pop(message_id, None) for message_id, _ in held]
 
 
 def remove(tx: Transaction, row: QueuedRow) -> None:
@@ -245,8 +265,7 @@ def bury(tx: Transaction, row: QueuedRow, *, reason: str, now: datetime, funeral
     known = (row.message_id, row.queue, row.body, reason, row.enqueued_at, died_at)
     tx.execute(_BURY, (*known, *counts))
     following = funeral.following(row, reason)
-    for letter in following:
-        insert(tx, letter, now=died_at)
+    insert(tx, following, now=died_at)
     return {row.queue, *(letter.queue for letter in following)}
 
 
@@ -270,16 +289,13 @@ def mark(tx: Transaction, consumer: str, message_id: str, *, now: str) -> None:
 
 
 def mark_done(
-    tx: Transaction,
-    consumer: str,
-    message_id: str,
-    removed: RemovedRow,
-    *,
-    queue: QueueName,
-    waited: float,
-    now: datetime,
+    tx: Transaction, done: Sequence[tuple[Lease, str, RemovedRow]], *, now: datetime
 ) -> None:
-    """The same, with how long it took."""
-    worked = (now - datetime.fromisoformat(removed.leased_at)).total_seconds()
-    times = (queue, removed.attempts, removed.expiries, waited, worked)
-    tx.execute(_MARK_DONE, (message_id, consumer, format_timestamp(now), *times))
+    """The same for leases with their consumers, and how long each took."""
+    marked_at = format_timestamp(now)
+    params = []
+    for lease, consumer, removed in done:
+        worked = (now - datetime.fromisoformat(removed.leased_at)).total_seconds()
+        counts = (removed.attempts, removed.expiries, lease.waited_seconds, worked)
+        params.append((removed.message_id, consumer, marked_at, lease.queue, *counts))
+    tx.execute_many(_MARK_DONE, params)

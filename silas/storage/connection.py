@@ -1,6 +1,6 @@
 """`Reader` and `Transaction` on an APSW connection: our errors, and no cursor left open."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import apsw
 
@@ -55,9 +55,12 @@ class ConnectionReader:
             self._open_rows.pop().close(True)
 
     def _run(self, sql: str, params: Sequence[SqlValue]) -> apsw.Cursor:
+        self._check()
+        return self._connection.execute(sql, params or None)
+
+    def _check(self) -> None:
         if self._ended:
             raise DatabaseError("This view of the database has ended. Ask for a new one.")
-        return self._connection.execute(sql, params or None)
 
 
 class ConnectionTransaction(ConnectionReader):
@@ -74,9 +77,16 @@ class ConnectionTransaction(ConnectionReader):
             raise translate(error, path=self._path) from error
         return self._connection.total_changes() - before
 
-    def _run(self, sql: str, params: Sequence[SqlValue]) -> apsw.Cursor:
-        if not self._connection.in_transaction and not self._ended:
+    def execute_many(self, sql: str, params: Iterable[Sequence[SqlValue]]) -> list[Row]:
+        self._check()
+        try:
+            return self._connection.executemany(sql, params).fetchall()
+        except apsw.Error as error:
+            raise translate(error, path=self._path) from error
+
+    def _check(self) -> None:
+        super()._check()
+        if not self._connection.in_transaction:
             # SQLite takes everything back by itself when, say, the disk is full. A body that went
             # on regardless would write outside of any transaction.
             raise DatabaseError("The transaction was taken back. Nothing of it remains.")
-        return super()._run(sql, params)

@@ -4,7 +4,7 @@ Transactions are closures, not context managers: a whole transaction crosses to 
 hop, several callers share one commit, and a cancelled caller can never leave half of one behind.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
@@ -49,6 +49,10 @@ class Transaction(Reader, Protocol):
         """Run a statement (without parameters: a script); returns the number of changed rows."""
         ...
 
+    def execute_many(self, sql: str, params: Iterable[Sequence[SqlValue]]) -> list[Row]:
+        """Run a statement once for each; returns the rows that all of them return, in order."""
+        ...
+
 
 class Database(Protocol):
     """A database that many tasks use at once without blocking the event loop."""
@@ -79,6 +83,15 @@ class Database(Protocol):
         If `body` raises, nothing of it remains and the exception reaches the caller. `body` may be
         run again if a shared commit failed, so its only effects must be those on the transaction.
         If the caller is cancelled, the transaction either never starts or finishes whole.
+        """
+        ...
+
+    def transaction_here(self, body: Callable[[Transaction], T]) -> T | None:
+        """Run a very small `body` at once, on the caller's own thread, if nobody writes just now.
+
+        For what takes less time than a hop to a thread. None if it could not be done here, for
+        whatever reason: nothing of it remains then, and `transaction` does it or says why not.
+        `body` itself must not return None.
         """
         ...
 

@@ -57,7 +57,8 @@ class SqliteDatabase:
             near = _connect(path, read_only=True)
             near.set_busy_timeout(0)
             near.set_progress_handler(lambda: True, _STEPS_ON_THE_LOOP)
-        return cls(path, GroupCommitWriter(writing, name=str(path)), near)
+        writer = GroupCommitWriter(writing, name=str(path), busy_timeout_ms=_BUSY_TIMEOUT_MS)
+        return cls(path, writer, near)
 
     async def execute(
         self,
@@ -82,6 +83,10 @@ class SqliteDatabase:
         done: asyncio.Future[T] = loop.create_future()
         self._writer.submit(Job(body, durability, loop, done))
         return await done
+
+    def transaction_here(self, body: Callable[[Transaction], T]) -> T | None:
+        self._check_open()
+        return self._writer.run_here(body)
 
     async def snapshot(self, body: Callable[[Reader], T]) -> T:
         self._check_open()

@@ -3,6 +3,10 @@
 Callers hand over whole transactions. The writer takes all that wait, runs each inside a savepoint
 of one SQLite transaction, and commits once; so a hundred callers pay for one disk sync. A caller
 is told only after that commit. If any of the group needs `TRUST`, the group's commit is synced.
+
+A transaction that is shorter than a hop to this thread can be run where its caller is, while the
+thread has nothing to do. It never waits there: not for a lock, not for the disk to sync, and not
+for statements that go on and on. Whatever would take longer is left to the thread.
 """
 
 import asyncio
@@ -10,9 +14,11 @@ import contextlib
 import queue
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum, auto
+from typing import Any, TypeVar
 
 import apsw
 
@@ -20,7 +26,12 @@ from silas.storage.connection import ConnectionTransaction
 from silas.storage.errors import translate
 from silas.storage.ports import Durability, Transaction
 
+T = TypeVar("T")
+
 _MAX_GROUP = 256
+_SECONDS_HERE = 0.002
+_STEPS_BETWEEN_LOOKS = 1000
+_LONG_LOG_PAGES = 1000
 _TRANSACTION_CONTROL = {apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT}
 
 
@@ -36,17 +47,29 @@ class Job:
     error: BaseException | None = None
 
 
+class _Signal(Enum):
+    STOP = auto()
+    FOLD = auto()
+    """The log has become long."""
+
+
 class GroupCommitWriter:
     """Runs transactions one after the other on its own thread and connection."""
 
-    def __init__(self, connection: apsw.Connection, *, name: str) -> None:
+    def __init__(self, connection: apsw.Connection, *, name: str, busy_timeout_ms: int) -> None:
         self._connection = connection
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._busy_timeout_ms = busy_timeout_ms
+        self._jobs: queue.SimpleQueue[Job | _Signal] = queue.SimpleQueue()
+        self._turn = threading.Lock()
+        """Whoever has it may use the connection."""
+        self._log_pages = 0
         self._synchronous: Durability | None = None
         self._in_body = False
         self._path = name
         self._mark = secrets.token_hex(8)
         connection.authorizer = self._authorize
+        # Instead of SQLite's own hook, which syncs in the commit that makes the log too long.
+        connection.set_wal_hook(self._note_log)
         self._thread = threading.Thread(target=self._serve, name=f"writer {name}", daemon=True)
         self._thread.start()
 
@@ -54,29 +77,81 @@ class GroupCommitWriter:
         """Put a transaction in line."""
         self._jobs.put(job)
 
+    def run_here(self, body: Callable[[Transaction], T]) -> T | None:
+        """Run an `ORDINARY` transaction on this thread; None if it was not done, for any reason."""
+        if not self._jobs.empty() or not self._turn.acquire(blocking=False):
+            return None
+        try:
+            return self._attempt(body)
+        finally:
+            self._turn.release()
+
     def stop(self) -> None:
         """Finish what was submitted, then end the thread and close the connection."""
-        self._jobs.put(None)
+        self._jobs.put(_Signal.STOP)
         self._thread.join()
         self._connection.close()
 
     def _serve(self) -> None:
         stopping = False
         while not stopping:
-            group: list[Job] = []
-            job = self._jobs.get()
-            while job is not None:
-                group.append(job)
-                if len(group) == _MAX_GROUP:
-                    break
-                try:
-                    job = self._jobs.get_nowait()
-                except queue.Empty:
-                    break
-            stopping = job is None
-            if group:
+            group, signals = self._next_group()
+            stopping = _Signal.STOP in signals
+            with self._turn:
                 self._run_group(group)
-                _announce(group)
+            _announce(group)
+            if self._log_pages >= _LONG_LOG_PAGES:
+                with self._turn:
+                    self._fold()
+
+    def _next_group(self) -> tuple[list[Job], list[_Signal]]:
+        """All that wait, up to a limit; waits for the first."""
+        group: list[Job] = []
+        signals: list[_Signal] = []
+        with contextlib.suppress(queue.Empty):
+            job = self._jobs.get()
+            while True:
+                if isinstance(job, _Signal):
+                    signals.append(job)
+                else:
+                    group.append(job)
+                if signals or len(group) == _MAX_GROUP:
+                    break
+                job = self._jobs.get_nowait()
+        return group, signals
+
+    def _attempt(self, body: Callable[[Transaction], T]) -> T | None:
+        connection = self._connection
+        connection.set_busy_timeout(0)
+        deadline = time.monotonic() + _SECONDS_HERE
+        connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_LOOKS)
+        try:
+            self._begin(Durability.ORDINARY)
+            result = self._run_body(body)
+            self._run("COMMIT")
+        except Exception:  # noqa: BLE001 - the thread meets it again, and tells the caller
+            self._take_back()
+            return None
+        except BaseException:
+            # An interrupt of the person: nobody may find the database locked after it.
+            self._take_back()
+            raise
+        finally:
+            connection.set_progress_handler(None)
+            connection.set_busy_timeout(self._busy_timeout_ms)
+        if self._log_pages >= _LONG_LOG_PAGES:
+            self._jobs.put(_Signal.FOLD)
+        return result
+
+    def _note_log(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self._log_pages = pages
+        return apsw.SQLITE_OK
+
+    def _fold(self) -> None:
+        """Copy the log into the file. If it cannot be done now, the next commit asks again."""
+        self._log_pages = 0
+        with contextlib.suppress(apsw.Error):
+            self._connection.wal_checkpoint()
 
     def _run_group(self, group: list[Job]) -> None:
         # A caller that gave up before its turn came gets nothing done.
@@ -95,7 +170,8 @@ class GroupCommitWriter:
 
     def _commit(self, jobs: list[Job]) -> bool:
         """Run these in one transaction; raises if it cannot be begun, False if it was lost."""
-        self._begin(jobs)
+        trust = any(job.durability is Durability.TRUST for job in jobs)
+        self._begin(Durability.TRUST if trust else Durability.ORDINARY)
         try:
             for job in jobs:
                 self._run_one(job)
@@ -107,10 +183,8 @@ class GroupCommitWriter:
             return False
         return True
 
-    def _begin(self, jobs: list[Job]) -> None:
+    def _begin(self, wanted: Durability) -> None:
         self._take_back()
-        trust = any(job.durability is Durability.TRUST for job in jobs)
-        wanted = Durability.TRUST if trust else Durability.ORDINARY
         if wanted is not self._synchronous:
             self._run(f"PRAGMA synchronous={wanted.value}")
             self._synchronous = wanted
@@ -119,19 +193,23 @@ class GroupCommitWriter:
     def _run_one(self, job: Job) -> None:
         job.error = None
         self._run("SAVEPOINT job")
-        transaction = ConnectionTransaction(self._connection, self._path)
-        self._in_body = True
         try:
-            job.result = job.body(transaction)
+            job.result = self._run_body(job.body)
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller, not to this thread
             job.error = error
-        finally:
-            self._in_body = False
-            transaction.end()
         # Both fail if SQLite has taken the whole group back, which must then be run again.
         if job.error is not None:
             self._run("ROLLBACK TO job")
         self._run("RELEASE job")
+
+    def _run_body(self, body: Callable[[Transaction], T]) -> T:
+        transaction = ConnectionTransaction(self._connection, self._path)
+        self._in_body = True
+        try:
+            return body(transaction)
+        finally:
+            self._in_body = False
+            transaction.end()
 
     def _take_back(self) -> None:
         """Roll back what is open. If even that fails, the next `BEGIN` fails, and says so."""

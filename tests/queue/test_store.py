@@ -16,10 +16,10 @@ from silas.queue import (
     RetryPolicy,
     Urgency,
 )
-from silas.queue.models import Agent
+from silas.queue.models import Agent, MessageKind, SystemEvent
 from silas.storage import SqliteDatabase, Transaction
 from silas.testing import FakeClock
-from tests.queue.letters import answer, message, plan_request
+from tests.queue.letters import FROM_TERMINAL, answer, message, plan_request
 
 PROXY, PLANNER, CHANNEL = QueueName.PROXY, QueueName.PLANNER, QueueName.CHANNEL
 
@@ -67,7 +67,52 @@ async def test_what_breaks_the_contract_is_not_queued(store: QueueStore) -> None
         await store.enqueue(message().model_copy(update={"trace_id": ""}))
     with pytest.raises(MessageRefused):
         await store.enqueue(QueueMessage.model_construct(message_id="x"))
+    with pytest.raises(MessageRefused, match="channel"):
+        await store.enqueue(message(payload=FROM_TERMINAL.model_copy(update={"channel": ""})))
+    listed = message(artifacts={"a": "b"})
+    listed.artifacts["a"] = 1  # type: ignore[assignment]
+    with pytest.raises(MessageRefused):
+        await store.enqueue(listed)
     assert await leased_ids(store, PROXY) == []
+
+
+async def test_what_may_hold_anything_is_given_out_as_it_will_always_be_read(
+    store: QueueStore,
+) -> None:
+    event = SystemEvent(event="x", data={"pair": (1, 2), "keys": {1: "one"}})
+    kind = {"sender": Agent.RUNTIME, "message_kind": MessageKind.SYSTEM_EVENT, "payload": event}
+    await store.enqueue(message(**kind))
+    lease = await store.lease(QueueName.RUNTIME, consumer="c")
+    assert lease is not None
+    assert lease.message.payload == SystemEvent(
+        event="x", data={"pair": [1, 2], "keys": {"1": "one"}}
+    )
+
+
+@pytest.mark.parametrize("others", [0, 20])
+async def test_the_same_twice_at_the_same_moment_happens_once(
+    store: QueueStore, others: int
+) -> None:
+    """With and without others, because a few are committed elsewhere than many."""
+    more = [store.enqueue(plan_request(f"m{number}")) for number in range(others)]
+    twice = [store.enqueue(plan_request("twice")) for _ in range(2)]
+    assert (await asyncio.gather(*more, *twice))[-2:] == [True, False]
+    leases = await store.lease_many(PLANNER, consumer="c", limit=50)
+    ending = [store.finish(lease, consumer="c") for lease in (*leases, leases[-1])]
+    ended = await asyncio.gather(*ending, return_exceptions=True)
+    assert [type(each) for each in ended if each is not None] == [LeaseLost]
+    assert len(ended) == others + 2
+    assert await store.has_processed("c", "twice")
+
+
+async def test_a_lease_says_whether_its_consumer_has_processed_it(store: QueueStore) -> None:
+    await store.enqueue(plan_request())
+    await store.mark_processed("c", "msg_1")
+    for consumer, known in (("c", True), ("other", False)):
+        lease = await store.lease(PLANNER, consumer=consumer)
+        assert lease is not None
+        assert lease.processed is known
+        await store.release(lease)
 
 
 async def test_the_more_urgent_comes_first_then_the_older(store: QueueStore) -> None:

@@ -42,8 +42,8 @@ async def test_a_locked_database_is_named_and_nothing_is_half_done(
     store: QueueStore, database: SqliteDatabase, tmp_path: Path
 ) -> None:
     await store.enqueue(plan_request("before"))
-    writer = database._writer._connection
-    writer.set_busy_timeout(1)
+    database._writer._busy_timeout_ms = 1
+    database._writer._connection.set_busy_timeout(1)
     other = apsw.Connection(str(tmp_path / "silas.db"))
     other.execute("BEGIN IMMEDIATE")
     for attempt in (
