@@ -5,7 +5,7 @@ it would be signed, and only a typed yes approves it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -36,8 +36,10 @@ class Cards(Protocol):
         """One card."""
         ...
 
-    async def decide(self, card_id: str, decision: ApprovalDecision) -> Card:
-        """Keep the owner's decision."""
+    async def decide(
+        self, card_id: str, decision: ApprovalDecision, *, shown: Mapping[str, str] | None = None
+    ) -> Card:
+        """Keep the owner's decision about what was shown."""
         ...
 
 
@@ -127,7 +129,8 @@ class TerminalChannel:
     async def _decide(self, card: Card, *, yes: bool) -> None:
         verdict = ApprovalVerdict.APPROVED if yes else ApprovalVerdict.DECLINED
         try:
-            await self.cards.decide(card.card_id, ApprovalDecision(verdict=verdict))
+            decision = ApprovalDecision(verdict=verdict)
+            await self.cards.decide(card.card_id, decision, shown=card.plan_hashes)
         except SilasError as error:
             self.say(error.message)
 

@@ -26,7 +26,7 @@ from silas.cli.terminal import on_terminal
 from silas.cli.working import shown_plan
 from silas.kernel import SystemClock, visible
 from silas.queue.models import QueueMessage, UserMessage
-from silas.stream.cards import Card, CardStore
+from silas.stream.cards import Card, CardStore, require_shown
 from silas.stream.delivery import Deliveries, Delivery
 from silas.stream.intake import Intake
 from silas.stream.said import SaidStore
@@ -69,9 +69,9 @@ class _Line:
     async def show(self, card: Card) -> str:
         """Everything that the card asks about, exactly as it is signed."""
         items = WorkItemStore(self.ground.database, self.ground.clock)
-        found = [await items.get(name) for name in card.plan_hashes]
-        shown = [shown_plan(item) for item in found if item is not None]
-        plans = [_in_words(item) for item in found if item is not None]
+        found = require_shown(card, [await items.get(name) for name in card.plan_hashes])
+        shown = [shown_plan(item) for item in found]
+        plans = [_in_words(item) for item in found]
         return "\n\n".join([*shown, *plans, f"Risk: {card.risk.value}. Card: {card.card_id}"])
 
 

@@ -13,7 +13,7 @@ from silas.cli.context import CliContext, pass_cli
 from silas.cli.opening import with_ground
 from silas.cli.working import decide, shown_plan
 from silas.kernel import visible
-from silas.stream.cards import Card
+from silas.stream.cards import Card, require_shown
 from silas.work import WorkItem
 
 
@@ -70,8 +70,9 @@ def approve(cli: CliContext, card_id: str, hashes: tuple[str, ...]) -> None:
     """Approve exactly what the card shows. The running Silas then does it."""
 
     async def inside(ground: Ground) -> Card:
-        _, items = await _card(ground, card_id)
-        return await open_cards(ground).decide(card_id, decide(cli, items, hashes))
+        card, items = await _card(ground, card_id)
+        decision = decide(cli, items, hashes)
+        return await open_cards(ground).decide(card_id, decision, shown=card.plan_hashes)
 
     _tell(cli, with_ground(cli, inside))
 
@@ -92,8 +93,7 @@ def decline(cli: CliContext, card_id: str) -> None:
 async def _card(ground: Ground, card_id: str) -> tuple[Card, list[WorkItem]]:
     card = await open_cards(ground).get(card_id)
     store = work_stores(ground).items
-    found = [await store.get(name) for name in card.plan_hashes]
-    return card, [item for item in found if item is not None]
+    return card, require_shown(card, [await store.get(name) for name in card.plan_hashes])
 
 
 def _tell(cli: CliContext, card: Card) -> None:

@@ -2,21 +2,24 @@
 
 1. A card is written in the transaction that stores its plan, and shows exactly these hashes.
 2. A card is decided once, while it is open. Nobody decides it after it has expired: that is a no.
-3. A decision is signed when it is made, over the card, the hashes and the verdict: by the owner's
+3. A yes is to what was shown: whoever asked says which hashes these were, and only these are
+   signed, whatever the rows say by then.
+4. A decision is signed when it is made, over the card, the hashes and the verdict: by the owner's
    key, or on a trusted device. Whoever follows it checks the signature: a row that somebody wrote
    into the database decides nothing, nor does a device that was revoked in between.
-4. The event that lets the decision be followed is sent in the transaction that keeps it.
-5. A device cannot approve what cannot be undone: that takes more than its key.
+5. The event that lets the decision be followed is sent in the transaction that keeps it.
+6. A device cannot approve what cannot be undone: that takes more than its key.
 """
 
 import base64
 import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from pydantic import TypeAdapter
 
-from silas.approval import ApprovalDecision, ApprovalVerdict
+from silas.approval import ApprovalDecision, ApprovalVerdict, DecisionRefused
 from silas.gates.risk import RiskLevel
 from silas.kernel import (
     Clock,
@@ -37,9 +40,11 @@ from silas.stream.errors import (
     StrongerProofNeeded,
 )
 from silas.stream.ports import CardDecision, PlanReview
+from silas.work.models import WorkItem
 from silas.work.ports import AuditTrail
 
 DEFAULT_TTL = timedelta(days=7)
+_CHANGED = "This is not what the card asks about. Nothing was decided: look at the card again."
 _ITEMS = TypeAdapter(dict[str, str])
 _RISKS = tuple(RiskLevel)
 _INSERT = """
@@ -165,11 +170,20 @@ class CardStore:
         )
         return [_card(row) for row in reversed(rows)]
 
-    async def decide(self, card_id: str, decision: ApprovalDecision) -> Card:
-        """Keep the owner's decision, signed, and let it be followed; raises `CardNotOpen`."""
+    async def decide(
+        self, card_id: str, decision: ApprovalDecision, *, shown: Mapping[str, str] | None = None
+    ) -> Card:
+        """Keep the owner's decision, signed, and let it be followed.
+
+        `shown` are the hashes of what was shown: without them it cannot be a yes (rule 3). Raises
+        `DecisionRefused` or `CardNotOpen`.
+        """
         card = await self.get(card_id)
         if self._clock.now() >= card.expires_at:
             decision = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
+        if decision.verdict is not ApprovalVerdict.DECLINED and shown != card.plan_hashes:
+            await self._audit.log("card_changed", card_id=card_id)
+            raise DecisionRefused(_CHANGED)
         signed = decision_bytes(card, decision)
         key_id, signature = self._signer.sign(signed)
         return await self._keep(card, decision, key_id=key_id, signature=signature)
@@ -179,7 +193,7 @@ class CardStore:
     ) -> Card:
         """The same for a decision that was signed on one of the owner's devices.
 
-        Raises `DecisionNotSigned`, `StrongerProofNeeded` (rule 5) or `CardNotOpen`.
+        Raises `DecisionNotSigned`, `StrongerProofNeeded` (rule 6) or `CardNotOpen`.
         """
         card = await self.get(card_id)
         signed = decision_bytes(card, decision)
@@ -231,7 +245,7 @@ class CardStore:
         return len(late)
 
     async def decision(self, card_id: str) -> CardDecision | None:
-        """The decision, if there is one that the owner has signed (rule 3)."""
+        """The decision, if there is one that the owner has signed (rule 4)."""
         row = await self._row(card_id)
         *_, decision, key_id, signature = row
         if decision is None:
@@ -254,6 +268,17 @@ class CardStore:
         if row is None:
             raise CardUnknown(f"There is no card {card_id!a}. `silas review list` shows them.")
         return row
+
+
+def require_shown(card: Card, items: Sequence[WorkItem | None]) -> list[WorkItem]:
+    """The items, if they are all and exactly those of the card; raises `DecisionRefused`.
+
+    To be asked before they are shown: the owner's yes is to the hashes of the card.
+    """
+    found = [item for item in items if item is not None]
+    if {item.id: item.plan_hash for item in found} != card.plan_hashes:
+        raise DecisionRefused(_CHANGED)
+    return found
 
 
 def decision_bytes(card: Card, decision: ApprovalDecision) -> bytes:

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from silas.approval import ApprovalDecision, ApprovalVerdict, KeyManager
+from silas.approval import ApprovalDecision, ApprovalVerdict, DecisionRefused, KeyManager
 from silas.kernel import IdFactory, TaintLevel
 from silas.queue import QueueName, QueueStore
 from silas.queue.models import Agent, AgentReply, MessageKind, QueueMessage
 from silas.storage import SqliteDatabase
-from silas.stream.cards import CardStore
+from silas.stream.cards import CardStore, require_shown
 from silas.stream.delivery import Deliveries
 from silas.stream.errors import CardNotOpen, CardUnknown
 from silas.stream.ports import PlanReview
@@ -21,6 +21,7 @@ from silas.work.plan import parse
 YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
 NO = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
 ITEM = parse("---\nid: one\ntype: task\ntitle: One\n---\nDo it.\n")
+SHOWN = {"one": ITEM.plan_hash}
 
 
 class Desk:
@@ -65,7 +66,7 @@ class TestCards:
         assert await desk.cards.decision(card.card_id) is None
 
     async def test_a_decision_is_kept_and_followed(self, desk: Desk) -> None:
-        card = await desk.cards.decide("card_1", YES)
+        card = await desk.cards.decide("card_1", YES, shown=SHOWN)
         assert card.state == "approved"
         decided = await desk.cards.decision("card_1")
         assert decided is not None
@@ -76,14 +77,14 @@ class TestCards:
 
     async def test_it_is_decided_once(self, desk: Desk) -> None:
         results = await asyncio.gather(
-            *(desk.cards.decide("card_1", each) for each in (YES, NO, YES)),
+            *(desk.cards.decide("card_1", each, shown=SHOWN) for each in (YES, NO, YES)),
             return_exceptions=True,
         )
         assert sum(isinstance(each, CardNotOpen) for each in results) == 2
 
     async def test_after_its_time_a_card_is_a_no(self, desk: Desk) -> None:
         desk.clock.advance(days=8)
-        assert (await desk.cards.decide("card_1", YES)).state == "declined"
+        assert (await desk.cards.decide("card_1", YES, shown=SHOWN)).state == "declined"
         await desk.ask("card_2")
         desk.clock.advance(days=8)
         assert await desk.cards.decline_expired() == 1
@@ -91,7 +92,7 @@ class TestCards:
 
     async def test_an_unknown_card(self, desk: Desk) -> None:
         with pytest.raises(CardUnknown, match="silas review list"):
-            await desk.cards.decide("card_9", YES)
+            await desk.cards.decide("card_9", YES, shown=SHOWN)
 
 
 class TestForgery:
@@ -107,6 +108,24 @@ class TestForgery:
         assert await desk.cards.decision("card_1") is None
         assert "card_decision_forged" in desk.audit.events()
 
+    async def test_a_card_that_is_changed_while_the_owner_reads_it(self, desk: Desk) -> None:
+        shown = await desk.cards.get("card_1")
+        await self.write(desk, items=json.dumps({"one": "0" * 64}))
+        with pytest.raises(DecisionRefused):
+            await desk.cards.decide("card_1", YES, shown=shown.plan_hashes)
+        with pytest.raises(DecisionRefused):
+            await desk.cards.decide("card_1", YES)
+        assert (await desk.cards.get("card_1")).state == "open"
+        assert (await desk.cards.decide("card_1", NO)).state == "declined"
+
+    async def test_a_card_whose_items_are_not_its_own_is_not_shown(self, desk: Desk) -> None:
+        card = await desk.cards.get("card_1")
+        assert require_shown(card, [ITEM]) == [ITEM]
+        other = ITEM.model_copy(update={"body": "Do something else."})
+        for items in ([other], [None], [], [ITEM, other.model_copy(update={"id": "two"})]):
+            with pytest.raises(DecisionRefused):
+                require_shown(card, items)
+
     async def test_a_no_turned_into_a_yes(self, desk: Desk) -> None:
         await desk.cards.decide("card_1", NO)
         row = await desk.database.fetch_one("SELECT decision FROM review_cards")
@@ -116,13 +135,13 @@ class TestForgery:
         assert await desk.cards.decision("card_1") is None
 
     async def test_a_yes_moved_to_another_plan(self, desk: Desk) -> None:
-        await desk.cards.decide("card_1", YES)
+        await desk.cards.decide("card_1", YES, shown=SHOWN)
         await self.write(desk, items=json.dumps({"two": "0" * 64}))
         assert await desk.cards.decision("card_1") is None
 
     async def test_a_yes_moved_to_another_card(self, desk: Desk) -> None:
         await desk.ask("card_2")
-        await desk.cards.decide("card_1", YES)
+        await desk.cards.decide("card_1", YES, shown=SHOWN)
         row = await desk.database.fetch_one(
             "SELECT decision, key_id, signature FROM review_cards WHERE id = 'card_1'"
         )
