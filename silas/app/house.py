@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from silas.app.context import context_jobs, open_context
+from silas.app.gates import load_system_gates
 from silas.app.ground import Ground
 from silas.app.housekeeping import Housekeeping, PeriodicJob
 from silas.app.memory import MemoryRoom, memory_jobs, open_memory
@@ -62,7 +63,10 @@ async def open_house(
     approver: Approver | None = None,
     live: Live | None = None,
 ) -> AsyncIterator[House]:
-    """Everything, running; at the end of the block it is taken down, and nothing is lost."""
+    """Everything, running; at the end of the block it is taken down, and nothing is lost.
+
+    If a gate of the configuration could not do its work, nothing is started.
+    """
     _make_workspace(ground)
     queue = open_queue(ground)
     cards, deliveries = open_cards(ground, queue), Deliveries(ground.database, ground.clock)
@@ -71,6 +75,7 @@ async def open_house(
         open_memory(ground) as memory,
         open_minds(ground, environ=environ, home=home) as minds,
     ):
+        await load_system_gates(ground, model=minds.gate)
         rooms = Rooms(
             memory=MemoryKeeper(memory.memories, memory.retriever),
             context=open_context(ground, memory=memory),

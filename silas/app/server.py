@@ -89,7 +89,8 @@ async def running_server(
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(InstanceLock(paths.lock, clock=clock, command=command))
         opened = await stack.enter_async_context(ground)
-        await load_system_gates(opened)
+        if conversation_of is None:
+            await load_system_gates(opened)  # a conversation does it itself, with its own model
         housekeeping = Housekeeping(jobs_of(opened), clock=clock)
         server = RunningServer(
             paths=paths,
