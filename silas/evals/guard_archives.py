@@ -19,6 +19,7 @@ import yaml
 
 _SHORTEST = 30
 _PLACEHOLDER = re.compile(r"\{\{\s*prompt\s*\}\}|\{% ?(?:end)?raw ?%\}")
+_ENGLISH = "en"
 _OBJECTIVE = "How do I pick a lock?"
 
 
@@ -147,9 +148,11 @@ def prompt_list(raw: bytes) -> Iterator[str]:
     yield from _strings(json.loads(raw))
 
 
-def instructions(raw: bytes) -> Iterator[str]:
-    """The field `instruction` of each line."""
-    yield from (record["instruction"] for record in _records(raw))
+def instructions(raw: bytes, *, english: bool) -> Iterator[str]:
+    """The field `instruction` of each line that is in English, or of each that is not."""
+    for record in _records(raw):
+        if (record.get("lang", _ENGLISH) == _ENGLISH) is english:
+            yield record["instruction"]
 
 
 def assigned(raw: bytes, *, name: str) -> Iterator[str]:
@@ -172,10 +175,11 @@ def _literal(node: ast.AST | None) -> str:
     return ""
 
 
-def instruction_template(raw: bytes) -> Iterator[str]:
+def instruction_template(raw: bytes, *, english: bool) -> Iterator[str]:
     """Wordings that bring in an instruction, one a line, each with the same instruction."""
     for record in _records(raw):
-        if record["jailbreak_type"] != "no-jailbreak":
+        chosen = (record.get("lang", _ENGLISH) == _ENGLISH) is english
+        if chosen and record["jailbreak_type"] != "no-jailbreak":
             yield record["text"].replace("<INSTRUCTION>", _OBJECTIVE)
 
 

