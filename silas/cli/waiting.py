@@ -60,7 +60,7 @@ def decide_call(cli: CliContext, call_id: str, approve: str | None, *, decline: 
         bench = open_workshop(ground).bench
         call = await _runs(bench).find_call(call_id)
         decision = _NO if decline else _decision(cli, call, approve)
-        await decide_waiting(bench, call.id, decision)
+        await decide_waiting(bench, call, decision)
         name = call.call.work_item_id
         return name, decision.verdict.value, await _go_on(ground, name, call.id)
 

@@ -8,8 +8,9 @@ from typing import Any
 from silas.approval import ApprovalDecision, ApprovalScope, ApprovalToken, ApprovalVerdict
 from silas.kernel import ApprovalError, canonical_bytes
 from silas.work.door import NO_APPROVAL
+from silas.work.errors import WorkItemConflict
 from silas.work.models import WorkItem, WorkItemType
-from silas.work.paused import DecidedCall
+from silas.work.paused import DecidedCall, KeptCall
 from silas.work.ports import Later, PausedCall, PausingAgent
 from silas.work.workbench import Workbench
 
@@ -77,14 +78,18 @@ async def sign_call(
     return token
 
 
-async def decide_waiting(bench: Workbench, call_id: str, decision: ApprovalDecision) -> None:
+async def decide_waiting(bench: Workbench, shown: KeptCall, decision: ApprovalDecision) -> None:
     """Write down the owner's decision about a call that waits; executing its item then goes on.
 
-    Raises `WorkItemConflict` if it does not wait any more.
+    It is about the call as it was shown. Raises `WorkItemConflict` if that does not wait any more.
     """
     if bench.paused is None:
         raise ApprovalError("Nothing can wait for a decision here.")
-    kept = await bench.paused.find_call(call_id)
+    kept = await bench.paused.find_call(shown.id)
+    if kept.call != shown.call:
+        raise WorkItemConflict(
+            f"The call {shown.id} is not the one that was shown. See `silas work waiting`."
+        )
     approved = decision.verdict is ApprovalVerdict.APPROVED
     token = await sign_call(bench, kept.id, kept.call, decision) if approved else None
     await bench.paused.record(kept.id, decision.verdict, token)

@@ -330,7 +330,7 @@ async def decide(shop: Shop, *decisions: ApprovalDecision) -> None:
     kept = await shop.bench.paused.of("t1")
     assert kept is not None
     for call, decision in zip(kept.calls, decisions, strict=True):
-        await decide_waiting(shop.bench, call.id, decision)
+        await decide_waiting(shop.bench, call, decision)
 
 
 async def test_a_task_is_done_by_a_model_and_checked_from_outside(shop: Shop) -> None:

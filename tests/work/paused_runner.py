@@ -83,7 +83,7 @@ async def run(root: Path, point: str) -> None:
     kept = await runs.of("t1")
     if kept is None:
         raise RuntimeError("nothing waits")
-    await decide_waiting(shop.bench, kept.calls[0].id, YES)
+    await decide_waiting(shop.bench, kept.calls[0], YES)
     _die("after-deciding", point)
     await shop.execute(await shop.bench.items.get("t1") or item)
 

@@ -19,7 +19,7 @@ from silas.work import AttemptOutcome, WorkItem, WorkItemConflict, WorkItemResul
 from silas.work.authorisation import decide_waiting
 from silas.work.executor import WorkItemExecutor
 from silas.work.executors import ExecutorRegistry, Tool
-from silas.work.paused import KeptRun, PausedRuns
+from silas.work.paused import KeptCall, KeptRun, PausedRuns
 from silas.work.ports import Briefing, CallReview, PausedRun, ToolCaller, WaitingCall
 from silas.work.script_worker import ScriptWorker
 from tests.work.paused_runner import FILE, SEND, Sender, open_paused
@@ -67,7 +67,7 @@ async def go_on(shop: Shop) -> WorkItemResult:
 
 async def decide(shop: Shop, decision: ApprovalDecision = YES) -> None:
     for call in (await waiting(shop)).calls:
-        await decide_waiting(shop.bench, call.id, decision)
+        await decide_waiting(shop.bench, call, decision)
 
 
 async def test_a_call_waits_and_is_made_after_the_decision(shop: Shop, sender: Sender) -> None:
@@ -116,7 +116,7 @@ async def test_what_nobody_decides_is_declined_in_time(
     (call,) = (await waiting(shop)).calls
     clock.advance(days=1, seconds=1)
     with pytest.raises(WorkItemConflict):
-        await decide_waiting(shop.bench, call.id, YES)
+        await decide_waiting(shop.bench, call, YES)
     await shop.approve((await shop.bench.items.get("t1")) or task())
     await go_on(shop)
     assert "did not decide in time" in worker.answers[-1]
@@ -126,11 +126,11 @@ async def test_what_nobody_decides_is_declined_in_time(
 async def test_a_decision_is_made_once(shop: Shop, sender: Sender) -> None:
     await start(shop, PausingWorker(FILE, SEND))
     (call,) = (await waiting(shop)).calls
-    await decide_waiting(shop.bench, call.id, NO)
+    await decide_waiting(shop.bench, call, NO)
     with pytest.raises(WorkItemConflict):
-        await decide_waiting(shop.bench, call.id, YES)
+        await decide_waiting(shop.bench, call, YES)
     with pytest.raises(WorkItemConflict):
-        await decide_waiting(shop.bench, "call-nobody-knows", YES)
+        await decide_waiting(shop.bench, call.model_copy(update={"id": "nobody"}), YES)
 
 
 async def test_two_calls_wait_one_after_the_other(shop: Shop, sender: Sender) -> None:
@@ -169,7 +169,7 @@ async def test_cancelling_drops_the_run(shop: Shop, sender: Sender) -> None:
     (attempt,) = await shop.bench.attempts.list_of("t1")
     assert attempt.outcome is AttemptOutcome.STOPPED
     with pytest.raises(WorkItemConflict):
-        await decide_waiting(shop.bench, call.id, YES)
+        await decide_waiting(shop.bench, call, YES)
     assert (await go_on(shop)).status is WorkItemStatus.FAILED
     assert sender.sent == []
 
@@ -326,8 +326,10 @@ async def test_nobody_can_wait_where_nothing_is_kept(shop: Shop, sender: Sender)
     worker = PausingWorker(SEND)
     await start(shop.having(paused=None), worker, budget={"max_attempts": 1})
     assert "cannot be waited for here" in worker.answers[0]
+    assert isinstance(shop.bench.approver, LaterApprover)
+    about = shop.bench.approver.calls[0]
     with pytest.raises(ApprovalError):
-        await decide_waiting(shop.bench, "any", YES)
+        await decide_waiting(shop.bench, KeptCall(id="any", call_id="0", call=about), YES)
 
 
 def killed(root: Path, *, at: str) -> None:
@@ -398,7 +400,7 @@ async def test_a_goal_goes_on_with_the_repair_that_waits(
     (repair,) = await shop.bench.items.list_by_parent("g")
     kept = await runs_of(shop).of(repair.id)
     assert kept is not None
-    await decide_waiting(shop.bench, kept.calls[0].id, YES)
+    await decide_waiting(shop.bench, kept.calls[0], YES)
     assert (await cycle(shop)).status is WorkItemStatus.HEALTHY
     assert sender.sent == ["a"]
 
