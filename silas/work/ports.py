@@ -1,6 +1,7 @@
 """What the work room needs from others. A port that is absent means no: see each one."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Protocol, runtime_checkable
 
 from pydantic import Field
@@ -242,8 +243,10 @@ class ApprovalDoor(Protocol):
         work_item: Approvable,
         decision: ApprovalDecision,
         scope: ApprovalScope = ApprovalScope.FULL_PLAN,
+        *,
+        ttl: timedelta | None = None,
     ) -> ApprovalToken:
-        """Sign the owner's yes."""
+        """Sign the owner's yes; it is good for so long, or as long as the settings say."""
         ...
 
     async def verify(

@@ -8,7 +8,8 @@ from silas.kernel import TaintLevel, strict_loads
 from silas.storage import SqliteDatabase
 from silas.testing.work import FakePlanner, FakeWorker, LaterApprover, PausingWorker
 from silas.work import WorkItem, WorkItemConflict, WorkItemStatus
-from silas.work.authorisation import decide_waiting
+from silas.work.authorisation import authorise, decide_waiting
+from silas.work.binding import bind
 from silas.work.executors import ExecutorRegistry, Tool
 from silas.work.ports import Briefing, ToolCaller
 from silas.work.script_worker import ScriptWorker
@@ -129,3 +130,13 @@ async def test_a_task_that_a_goal_spawns_has_foreign_words_in_it(shop: Shop, tmp
     await approved(shop, goal(workspace=None))
     await cycle(shop)
     assert taints == [TaintLevel.EXTERNAL]
+
+
+async def test_a_goal_goes_on_for_longer_than_a_plan_is_approved(shop: Shop, tmp_path: Any) -> None:
+    (tmp_path / "site").mkdir()
+    item = await shop.bench.items.save(await bind(goal(), base=shop.root))
+    await authorise(shop.bench, item, YES)
+    shop.clock.advance(days=60)
+    assert (await cycle(shop)).status is WorkItemStatus.HEALTHY
+    shop.clock.advance(days=31)
+    assert (await cycle(shop)).status is WorkItemStatus.BLOCKED
