@@ -5,7 +5,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from silas.kernel import IdFactory, SystemClock
-from silas.queue import Bus, Consumer, Handled, Lease, QueueName, QueueStore
+from silas.queue import Bus, Consumer, Handled, Lease, QueueName, QueueStore, RetryPolicy
 from silas.storage import SqliteDatabase
 from tests.queue.letters import answer, plan_request
 
@@ -15,8 +15,12 @@ EFFECTS = "CREATE TABLE IF NOT EXISTS effects (stage TEXT, conversation TEXT)"
 def open_store(path: Path, holder: str) -> tuple[SqliteDatabase, QueueStore]:
     """The store of one process."""
     database, clock = SqliteDatabase.open(path), SystemClock()
-    bus = Bus(poll_seconds=0.005)
-    return database, QueueStore(database, clock=clock, ids=IdFactory(clock), holder=holder, bus=bus)
+    ids, bus = IdFactory(clock), Bus(poll_seconds=0.005)
+    # On a slow machine, many processes are killed before they get far with the same message.
+    policy = RetryPolicy(max_attempts=10_000)
+    return database, QueueStore(
+        database, clock=clock, ids=ids, holder=holder, bus=bus, policy=policy
+    )
 
 
 def conversation(store: QueueStore) -> list[Consumer]:
