@@ -15,7 +15,7 @@ help:  ## Show this list
 
 run: $(VENV)/.core  ## Set everything up and start Silas
 	$(BIN)/silas init
-	$(BIN)/silas doctor
+	$(BIN)/silas start
 
 test: $(VENV)/.dev  ## Set everything up and run all tests
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
