@@ -41,7 +41,9 @@ class TestChronicle:
             await store.append("ann", each)
         assert await store.get_recent("ann", 10) == said
         assert await store.get_recent("ann", 2) == said[1:]
-        assert await store.get_recent("bob", 10) == []
+        for other in ("", "aaa", "an", "ann ", "bob", "ANN"):
+            assert await store.get_recent(other, 10) == []
+            assert await store.since(other, 0, limit=10) == []
 
     async def test_the_same_entry_again_is_the_same_entry(self, database: SqliteDatabase) -> None:
         store = ChronicleStore(database)

@@ -63,6 +63,16 @@ class TestMasking:
         assert recall.kept["ann"]["ctx_r1"].content.startswith("word")
 
 
+async def test_a_rendered_context_keeps_to_the_total_even_if_nobody_enforced_it() -> None:
+    recall = FakeRecall()
+    context = manager(small_budget(), recall=recall)
+    for number in range(100):
+        context.add("ann", item(f"m{number}", "word " * 10, turn_number=1))
+    text = await context.render("ann", 1)
+    assert len(text.split()) <= 400
+    assert "ctx_m0" in recall.kept["ann"]
+
+
 class TestTrivialMessages:
     @pytest.mark.parametrize(
         "said", ["ok", "Thanks!", "[owner] ann: got it.", "yes", "👍", "sure??"]
