@@ -15,7 +15,7 @@ import click
 
 from silas.app.ground import Ground
 from silas.app.house import open_cards, open_house
-from silas.app.instance import InstanceLock, InstanceLocked
+from silas.app.instance import InstanceLock, InstanceLocked, holder_of
 from silas.app.stream import open_queue
 from silas.approval import message_bytes
 from silas.channels.terminal import TerminalChannel
@@ -24,7 +24,7 @@ from silas.cli.context import CliContext, pass_cli
 from silas.cli.opening import ground_of
 from silas.cli.terminal import on_terminal
 from silas.cli.working import shown_plan
-from silas.kernel import SystemClock, visible
+from silas.kernel import SilasError, SystemClock, visible
 from silas.queue.models import QueueMessage, UserMessage
 from silas.stream.cards import Card, CardStore, require_shown
 from silas.stream.delivery import Deliveries, Delivery
@@ -34,6 +34,8 @@ from silas.work import WorkItem
 from silas.work.store import WorkItemStore
 
 _CHANNEL = "cli"
+_LOOK_SECONDS = 1.0
+_ALONE = "The Silas that was running has ended. Going on in this process."
 _WELCOME = "Talk to Silas. Nothing is done without your yes. End with `exit` or Ctrl-D."
 
 
@@ -132,20 +134,50 @@ async def _line(cli: CliContext) -> AsyncIterator[_Line]:
     """Join the Silas that runs, or run one for as long as this takes."""
     async with ground_of(cli) as ground, contextlib.AsyncExitStack() as stack:
         command = shlex.join(["silas", *sys.argv[1:]])
+        lock = InstanceLock(ground.paths.lock, clock=SystemClock(), command=command)
         try:
-            stack.enter_context(
-                InstanceLock(ground.paths.lock, clock=SystemClock(), command=command)
-            )
+            stack.enter_context(lock)
         except InstanceLocked:
-            queue = open_queue(ground)
-            intake = Intake(queue, clock=ground.clock, ids=ground.ids)
-            cards, deliveries = open_cards(ground, queue), Deliveries(ground.database, ground.clock)
-            yield _Line(ground, intake, cards, deliveries)
+            async with _beside(ground, lock) as line:
+                yield line
             return
         house = await stack.enter_async_context(
             open_house(ground, environ=os.environ, home=Path.home())
         )
         yield _Line(ground, house.stream.intake, house.cards, house.deliveries)
+
+
+@contextlib.asynccontextmanager
+async def _beside(ground: Ground, lock: InstanceLock) -> AsyncIterator[_Line]:
+    """The line to the Silas that runs; if that one ends, this process goes on in its place."""
+    queue = open_queue(ground)
+    intake = Intake(queue, clock=ground.clock, ids=ground.ids)
+    cards, deliveries = open_cards(ground, queue), Deliveries(ground.database, ground.clock)
+    watching = asyncio.create_task(_take_over(ground, lock))
+    try:
+        yield _Line(ground, intake, cards, deliveries)
+    finally:
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+
+
+async def _take_over(ground: Ground, lock: InstanceLock) -> None:
+    """Wait until nobody else is there who could answer, and then be the one who does."""
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        if await asyncio.to_thread(holder_of, ground.paths.lock) is not None:
+            continue
+        try:
+            with lock:
+                click.echo(_ALONE, err=True)
+                async with open_house(ground, environ=os.environ, home=Path.home()):
+                    await asyncio.Event().wait()
+        except InstanceLocked:
+            continue
+        except SilasError as error:
+            click.echo(error.message, err=True)
+            return
 
 
 def _channel(line: _Line, cli: CliContext) -> TerminalChannel:

@@ -1,10 +1,13 @@
 """`silas ask`, `silas chat`, `silas review`: a newcomer with the offline brain, from end to end."""
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
+from silas.app.instance import InstanceLock
+from silas.kernel import SystemClock
 from tests.cli.machine import Machine, failure_of, output_of
 
 
@@ -54,6 +57,15 @@ class TestAsk:
         newcomer.type("ask", "run `true`", answers=[("[y/N]", "y")])
         told = output_of(newcomer.run("ask", "what did you do?"))
         assert "was done, and its checks passed" in told
+
+    def test_the_silas_that_would_answer_may_end_before_it_does(self, newcomer: Machine) -> None:
+        lock = InstanceLock(newcomer.data_dir / "silas.lock", clock=SystemClock(), command="test")
+        lock.__enter__()
+        ending = threading.Timer(4, lock.__exit__, (None, None, None))
+        ending.start()
+        told = output_of(newcomer.run("ask", "what can you do?"))
+        ending.join()
+        assert "I am the offline brain" in told
 
     def test_as_json(self, newcomer: Machine) -> None:
         said = json.loads(output_of(newcomer.run("ask", "run `true`", "--json")))
