@@ -3,7 +3,8 @@
 1. Rules about wording (`jailbreak_rules`) run over the text without its disguises.
 2. A small trained classifier (`linear_model`) finds texts that read like jailbreak prompts.
 3. What is written in base64, or spelled out letter by letter, is read as well.
-4. The marks with which chat templates separate who is speaking are found as they stand.
+4. The order to ignore earlier instructions is also known in scripts that folding does not keep.
+5. The marks with which chat templates separate who is speaking are found as they stand.
 
 What is found is stopped: there is no safe way to mend it. This guard is not the only defence:
 taint, envelopes and approval hold against what it misses.
@@ -27,6 +28,7 @@ from silas.gates.guards.jailbreak_words import CONCEPTS
 from silas.gates.guards.linear_model import load_model
 from silas.gates.guards.models import GuardFinding, GuardOptions, GuardVerdict, Mode, verdict
 from silas.gates.guards.normalise import MOST_SPELLED_OUT, FoldedText, fold
+from silas.gates.guards.other_scripts import DISMISS_ELSEWHERE, dismissal
 from silas.gates.guards.phrases import Lexicon, PhraseRule
 from silas.gates.guards.rules import Rule, proven
 from silas.gates.guards.subject import Subject
@@ -80,6 +82,8 @@ def _findings(subject: Subject, origin: Origin) -> Iterator[GuardFinding]:
             yield _finding(rule, passage.start, passage.end)
     if _is_spelled_out(folded):
         yield _finding(TOO_MUCH_SPELLED_OUT, 0, len(subject.text))
+    if place := dismissal(subject.text):
+        yield _finding(DISMISS_ELSEWHERE, *place)
     if origin is Origin.EXTERNAL and (mark := _template_mark(subject)):
         yield _finding(TEMPLATE, *mark)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
 
 from silas.gates.guards.pii_contact import EMAIL, PHONE, emails, international_numbers
@@ -133,7 +134,7 @@ def _by_shape(pairs: Iterable[tuple[str, NumberRule]]) -> dict[bytes, list[Numbe
 
 
 def _said(words: Iterable[str], before: str) -> set[str]:
-    return {word for word in words if word in before and _is_whole(word, before)}
+    return {word for word in words if word in before and _whole(word).search(before)}
 
 
 def _meant(rules: list[NumberRule], said: set[str]) -> list[NumberRule]:
@@ -143,11 +144,12 @@ def _meant(rules: list[NumberRule], said: set[str]) -> list[NumberRule]:
     return [rule for rule in rules if not said.isdisjoint(rule.words)]
 
 
-def _is_whole(word: str, text: str) -> bool:
+@lru_cache(maxsize=1024)
+def _whole(word: str) -> re.Pattern[str]:
     """A word begins where one begins; a short one also ends there (`sin` is not in `since`)."""
     # An underscore separates words, as in `tax_id`.
     right = r"(?![^\W_])" if len(word) < 5 else ""
-    return re.search(rf"(?<![^\W_]){re.escape(word)}{right}", text) is not None
+    return re.compile(rf"(?<![^\W_]){re.escape(word)}{right}")
 
 
 def _first_valid(rules: Iterable[NumberRule], text: str, span: tuple[int, int]) -> Place | None:

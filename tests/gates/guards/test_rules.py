@@ -2,12 +2,21 @@
 
 import pytest
 
-from silas.gates.guards import GuardRuleBroken, jailbreak, pii, secrets, toxicity, unicode, urls
+from silas.gates.guards import (
+    GuardRuleBroken,
+    jailbreak,
+    other_scripts,
+    pii,
+    secrets,
+    toxicity,
+    unicode,
+    urls,
+)
 from silas.gates.guards.rules import Rule, proven
 
 ALL_RULES = [
     rule
-    for module in (jailbreak, pii, secrets, toxicity, unicode, urls)
+    for module in (jailbreak, other_scripts, pii, secrets, toxicity, unicode, urls)
     for rule in (*module.RULES, *getattr(module, "OTHER_RULES", ()))
 ]
 
