@@ -81,11 +81,12 @@ class TerminalChannel:
         number = await self.deliveries.last(self.connection_id)
         sent = await self.send(text)
         heard: list[Delivery] = []
-        working = False
+        answered = working = False
         async for delivery in self.deliveries.follow(self.connection_id, number):
             if delivery.message.trace_id != sent.trace_id:
                 continue
             heard.append(delivery)
+            answered = answered or delivery.reply.in_reply_to == sent.message_id
             card = await self._show(delivery)
             if card is not None:
                 answer = await ask(f"{await self.show_card(card)}\n{_QUESTION}")
@@ -95,17 +96,24 @@ class TerminalChannel:
                 if answer is not None:
                     await self._decide(card, yes=answer)
                 continue
-            if not working or _is_the_end(delivery):
+            if _is_the_end(delivery) if working else answered:
                 break
         return heard
 
     async def _listen(self, number: int) -> None:
         async for delivery in self.deliveries.follow(self.connection_id, number):
-            card = await self._show(delivery)
-            if card is not None:
-                self._open.append(card)
-                if len(self._open) == 1:
-                    await self._put(card)
+            try:
+                await self._hear(delivery)
+            except SilasError as error:
+                self.say(error.message)
+
+    async def _hear(self, delivery: Delivery) -> None:
+        card = await self._show(delivery)
+        if card is None:
+            return
+        if not self._open:
+            await self._put(card)
+        self._open.append(card)
 
     async def _show(self, delivery: Delivery) -> Card | None:
         """Say what came; the card that it brought, if it is still open."""
