@@ -97,7 +97,9 @@ def _addresses(text: str, small: str) -> Iterator[tuple[int, str]]:
     """Where each address begins, and the address. The next may begin in what was cut off."""
     place = _ADDRESS.search(small)
     while place:
-        address = _trimmed(text[slice(*place.span())], text[: place.start()][-4:])
+        address = _trimmed(
+            text[slice(*place.span())], text[max(0, place.start() - 4) : place.start()]
+        )
         yield place.start(), address
         place = _ADDRESS.search(small, place.start() + len(address))
 

@@ -11,7 +11,7 @@ from silas.gates.guards.places import Place, without_overlaps
 from silas.gates.guards.rules import Rule
 from silas.gates.guards.shapes import one_of, shape_of
 
-MOST_CANDIDATES = 2000
+MOST_CANDIDATES = 1500
 """How many candidates are examined in one text."""
 
 _IBAN = re.compile(rb"AA99(?<![9A_]....)(?: ?[9A]{4}){2,7}+(?: ?[9A]{1,3})?+")
