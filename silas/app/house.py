@@ -78,7 +78,7 @@ async def open_house(
         await load_system_gates(ground, model=minds.gate)
         rooms = Rooms(
             memory=MemoryKeeper(memory.memories, memory.retriever),
-            context=open_context(ground, memory=memory),
+            context=open_context(ground, memory=memory, scorer=minds.scorer),
             personality=open_personality(ground),
             reviews=cards,
             approver=approver or AskLater(),

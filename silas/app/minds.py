@@ -13,6 +13,7 @@ from silas.agents.models.roles import Role
 from silas.agents.planner import PlannerAgent
 from silas.agents.proxy import ProxyAgent
 from silas.agents.research import ResearchAgent
+from silas.agents.scorer import ContextScorer
 from silas.app.ground import Ground
 from silas.app.model_choices import model_name
 from silas.app.models import open_models
@@ -46,6 +47,7 @@ def _minds(ground: Ground, models: Models) -> Minds:
     settings = ground.settings
     works = model_name(settings, Role.EXECUTOR) is not None
     judges = model_name(settings, Role.GATE) is not None
+    scores = model_name(settings, Role.SCORER) is not None
     return Minds(
         proxy=ProxyAgent(
             models.for_role(Role.PROXY),
@@ -56,4 +58,5 @@ def _minds(ground: Ground, models: Models) -> Minds:
         research=ResearchAgent(models.for_role(Role.EXECUTOR)) if works else None,
         executor=ExecutorAgent(models.for_role(Role.EXECUTOR)) if works else ScriptWorker(),
         gate=LlmGate(models.for_role(Role.GATE)) if judges else None,
+        scorer=ContextScorer(models.for_role(Role.SCORER)) if scores else None,
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from silas.app.gates import open_gates
 from silas.app.ground import Ground
 from silas.app.settings import Settings
+from silas.context.ports import Scorer
 from silas.gates.access import AccessChange
 from silas.gates.customers import CustomerDirectory
 from silas.gates.ports import GateModel
@@ -49,6 +50,7 @@ class Minds:
     research: ResearchAgent | None = None
     executor: ExecutorAgent | None = None
     gate: GateModel | None = None
+    scorer: Scorer | None = None
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ async def _in_character(room: TurnContext, turn: Turn) -> Turn:
     directives = await room.personality.render_directives(turn.scope_id, key)
     if room.context is not None:
         await room.context.set_directives(turn.scope_id, directives)
+        directives = ""  # they are part of the context now, and are said once
     initiative = await room.personality.initiative(turn.scope_id, key)
     return turn.having(directives=directives, initiative=initiative)
 
