@@ -5,6 +5,7 @@ is seen in review.
 """
 
 import importlib
+import json
 import pkgutil
 from collections.abc import Callable, Iterator
 from importlib import resources
@@ -15,6 +16,7 @@ import apsw
 import silas
 from silas.kernel import SilasError
 from silas.storage import load_migrations
+from silas.web.wire import wire_schema
 
 ROOT = Path(__file__).parent.parent
 
@@ -88,7 +90,16 @@ def _schema_of(name: str) -> list[str]:
     return [f"{sql};\n" for (sql,) in connection.execute(query)]
 
 
-DOCUMENTS: dict[str, Callable[[], str]] = {"docs/errors.md": error_table, "docs/schema.sql": schema}
+def wire() -> str:
+    """The JSON Schema of what travels between the page and Silas."""
+    return json.dumps(wire_schema(), indent=1, sort_keys=True) + "\n"
+
+
+DOCUMENTS: dict[str, Callable[[], str]] = {
+    "docs/errors.md": error_table,
+    "docs/schema.sql": schema,
+    "docs/wire.schema.json": wire,
+}
 
 
 def main() -> None:

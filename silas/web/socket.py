@@ -126,12 +126,15 @@ class Conversation:
         return await self._front.devices.find(auth.device_id)
 
     async def _receive(self) -> wire.FromPage:
-        text = await self._socket.receive_text()
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", _GOING))
+        text = message.get("text")
+        if not isinstance(text, str):
+            raise Nonsense
         try:
             return wire.FROM_PAGE.validate_python(strict_loads(text))
         except (CanonicalError, ValidationError) as error:
-            raise Nonsense from error
-        except KeyError as error:  # a binary frame has no text
             raise Nonsense from error
 
     async def _send_all(self) -> None:

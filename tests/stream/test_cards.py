@@ -5,15 +5,23 @@ import json
 from datetime import timedelta
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from silas.approval import ApprovalDecision, ApprovalVerdict, DecisionRefused, KeyManager
+from silas.approval import (
+    ApprovalDecision,
+    ApprovalVerdict,
+    DecisionRefused,
+    DeviceStore,
+    KeyManager,
+    PublicKey,
+)
 from silas.kernel import IdFactory, TaintLevel
 from silas.queue import QueueName, QueueStore
 from silas.queue.models import Agent, AgentReply, MessageKind, QueueMessage
 from silas.storage import SqliteDatabase
-from silas.stream.cards import CardStore, require_shown
+from silas.stream.cards import CardStore, decision_bytes, require_shown
 from silas.stream.delivery import Deliveries
-from silas.stream.errors import CardNotOpen, CardUnknown
+from silas.stream.errors import CardNotOpen, CardUnknown, DecisionNotSigned, StrongerProofNeeded
 from silas.stream.ports import PlanReview
 from silas.testing import FakeClock, MemoryVault, RecordingAudit
 from silas.work.plan import parse
@@ -205,3 +213,73 @@ class TestDeliveries:
         await self.deliver(desk, deliveries, reply(2, desk.clock))
         assert await deliveries.prune(timedelta(days=5)) == 1
         assert [each.message.message_id for each in await deliveries.after("owner", 0)] == ["m2"]
+
+
+class TestDecidedOnADevice:
+    async def on_device(self, desk: Desk) -> tuple[CardStore, DeviceStore, Ed25519PrivateKey]:
+        devices = DeviceStore(
+            desk.database, desk.keys, vault=MemoryVault(), audit=desk.audit, clock=desk.clock
+        )
+        private = Ed25519PrivateKey.generate()
+        key = PublicKey(private.public_key().public_bytes_raw())
+        await devices.enrol(key, name="A phone")
+        cards = CardStore(
+            desk.database,
+            desk.queue,
+            signer=desk.keys,
+            audit=desk.audit,
+            clock=desk.clock,
+            devices=devices,
+        )
+        return cards, devices, private
+
+    async def decide(
+        self, cards: CardStore, private: Ed25519PrivateKey, decision: ApprovalDecision = YES
+    ) -> None:
+        card = await cards.get("card_1")
+        key_id = PublicKey(private.public_key().public_bytes_raw()).key_id
+        signature = private.sign(decision_bytes(card, decision))
+        await cards.decide_signed("card_1", decision, key_id=key_id, signature=signature)
+
+    async def test_it_is_kept_and_followed(self, desk: Desk) -> None:
+        cards, _, private = await self.on_device(desk)
+        await self.decide(cards, private)
+        decided = await cards.decision("card_1")
+        assert decided is not None
+        assert decided.decision == YES
+        with pytest.raises(CardNotOpen):
+            await self.decide(cards, private, NO)
+
+    async def test_a_stranger_decides_nothing(self, desk: Desk) -> None:
+        cards, _, _ = await self.on_device(desk)
+        with pytest.raises(DecisionNotSigned):
+            await self.decide(cards, Ed25519PrivateKey.generate())
+        assert (await cards.get("card_1")).state == "open"
+
+    async def test_where_there_are_no_devices_nobody_decides(self, desk: Desk) -> None:
+        _, _, private = await self.on_device(desk)
+        with pytest.raises(DecisionNotSigned):
+            await self.decide(desk.cards, private)
+
+    async def test_revoked_in_between_the_decision_is_not_followed(self, desk: Desk) -> None:
+        cards, devices, private = await self.on_device(desk)
+        await self.decide(cards, private)
+        [device] = await devices.list()
+        await devices.revoke(device.device_id)
+        assert await cards.decision("card_1") is None
+        assert "card_decision_forged" in desk.audit.events()
+
+    async def test_what_cannot_be_undone_takes_more(self, desk: Desk) -> None:
+        cards, _, private = await self.on_device(desk)
+        await desk.database.execute("UPDATE review_cards SET risk = 'irreversible'")
+        with pytest.raises(StrongerProofNeeded):
+            await self.decide(cards, private)
+        await self.decide(cards, private, NO)
+        assert (await cards.get("card_1")).state == "declined"
+
+    async def test_too_late_is_no(self, desk: Desk) -> None:
+        cards, _, private = await self.on_device(desk)
+        desk.clock.advance(seconds=timedelta(days=8).total_seconds())
+        with pytest.raises(CardNotOpen, match="expired"):
+            await self.decide(cards, private)
+        assert (await cards.get("card_1")).state == "declined"

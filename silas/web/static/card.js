@@ -2,7 +2,7 @@
 import { sha256 } from "/canonical.js";
 import { h, icon } from "/dom.js";
 import { Hold } from "/hold.js";
-import { codeBlock, markdown } from "/markdown.js";
+import { blocksOf, codeBlock } from "/markdown.js";
 import { visible } from "/visible.js";
 
 export const RISKS = {
@@ -17,6 +17,9 @@ export const VERDICTS = {
   edit_requested: "Changes asked for",
   open: "Waits for you",
 };
+const MOST_BLOCKS = 2;
+const MOST_LINES = 3;
+const MOST_WORDS = 160;
 const STRONGER = "What cannot be undone needs more than this browser's key. Decide it on Silas's own machine: ";
 
 /** A small mark that says how risky something is. */
@@ -48,6 +51,7 @@ export function planCard(card, plans, decide) {
       h("h2", { class: "card-intent" }, visible(root.plan.title)),
       h("p", { class: "card-why" }, visible(card.rationale)),
       taintNote(card),
+      preview(root.plan),
       facts(plans),
     ),
     details(card, plans),
@@ -67,7 +71,6 @@ function facts(plans) {
   const [{ plan }] = plans;
   const checks = plans.flatMap((each) => each.plan.verify);
   const rows = [
-    ["Does", firstStep(plan)],
     ["Where", plan.workspace?.path],
     ["When", plan.schedule],
     ["Outside", plan.approvals.map((each) => each.tool).join(", ")],
@@ -78,11 +81,17 @@ function facts(plans) {
   return h("dl", { class: "facts" }, shown.map(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(value))]));
 }
 
-// The first lines of what the plan says; the whole of it is in the details.
-function firstStep(plan) {
-  const words = plan.body.replace(/```[\w-]*\n?/g, "").split("\n").map((line) => line.replace(/^#+\s*/, "").trim()).filter(Boolean);
-  const text = words.join(" · ");
-  return text.length > 180 ? `${text.slice(0, 180)}…` : text;
+// What the plan says, as far as it fits; the whole of it is in the details.
+function preview(plan) {
+  const { blocks, rest } = blocksOf(plan.body);
+  const shown = blocks.slice(0, MOST_BLOCKS).map(({ info, lines }) => {
+    const more = lines.length > MOST_LINES ? [`… ${lines.length - MOST_LINES} more lines`] : [];
+    return codeBlock([...lines.slice(0, MOST_LINES), ...more].join("\n"), info);
+  });
+  const left = blocks.length - shown.length;
+  return h("div", { class: "preview" },
+    rest && h("p", {}, visible(rest.length > MOST_WORDS ? `${rest.slice(0, MOST_WORDS)}…` : rest)),
+    shown, left > 0 && h("p", {}, `… and ${left} more ${left === 1 ? "step" : "steps"} in the details.`));
 }
 
 const minutes = (seconds) => (seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`);
@@ -92,7 +101,7 @@ function details(card, plans) {
     h("summary", {}, icon("chevron"), "Everything that is signed"),
     plans.map(({ plan, text, hash, id }) => h("section", { class: "plan" },
       plans.length > 1 && h("h3", {}, visible(plan.title)),
-      h("div", { class: "prose" }, markdown(plan.body)),
+      h("pre", { class: "code plan-text", tabindex: "0" }, visible(plan.body)),
       plan.verify.length > 0 && h("h4", {}, "Checks"),
       plan.verify.map((check) => h("div", { class: "check-source" }, h("span", {}, visible(check.name)), codeBlock(check.run))),
       h("details", { class: "raw" },

@@ -41,6 +41,14 @@ export function outsideLink(address, ...children) {
   return node;
 }
 
+/** Make these nodes the children, touching only what differs: screen readers hear just the news. */
+export function sync(parent, nodes) {
+  nodes.forEach((node, index) => {
+    if (parent.childNodes[index] !== node) parent.insertBefore(node, parent.childNodes[index] ?? null);
+  });
+  while (parent.childNodes.length > nodes.length) parent.lastChild.remove();
+}
+
 const PATHS = {
   stream: "M4 6h16M4 12h10M4 18h13",
   review: "M5 4h14v16H5zM9 10.5l2 2 4-4.5",

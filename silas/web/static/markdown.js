@@ -2,7 +2,7 @@
 import { h, outsideLink } from "/dom.js";
 import { visible } from "/visible.js";
 
-const FENCE = /^\s{0,3}(```+|~~~+)\s*([\w+-]*)[^`]*$/;
+const FENCE = /^\s{0,3}(```+|~~~+)\s*([^`]*)$/;
 const HEADING = /^(#{1,6})\s+(.*?)\s*#*$/;
 const BULLET = /^(\s*)[-*+]\s+(.*)$/;
 const ORDERED = /^(\s*)(\d{1,9})[.)]\s+(.*)$/;
@@ -37,15 +37,37 @@ function block(lines, at, depth) {
   return paragraph(lines, at);
 }
 
-function code(lines, at, [, mark, language]) {
+function code(lines, at, [, mark, info]) {
   const inside = [];
   let next = at + 1;
   while (next < lines.length && !lines[next].trim().startsWith(mark)) inside.push(lines[next++]);
-  return [codeBlock(inside.join("\n"), language), next + 1];
+  return [codeBlock(inside.join("\n"), info.trim()), next + 1];
 }
 
-export function codeBlock(text, language = "") {
-  return h("pre", { class: "code", tabindex: "0", "data-language": language || null }, h("code", {}, visible(text)));
+/** A block of code, with what its first line says about it. */
+export function codeBlock(text, info = "") {
+  return h("figure", { class: "code-block" },
+    info && h("figcaption", {}, visible(info)),
+    h("pre", { class: "code", tabindex: "0" }, h("code", {}, visible(text))));
+}
+
+/** The blocks of code in a text, each with its first line; and the rest, without headings. */
+export function blocksOf(text) {
+  const blocks = [];
+  const rest = [];
+  const lines = text.split("\n");
+  for (let at = 0; at < lines.length; at += 1) {
+    const fence = FENCE.exec(lines[at]);
+    if (!fence) {
+      if (lines[at].trim() && !HEADING.test(lines[at])) rest.push(lines[at].trim());
+      continue;
+    }
+    const inside = [];
+    while (at + 1 < lines.length && !lines[at + 1].trim().startsWith(fence[1])) inside.push(lines[(at += 1)]);
+    at += 1;
+    blocks.push({ info: fence[2].trim(), lines: inside });
+  }
+  return { blocks, rest: rest.join(" ") };
 }
 
 function quote(lines, at, depth) {

@@ -11,6 +11,7 @@ export const state = {
   unsent: new Map(), // by message id
   activity: null,
   loaded: false,
+  versions: new Map(), // by trace: how often its card or work has changed
 };
 
 const listeners = new Set();
@@ -18,6 +19,12 @@ const listeners = new Set();
 /** Call this whenever something has changed: `what` is the part that has. */
 export function changed(what, detail) {
   for (const listen of listeners) listen(what, detail);
+}
+
+/** Something about the work of a request has changed. */
+function touched(trace) {
+  state.versions.set(trace, (state.versions.get(trace) ?? 0) + 1);
+  changed("work", trace);
 }
 
 export const onChange = (listen) => listeners.add(listen);
@@ -52,22 +59,25 @@ const FRAMES = {
   progress: (frame) => {
     const lines = state.progress.get(frame.trace_id) ?? [];
     state.progress.set(frame.trace_id, [...lines, frame].slice(-MOST_LINES));
-    changed("work", frame.trace_id);
+    touched(frame.trace_id);
   },
   approval_request: (frame) => {
     state.cards.set(frame.request_id, frame);
+    touched(frame.trace_id);
     changed("cards", frame.request_id);
   },
   card_closed: (frame) => {
     const card = state.cards.get(frame.request_id);
-    if (card) state.cards.set(frame.request_id, { ...card, state: frame.state });
+    if (!card) return;
+    state.cards.set(frame.request_id, { ...card, state: frame.state });
+    touched(card.trace_id);
     changed("cards", frame.request_id);
   },
   work: (frame) => {
     const items = state.work.get(frame.trace_id) ?? new Map();
     items.set(frame.work_item_id, frame);
     state.work.set(frame.trace_id, items);
-    changed("work", frame.trace_id);
+    touched(frame.trace_id);
   },
   activity: (frame) => {
     state.activity = frame.entries;

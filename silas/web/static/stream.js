@@ -1,12 +1,13 @@
 // Stream: the conversation.
 import { riskBadge, VERDICTS } from "/card.js";
-import { day, h, icon, time } from "/dom.js";
+import { day, h, icon, sync, time } from "/dom.js";
 import { markdown } from "/markdown.js";
 import { onChange, state } from "/state.js";
 import { visible } from "/visible.js";
 import { workView } from "/work.js";
 
 const NEAR = 120;
+const DRAWN = new Set(["messages", "unsent", "growing", "ready", "cards", "work"]);
 const COMMANDS = { "/review": "review", "/activity": "activity", "/devices": "devices" };
 
 /** The surface; `say(text)` sends, `show(surface)` goes elsewhere. */
@@ -16,45 +17,61 @@ export function streamView({ say, show }) {
   log.append(box);
   const composer = makeComposer(say, show);
   const node = h("section", { class: "surface stream", id: "stream", "aria-label": "Stream" }, log, composer.node);
-  const nodes = new Map();
+  const nodes = new Kept();
   const draw = () => {
     const near = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR;
-    box.replaceChildren(...contents(nodes, composer, show));
+    sync(box, contents(nodes, say, show));
+    nodes.sweep();
     if (near) log.scrollTop = log.scrollHeight;
   };
   onChange((what, detail) => {
-    if (what === "messages" || what === "unsent" || what === "growing" || what === "ready") draw();
-    if (what === "cards" || what === "work") {
-      nodes.clear();
-      draw();
-    }
+    if (DRAWN.has(what)) draw();
     if (what === "messages" && detail?.sender === "owner") log.scrollTop = log.scrollHeight;
   });
   draw();
   return { node, focus: composer.focus, fill: composer.fill };
 }
 
-function contents(nodes, composer, show) {
-  if (!state.loaded && !state.messages.length) return [skeleton()];
+// Nodes that are the same as before are the same nodes.
+class Kept {
+  #before = new Map();
+  #now = new Map();
+
+  get(key, make) {
+    const node = this.#now.get(key) ?? this.#before.get(key) ?? make();
+    this.#now.set(key, node);
+    return node;
+  }
+
+  /** Forget what was not asked for since the last time. */
+  sweep() {
+    this.#before = this.#now;
+    this.#now = new Map();
+  }
+}
+
+function contents(nodes, say, show) {
+  if (!state.loaded && !state.messages.length) return [nodes.get("skeleton", skeleton)];
   const shown = state.messages.filter((message) => message.surface !== "activity");
-  if (!shown.length && !state.unsent.size) return [welcome(composer)];
+  if (!shown.length && !state.unsent.size) return [nodes.get(`welcome ${state.ready?.version}`, () => welcome(say))];
   const parts = [];
   let today = "";
   shown.forEach((message, index) => {
     const date = day(message.timestamp);
-    if (date !== today) parts.push(h("p", { class: "day" }, (today = date)));
+    if (date !== today) parts.push(nodes.get(`day ${(today = date)}`, () => h("p", { class: "day" }, date)));
     const isLast = index === shown.length - 1;
-    const key = `${message.message_id}${isLast}`;
-    if (!nodes.has(key)) nodes.set(key, messageView(message, { isLast, composer, show }));
-    parts.push(nodes.get(key));
+    const version = message.card_id ? state.versions.get(message.trace_id) : 0;
+    parts.push(nodes.get(`${message.message_id} ${isLast} ${version}`, () => messageView(message, { isLast, say, show })));
   });
-  for (const message of state.unsent.values()) parts.push(ownMessage(message, "Sending…"));
+  for (const message of state.unsent.values()) parts.push(nodes.get(`unsent ${message.message_id}`, () => ownMessage(message, "Sending…")));
   for (const text of state.growing.values()) {
     parts.push(h("div", { class: "message silas growing" }, h("div", { class: "prose" }, markdown(text))));
   }
-  if (isThinking(shown)) parts.push(h("div", { class: "thinking", role: "status" }, h("span", { class: "sr" }, "Silas is thinking"), h("i"), h("i"), h("i")));
+  if (isThinking(shown)) parts.push(nodes.get("thinking", thinking));
   return parts;
 }
+
+const thinking = () => h("div", { class: "thinking", role: "status" }, h("span", { class: "sr" }, "Silas is thinking"), h("i"), h("i"), h("i"));
 
 function isThinking(shown) {
   const last = shown.at(-1);
@@ -63,20 +80,20 @@ function isThinking(shown) {
 
 const skeleton = () => h("div", { class: "skeleton", role: "status" }, h("span", { class: "sr" }, "Loading the conversation"), h("i"), h("i"), h("i"));
 
-function welcome(composer) {
+function welcome(say) {
   return h("div", { class: "welcome" },
     h("h2", {}, "What shall I do?"),
     h("p", {}, state.ready?.model
       ? "I plan, you approve, I act, and a check outside of me says whether it worked."
       : "No model is set up, so I understand a small set of requests. Everything else is real: the plan, your approval, the sandbox, the checks."),
-    chips(state.ready?.chips ?? [], composer),
+    chips(state.ready?.chips ?? [], say),
   );
 }
 
-function chips(list, composer) {
+function chips(list, say) {
   if (!list.length) return null;
   return h("div", { class: "chips", role: "group", "aria-label": "Things to say" },
-    list.map((text) => h("button", { type: "button", class: "chip", onclick: () => composer.fill(text) }, visible(text))));
+    list.map((text) => h("button", { type: "button", class: "chip", onclick: () => say(text) }, visible(text))));
 }
 
 function ownMessage(message, note = "") {
@@ -86,13 +103,13 @@ function ownMessage(message, note = "") {
     h("p", { class: "meta" }, note || time(message.timestamp)));
 }
 
-function messageView(message, { isLast, composer, show }) {
+function messageView(message, { isLast, say, show }) {
   if (message.sender === "owner") return ownMessage(message);
-  return h("div", { class: "message silas", "data-message": message.message_id },
+  return h("div", { class: `message silas${message.final ? "" : " interim"}`, "data-message": message.message_id },
     h("span", { class: "sr" }, "Silas: "),
     h("div", { class: "prose" }, markdown(message.text)),
     message.card_id && planLine(state.cards.get(message.card_id), show),
-    isLast && chips(message.chips, composer),
+    isLast && chips(message.chips, say),
     h("p", { class: "meta" }, time(message.timestamp)));
 }
 

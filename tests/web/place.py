@@ -1,0 +1,243 @@
+"""A whole Silas with its web page, on a free port, in this process."""
+
+import base64
+import contextlib
+import json
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from websockets.asyncio.client import ClientConnection, connect
+
+from silas.app.ground import Ground, open_ground
+from silas.app.house import House
+from silas.app.settings import load_settings
+from silas.app.setup import set_up
+from silas.app.web import WebFront
+from silas.approval import PublicKey, message_bytes
+from silas.kernel import SystemClock, canonical_bytes, format_timestamp
+from silas.secrets import create_vault
+from silas.web.front import Front
+from silas.web.sessions import request_bytes
+from tests.cli.machine import free_port
+from tests.secrets.files import FAST_N, PASSPHRASE
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a test needs to get at."""
+
+    web: WebFront
+    ground: Ground
+    house: House
+    home: Path
+
+    @property
+    def address(self) -> str:
+        return self.web.address
+
+    @property
+    def front(self) -> Front:
+        assert self.web._front is not None
+        return self.web._front
+
+    def code(self) -> str:
+        return self.web.link().partition("#pair=")[2]
+
+    async def device(self, name: str = "A test") -> "TestDevice":
+        device = TestDevice(self.address, name=name)
+        answer = await device.pair(self.code())
+        assert answer.status_code == 200, answer.text
+        return device
+
+
+def settings_for(directory: Path, environ: dict[str, str]) -> Any:
+    return load_settings(
+        data_dir=str(directory / "data"), config_file=None, environ=environ, cwd=directory
+    )
+
+
+def environ_for(directory: Path, **more: str) -> dict[str, str]:
+    return {
+        "HOME": str(directory / "home"),
+        "SILAS_VAULT_PASSPHRASE": PASSPHRASE,
+        "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
+        "SILAS_CHANNELS__WEB__PORT": str(free_port()),
+        "SILAS_BACKPRESSURE__SHUTDOWN_GRACE_SECONDS": "1",
+        **more,
+    }
+
+
+async def make_home(directory: Path, environ: dict[str, str]) -> None:
+    (directory / "home").mkdir(exist_ok=True)
+    data = directory / "data"
+    data.mkdir(mode=0o700)
+    create_vault(
+        data / "vault.json", environ=environ, choice="passphrase", unsafe_scrypt_n_for_tests=FAST_N
+    )
+    await set_up(settings_for(directory, environ), environ=environ, clock=SystemClock())
+
+
+@contextlib.asynccontextmanager
+async def open_place(directory: Path, environ: dict[str, str]) -> AsyncIterator[Place]:
+    """Silas, running; the same directory opened again is the same Silas after a restart."""
+    if not (directory / "data").exists():
+        await make_home(directory, environ)
+    web = WebFront(SystemClock(), environ=environ, home=directory / "home")
+    loaded = settings_for(directory, environ)
+    async with open_ground(loaded, environ=environ) as ground, web.open(ground) as house:
+        yield Place(web, ground, house, directory / "home")
+
+
+@dataclass
+class TestDevice:
+    """A device that is not a browser: the same key, the same bytes."""
+
+    __test__ = False
+
+    address: str
+    name: str = "A test"
+    private: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
+    cookie: str | None = None
+
+    @property
+    def public_key(self) -> str:
+        return self.private.public_key().public_bytes_raw().hex()
+
+    @property
+    def device_id(self) -> str:
+        return PublicKey.from_hex(self.public_key).key_id
+
+    def sign(self, payload: bytes) -> str:
+        return base64.b64encode(self.private.sign(payload)).decode()
+
+    async def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
+        content = json.dumps(body).encode()
+        given = {"Origin": self.address, "Content-Type": "application/json", **headers}
+        async with httpx.AsyncClient(base_url=self.address) as client:
+            return await client.post(path, content=content, headers=given)
+
+    async def get(self, path: str, **headers: str) -> httpx.Response:
+        given = {"Cookie": f"silas_session={self.cookie}"} if self.cookie else {}
+        async with httpx.AsyncClient(base_url=self.address) as client:
+            return await client.get(path, headers={**given, **headers})
+
+    async def signed_post(self, path: str, body: Any, **headers: str) -> httpx.Response:
+        at, nonce = format_timestamp(SystemClock().now()), secrets.token_hex(8)
+        payload = request_bytes(
+            method="POST", path=path, body=json.dumps(body).encode(), timestamp=at, nonce=nonce
+        )
+        given = {
+            "Cookie": f"silas_session={self.cookie}",
+            "Silas-Timestamp": at,
+            "Silas-Nonce": nonce,
+            "Silas-Signature": self.sign(payload),
+        }
+        return await self.post(path, body, **{**given, **headers})
+
+    async def pair(self, code: str, **changes: Any) -> httpx.Response:
+        proof = {
+            "type": "pair",
+            "code": code,
+            "public_key": self.public_key,
+            "name": self.name,
+            "origin": self.address,
+        }
+        body = {
+            "code": code,
+            "public_key": self.public_key,
+            "name": self.name,
+            "signature": self.sign(canonical_bytes(proof)),
+            **changes,
+        }
+        return await self.post("/api/pair", body)
+
+    @contextlib.asynccontextmanager
+    async def conversation(self, **position: int) -> AsyncIterator["Line"]:
+        """An open socket that was let in."""
+        async with self.socket() as socket:
+            line = Line(self, socket)
+            await line.enter(**position)
+            yield line
+
+    @contextlib.asynccontextmanager
+    async def socket(self, origin: str | None = "") -> AsyncIterator[ClientConnection]:
+        sent = self.address if origin == "" else origin
+        address = f"{self.address.replace('http', 'ws')}/ws"
+        async with connect(address, origin=sent, proxy=None) as socket:  # type: ignore[arg-type]
+            yield socket
+
+    def auth(self, challenge: str) -> dict[str, Any]:
+        proof = {
+            "type": "auth",
+            "challenge": challenge,
+            "device_id": self.device_id,
+            "origin": self.address,
+        }
+        signature = self.sign(canonical_bytes(proof))
+        return {"type": "auth", "device_id": self.device_id, "signature": signature}
+
+
+@dataclass
+class Line:
+    """One conversation of a device's."""
+
+    device: TestDevice
+    socket: ClientConnection
+    heard: list[dict[str, Any]] = field(default_factory=list)
+
+    async def enter(self, **position: int) -> None:
+        hello = json.loads(await self.socket.recv())
+        assert hello["type"] == "hello"
+        await self.send({**self.device.auth(hello["challenge"]), **position})
+        ready = await self.until("ready")
+        answer = await self.device.post("/api/session", {"ticket": ready["ticket"]})
+        self.device.cookie = answer.cookies["silas_session"]
+
+    async def send(self, frame: dict[str, Any]) -> None:
+        await self.socket.send(json.dumps(frame))
+
+    async def until(self, kind: str, **wanted: Any) -> dict[str, Any]:
+        """The next frame of this kind with these fields."""
+        while True:
+            frame: dict[str, Any] = json.loads(await self.socket.recv())
+            self.heard.append(frame)
+            if frame["type"] == kind and wanted.items() <= frame.items():
+                return frame
+
+    def message(self, text: str, **changes: Any) -> dict[str, Any]:
+        now, nonce = SystemClock().now(), secrets.token_hex(8)
+        signature = self.device.sign(message_bytes(text=text, timestamp=now, nonce=nonce))
+        return {
+            "type": "message",
+            "text": text,
+            "message_id": f"msg_{secrets.token_hex(8)}",
+            "timestamp": format_timestamp(now),
+            "nonce": nonce,
+            "signature": signature,
+            **changes,
+        }
+
+    async def say(self, text: str) -> dict[str, Any]:
+        frame = self.message(text)
+        await self.send(frame)
+        await self.until("accepted", message_id=frame["message_id"])
+        return frame
+
+    def decision(self, card: dict[str, Any], verdict: str) -> dict[str, Any]:
+        said = {
+            "type": "card_decision",
+            "card_id": card["request_id"],
+            "plan_hashes": {item["id"]: item["plan_hash"] for item in card["items"]},
+            "decision": {"verdict": verdict, "approval_strength": "tap", "conditions": {}},
+        }
+        return {
+            "type": "approval_response",
+            "request_id": card["request_id"],
+            "verdict": verdict,
+            "signature": self.device.sign(canonical_bytes(said)),
+        }
