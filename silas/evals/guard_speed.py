@@ -76,7 +76,7 @@ class Timing(NamedTuple):
     milliseconds: float
 
 
-def timings(guards: GuardRegistry, *, times: int = 3) -> Iterator[Timing]:
+def timings(guards: GuardRegistry, *, times: int = 5) -> Iterator[Timing]:
     """The best of several times for each guard and each kind of text."""
     for text_name, piece in {**ORDINARY, **NASTY}.items():
         text = piece * (MEGABYTE // len(piece.encode()))
