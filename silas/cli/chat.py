@@ -21,6 +21,7 @@ from silas.approval import message_bytes
 from silas.channels.terminal import TerminalChannel
 from silas.cli.commands import JsonCommand
 from silas.cli.context import CliContext, pass_cli
+from silas.cli.keyboard import Keyboard
 from silas.cli.opening import ground_of
 from silas.cli.terminal import on_terminal
 from silas.cli.working import shown_plan
@@ -90,7 +91,7 @@ def chat(cli: CliContext) -> None:
 
     async def inside() -> None:
         async with _line(cli) as line:
-            await _channel(line, cli).talk(_read_line)
+            await _channel(line, cli).talk(Keyboard().line)
 
     asyncio.run(inside())
 
@@ -104,6 +105,9 @@ def ask(cli: CliContext, text: str, *, wait: bool) -> None:
 
     Where nobody can be asked, a plan is shown and left open: `silas review` decides it later.
     """
+
+    if not _is_text(text):
+        raise click.UsageError("TEXT is not UTF-8, so it cannot be signed.")
 
     async def inside() -> dict[str, object]:
         async with _line(cli) as line:
@@ -204,19 +208,23 @@ def _in_words(item: WorkItem) -> str:
     return "\n".join(lines)
 
 
-async def _read_line() -> str | None:
-    line = await asyncio.to_thread(sys.stdin.readline)
-    return line or None
-
-
 async def _confirm(question: str) -> bool | None:
     """A typed yes or no; where nobody can be asked, the card stays open."""
     if not on_terminal():
         click.echo(question, err=True)
         click.echo("Nobody can be asked here. `silas review` decides it later.", err=True)
         return None
-    return await asyncio.to_thread(click.confirm, question, default=False, err=True)
+    return await Keyboard().confirm(question)
 
 
 async def _not_now(_question: str) -> bool | None:
     return None
+
+
+def _is_text(text: str) -> bool:
+    """Whether it can be written down; the bytes of an argument that are not UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

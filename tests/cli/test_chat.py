@@ -1,6 +1,7 @@
 """`silas ask`, `silas chat`, `silas review`: a newcomer with the offline brain, from end to end."""
 
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -66,6 +67,11 @@ class TestAsk:
         told = output_of(newcomer.run("ask", "what can you do?"))
         ending.join()
         assert "I am the offline brain" in told
+
+    def test_what_is_not_text_is_not_said(self, newcomer: Machine) -> None:
+        run = newcomer.run("ask", os.fsdecode(b"caf\xff"))
+        assert run.returncode == 2
+        assert "not UTF-8" in run.stderr.decode()
 
     def test_as_json(self, newcomer: Machine) -> None:
         said = json.loads(output_of(newcomer.run("ask", "run `true`", "--json")))
