@@ -23,6 +23,7 @@ from silas.cli.commands import JsonCommand
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.keyboard import Keyboard
 from silas.cli.opening import ground_of
+from silas.cli.review import provenance
 from silas.cli.terminal import on_terminal
 from silas.cli.working import shown_plan
 from silas.kernel import SilasError, SystemClock, visible
@@ -75,7 +76,8 @@ class _Line:
         found = require_shown(card, [await items.get(name) for name in card.plan_hashes])
         shown = [shown_plan(item) for item in found]
         plans = [_in_words(item) for item in found]
-        return "\n\n".join([*shown, *plans, f"Risk: {card.risk.value}. Card: {card.card_id}"])
+        last = f"{provenance(card)}\nRisk: {card.risk.value}. Card: {card.card_id}"
+        return "\n\n".join([*shown, *plans, last])
 
 
 @click.command(cls=JsonCommand)

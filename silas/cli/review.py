@@ -12,9 +12,15 @@ from silas.cli.commands import JsonGroup
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.opening import with_ground
 from silas.cli.working import decide, shown_plan
-from silas.kernel import visible
+from silas.kernel import TaintLevel, visible
 from silas.stream.cards import Card, require_shown
 from silas.work import WorkItem
+
+_WORDS = {
+    TaintLevel.OWNER: "your own words",
+    TaintLevel.AUTH: "words of somebody who is known here",
+    TaintLevel.EXTERNAL: "words that are not yours: read closely what it does",
+}
 
 
 @click.group(cls=JsonGroup)
@@ -34,7 +40,10 @@ def list_cards(cli: CliContext) -> None:
         return await open_cards(ground).open_cards()
 
     cards = with_ground(cli, inside)
-    lines = [f"{card.card_id}  {card.risk.value:12}  {visible(card.title)}" for card in cards]
+    lines = [
+        f"{card.card_id}  {card.risk.value:12}  {visible(card.title)}  ({_asked_by(card)})"
+        for card in cards
+    ]
     data = {"cards": [card.model_dump(mode="json") for card in cards]}
     cli.show(data, "\n".join(lines) or "Nothing waits for your decision.")
 
@@ -49,6 +58,7 @@ def show(cli: CliContext, card_id: str) -> None:
         [
             visible(card.message),
             *(shown_plan(item) for item in items),
+            provenance(card),
             f"risk {card.risk.value}, {card.state}, until {card.expires_at:%Y-%m-%d %H:%M} UTC",
         ]
     )
@@ -71,6 +81,7 @@ def approve(cli: CliContext, card_id: str, hashes: tuple[str, ...]) -> None:
 
     async def inside(ground: Ground) -> Card:
         card, items = await _card(ground, card_id)
+        cli.say(provenance(card))
         decision = decide(cli, items, hashes)
         return await open_cards(ground).decide(card_id, decision, shown=card.plan_hashes)
 
@@ -94,6 +105,15 @@ async def _card(ground: Ground, card_id: str) -> tuple[Card, list[WorkItem]]:
     card = await open_cards(ground).get(card_id)
     store = work_stores(ground).items
     return card, require_shown(card, [await store.get(name) for name in card.plan_hashes])
+
+
+def provenance(card: Card) -> str:
+    """Who asked for it, and whose words it was made from."""
+    return f"Asked for by {_asked_by(card)}. Made from {_WORDS[card.taint]}."
+
+
+def _asked_by(card: Card) -> str:
+    return visible(f"{card.connection_id}, {card.channel}", keep_newlines=False)
 
 
 def _tell(cli: CliContext, card: Card) -> None:
