@@ -16,7 +16,7 @@ class BudgetSpent(LlmError):
     """This would use more than its budget allows. Ask for less at once, or raise the budget."""
 
     code = "E_LLM_BUDGET"
-    exit_code = 235
+    exit_code = 245
 
 
 @dataclass(frozen=True)

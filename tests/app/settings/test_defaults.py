@@ -106,7 +106,12 @@ def test_the_configuration_of_the_specification_loads(project: Project) -> None:
     same = {"models", "gates", "sandbox"}
     nothing_written = Project(project.directory / "elsewhere").load()
     assert loaded.settings.personality == nothing_written.settings.personality
-    for name in Settings.model_fields.keys() - same - {"data_dir", "skills_dir"}:
+    # Each of the two has a home of its own.
+    at_home = nothing_written.settings.planner.model_copy(
+        update={"workspace_dir": loaded.settings.planner.workspace_dir}
+    )
+    assert loaded.settings.planner == at_home
+    for name in Settings.model_fields.keys() - same - {"data_dir", "skills_dir", "planner"}:
         assert getattr(loaded.settings, name) == getattr(nothing_written.settings, name), name
     assert loaded.settings.gates.system == nothing_written.settings.gates.system
 
