@@ -105,6 +105,15 @@ class MessageVerifier:
             return await self._downgrade(signed, "replayed", also)
         return signed.model_copy(update={"taint": TaintLevel.OWNER})
 
+    async def is_signed(self, signed: SignedMessage, keys: PublicKeys) -> bool:
+        """Whether the owner has signed it, however long ago; nothing is used up."""
+        try:
+            pinned = await self._pinned(signed, keys)
+            signer = pinned.signer_of(signed.canonical_bytes(), signed.signature)
+        except CanonicalError:
+            return False
+        return signer is not None and signer.in_use_at(signed.message.timestamp)
+
     async def _pinned(self, signed: SignedMessage, keys: PublicKeys) -> PublicKeys:
         """The owner's keys; those of the devices as well if the message is not signed by them."""
         if self._devices is None:

@@ -239,6 +239,10 @@ class MessageCheck(Protocol):
         """The message with its taint; `also` is written together with the use of its nonce."""
         ...
 
+    async def is_signed(self, signed: SignedMessage, keys: PublicKeys) -> bool:
+        """Whether the owner has signed it, however long ago; nothing is used up."""
+        ...
+
 
 class Proactive(Protocol):
     """Reviews, suggestions and warnings that wait. Absent: there are none."""

@@ -18,10 +18,12 @@ from silas.queue.models import (
     PlanResult,
     QueueMessage,
     SystemEvent,
+    UserMessage,
 )
 from silas.stream.gating import MAX_TEXT
 from silas.stream.models import AgentResponse, AgentTurn, PlanAction, PlanActionType, RouteDecision
 from silas.stream.ports import CardDecision, Finding, Research
+from silas.stream.store import Origin
 from silas.testing.stream import (
     FakeMemory,
     FakePlannerAgent,
@@ -217,6 +219,42 @@ async def test_forged_rows_on_the_bus_authorise_nothing(tmp_path: Path) -> None:
         assert await house.audited("execution_blocked_no_approval")
         assert await house.audited("planner_guidance_ignored")
         assert await house.database.fetch_all("SELECT * FROM approval_tokens") == []
+
+
+async def test_a_row_that_says_so_makes_no_message_the_owners(tmp_path: Path) -> None:
+    seen: list[AgentTurn] = []
+
+    async def proxy(turn: AgentTurn, tools: ToolCaller) -> RouteDecision:
+        seen.append(turn)
+        return direct("Hello.")
+
+    async with open_house(tmp_path, Minds(proxy=FakeProxy(proxy))) as house:
+        now = house.ground.clock.now()
+        for signature in (None, "AAAA"):
+            said = UserMessage(
+                channel="cli",
+                connection_id="owner",
+                sender_id="owner",
+                timestamp=now,
+                signature=signature,
+                nonce="n",
+            )
+            trace = f"trace_{signature}"
+            message = forged(house, MessageKind.USER_MESSAGE, Agent.USER, said, trace_id=trace)
+            origin = Origin(
+                trace_id=trace,
+                scope_id="owner",
+                connection_id="owner",
+                channel="cli",
+                sender_id="owner",
+                message_id=message.message_id,
+                taint=TaintLevel.OWNER,
+            )
+            await house.stream.room.store.add_origin(origin)
+            await house.stream.queue.enqueue(message)
+        await house.until(lambda: len(seen) == 2)
+        assert {turn.taint for turn in seen} == {TaintLevel.EXTERNAL}
+        assert await house.audited("message_taint_forged")
 
 
 async def test_a_card_that_showed_another_plan_signs_nothing(tmp_path: Path) -> None:

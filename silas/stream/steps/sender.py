@@ -19,11 +19,18 @@ async def surface_what_waits(room: TurnContext, turn: Turn) -> Turn:
 
 
 async def sign_and_taint(room: TurnContext, turn: Turn) -> Turn:
-    """Step 2: how far the message is trusted. Decided once, also if a crash repeats the turn."""
+    """Step 2: how far the message is trusted. Decided once, also if a crash repeats the turn.
+
+    That it was decided is read from a row, which somebody may have written: the owner's message is
+    his by its signature only.
+    """
     known = await room.store.origin(turn.message.trace_id)
     taint = known.taint if known and known.message_id == turn.message.message_id else None
     if taint is None:
         taint = await _decide(room, turn)
+    elif taint is TaintLevel.OWNER and not await _is_signed(room, turn):
+        await room.audit.log("message_taint_forged", trace_id=turn.message.trace_id)
+        taint = TaintLevel.EXTERNAL
     return turn.having(
         message=turn.message.model_copy(update={"taint": taint}),
         origin=turn.origin.model_copy(update={"taint": taint}),
@@ -42,6 +49,13 @@ async def _decide(room: TurnContext, turn: Turn) -> TaintLevel:
     taint = TaintLevel.AUTH if known else TaintLevel.EXTERNAL
     await room.store.add_origin(turn.origin.model_copy(update={"taint": taint}))
     return taint
+
+
+async def _is_signed(room: TurnContext, turn: Turn) -> bool:
+    signed = _signed(turn)
+    if signed is None or room.messages is None:
+        return False
+    return await room.messages.is_signed(signed, room.keys())
 
 
 def _signed(turn: Turn) -> SignedMessage | None:
