@@ -236,6 +236,7 @@ async def test_an_autonomous_goal(tmp_path: Path) -> None:
         await house.idle()
         assert payload(done).surface == "activity"
         assert done.trace_id.startswith("goal.keep-page.")
+        assert done.taint is TaintLevel.EXTERNAL, "the repair has read what the checks printed"
         assert (site / "page.html").read_text() == "hello\n"
         assert await house.reviews.waiting() == []
         assert await house.dead() == []

@@ -163,11 +163,13 @@ class ExecutorLoop:
         )
 
     async def _seen(self, item: WorkItem) -> TaintLevel:
-        """What the runs have seen; what they say is derived from it."""
-        levels = [TaintLevel.OWNER]
-        for attempt in await self.work.bench.attempts.list_of(item.id):
-            entries = await self.work.bench.ledger.entries(item.id, attempt.attempt)
-            levels += [entry.result.taint for entry in entries if entry.result]
+        """What the runs have seen, also those of its tasks; what they say is derived from it."""
+        bench, levels = self.work.bench, [TaintLevel.OWNER]
+        spawned = await bench.items.list_by_parent(item.id)
+        for name in {item.id, *item.tasks, *(task.id for task in spawned[-1:])}:
+            for attempt in await bench.attempts.list_of(name):
+                entries = await bench.ledger.entries(name, attempt.attempt)
+                levels += [entry.result.taint for entry in entries if entry.result]
         return join_taint(*levels)
 
 
