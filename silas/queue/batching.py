@@ -1,13 +1,13 @@
 """Small changes that are committed together, so that many callers pay for one transaction.
 
-Those of the same kind become one lot, which is worked off with a few statements for all. A few are
-committed where they are, on the event loop: that takes less time than a hop to a thread and back.
+Those of the same kind become one lot, which is worked off with a few statements for all. What takes
+less than a millisecond is committed where it is, on the event loop, if nobody else is writing: the
+way to a thread and back would take longer.
 """
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from silas.kernel import QueueError
 from silas.storage import Database, Transaction
@@ -18,40 +18,29 @@ Work = Callable[[Transaction, Sequence[I]], Sequence[R | QueueError]]
 """Does the work of a lot and returns what came of each; an error there has changed nothing."""
 After = Callable[[Any], None]
 
-_A_FEW = 4
+_AT_ONCE = 128
 
 
-@dataclass(slots=True)
-class _Lot:
+_Waiting = tuple[Any, "asyncio.Future[Any]", After | None]
+"""An item, who waits for it, and whom to tell as well."""
+
+
+class _Lot(NamedTuple):
     work: Work[Any, Any]
-    items: list[Any] = field(default_factory=list)
-    waiting: "list[asyncio.Future[Any]]" = field(default_factory=list)
-    afters: list[After | None] = field(default_factory=list)
+    waiting: list[_Waiting]
 
-    def wanted(self) -> "_Lot | None":
-        """Without those who have given up before it begins; they are told so."""
-        if not any(done.cancelled() for done in self.waiting):
-            return self
-        left = _Lot(self.work)
-        for item, done, after in zip(self.items, self.waiting, self.afters, strict=True):
-            if not done.cancelled():
-                left.add(item, done, after)
-            elif after is not None:
-                after(None)
-        return left if left.items else None
+    def drop_cancelled(self) -> None:
+        """Leave out those who have given up before it begins; they are told so."""
+        gone = [each for each in self.waiting if each[1].cancelled()]
+        if gone:
+            self.waiting[:] = [each for each in self.waiting if not each[1].cancelled()]
+            _Lot(self.work, gone).give_up()
 
-    def add(self, item: Any, done: "asyncio.Future[Any]", after: After | None) -> None:
-        self.items.append(item)
-        self.waiting.append(done)
-        self.afters.append(after)
-
-    def singly(self) -> "list[_Lot]":
-        """Each by itself."""
-        each = zip(self.items, self.waiting, self.afters, strict=True)
-        return [_Lot(self.work, [item], [done], [after]) for item, done, after in each]
+    def run(self, tx: Transaction) -> Sequence[Any]:
+        return self.work(tx, [item for item, _, _ in self.waiting])
 
     def settle(self, results: Sequence[Any]) -> None:
-        for done, after, result in zip(self.waiting, self.afters, results, strict=True):
+        for (_, done, after), result in zip(self.waiting, results, strict=True):
             failed = isinstance(result, Exception)
             if after is not None:
                 after(None if failed else result)
@@ -61,11 +50,11 @@ class _Lot:
                 done.set_exception(result)
             else:
                 done.set_result(result)
-        self.waiting, self.afters = [], []
+        self.waiting.clear()
 
     def give_up(self) -> None:
         """Whoever has heard nothing hears that nothing comes."""
-        for done, after in zip(self.waiting, self.afters, strict=True):
+        for _, done, after in self.waiting:
             done.cancel()
             if after is not None:
                 after(None)
@@ -95,8 +84,8 @@ class LotBatcher:
         done: asyncio.Future[R] = loop.create_future()
         lot = self._lots.get(kind)
         if lot is None:
-            lot = self._lots[kind] = _Lot(work)
-        lot.add(item, done, after)
+            lot = self._lots[kind] = _Lot(work, [])
+        lot.waiting.append((item, done, after))
         if not self._busy:
             # Not at once: whoever else runs in this round of the loop may come along.
             self._busy = True
@@ -105,7 +94,7 @@ class LotBatcher:
 
     def _start(self) -> None:
         lots = self._take_waiting()
-        if sum(len(lot.items) for lot in lots) <= _A_FEW and self._do_here(lots):
+        if sum(len(lot.waiting) for lot in lots) <= _AT_ONCE and self._do_here(lots):
             self._busy = False
         else:
             # A task of its own: a caller that is cancelled must not take the others with it.
@@ -133,7 +122,7 @@ class LotBatcher:
         try:
             results = await self._database.transaction(lambda tx: _run_all(tx, lots))
         except Exception as error:  # noqa: BLE001 - it is raised again in those who wait
-            lots[:] = [each for lot in lots for each in lot.singly()]
+            lots[:] = [_Lot(lot.work, [each]) for lot in lots for each in lot.waiting]
             if len(lots) == 1:
                 lots[0].settle([error])
                 return
@@ -144,11 +133,13 @@ class LotBatcher:
 
     def _take_waiting(self) -> list[_Lot]:
         lots, self._lots = self._lots, {}
-        return [wanted for lot in lots.values() if (wanted := lot.wanted()) is not None]
+        for lot in lots.values():
+            lot.drop_cancelled()
+        return [lot for lot in lots.values() if lot.waiting]
 
 
 def _run_all(tx: Transaction, lots: list[_Lot]) -> list[Sequence[Any]]:
-    return [lot.work(tx, lot.items) for lot in lots]
+    return [lot.run(tx) for lot in lots]
 
 
 def _settle_all(lots: list[_Lot], results: list[Sequence[Any]]) -> None:

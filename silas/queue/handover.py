@@ -1,10 +1,9 @@
 """Handing a message to a consumer with free hands, in the commit that sends it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from silas.queue import table
 from silas.queue.bus import Bus, Taker
 from silas.queue.lending import Given, Lender, Want
 from silas.queue.letters import Letter
@@ -68,6 +67,6 @@ def arrange(
     return Handover(bus, frozenset(wanted), promises, done, own)
 
 
-def notify(bus: Bus, woken: table.Woken) -> None:
+def notify(bus: Bus, woken: Iterable[str]) -> None:
     """Tell of queues by the names in the table, which may have others than we know."""
     bus.notify(QueueName(queue) for queue in woken if queue in set(QueueName))

@@ -1,13 +1,12 @@
 """What a consumer holds while it works on a message."""
 
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from silas.queue.models import QueueMessage, QueueName
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """The right to work on a message, for a while."""
 
     message: QueueMessage

@@ -1,7 +1,8 @@
 """Giving messages out: what is due comes back first, and what cannot be read is given up."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from silas.kernel import Clock, IdFactory
@@ -25,7 +26,10 @@ class Given(NamedTuple):
     """What somebody got, and in which queues something can be leased since."""
 
     leases: list[Lease]
-    woken: table.Woken
+    woken: AbstractSet[str]
+
+
+NOTHING: AbstractSet[str] = frozenset()
 
 
 class Lender:
@@ -55,7 +59,13 @@ class Lender:
             self._take(
                 tx,
                 want,
-                table.Terms(lease_id, want.consumer, self._holder, now, want.seconds),
+                table.Terms(
+                    lease_id,
+                    want.consumer,
+                    self._holder,
+                    now,
+                    now + timedelta(seconds=want.seconds),
+                ),
                 set() if place else woken,
             )
             for place, want in enumerate(wants)
@@ -63,29 +73,23 @@ class Lender:
 
     def _take(self, tx: Transaction, want: Want, terms: table.Terms, woken: table.Woken) -> Given:
         leases: list[Lease] = []
-        until = terms.until
-        while rows := table.take(tx, want.queue, terms, limit=want.limit - len(leases)):
+        while len(leases) < want.limit:
+            rows = table.take(tx, want.queue, terms, limit=want.limit - len(leases))
             for row in rows:
                 try:
-                    leases.append(self._open(row, want.queue, terms, until))
+                    leases.append(self._open(row, want.queue, terms))
                 except (ValueError, TypeError) as error:
                     woken |= self._bury_damaged(tx, row.message_id, error, terms.now)
+            if not rows:
+                break
         return Given(leases, woken)
 
-    def _open(
-        self, row: table.TakenRow, queue: QueueName, terms: table.Terms, until: datetime
-    ) -> Lease:
-        message = self._opener.open(row.message_id, queue, row.body)
-        waited = (terms.now - datetime.fromisoformat(row.ready_at)).total_seconds()
-        return Lease(
-            message,
-            queue,
-            terms.lease_id,
-            row.attempts,
-            until,
-            max(waited, 0.0),
-            bool(row.processed),
-        )
+    def _open(self, row: table.TakenRow, queue: QueueName, terms: table.Terms) -> Lease:
+        _, message_id, body, ready_at, attempts, processed = row
+        message = self._opener.open(message_id, queue, body)
+        waited = (terms.now - datetime.fromisoformat(ready_at)).total_seconds()
+        waited = max(waited, 0.0)
+        return Lease(message, queue, terms.lease_id, attempts, terms.until, waited, bool(processed))
 
     def _bury_damaged(
         self, tx: Transaction, message_id: str, error: Exception, now: datetime

@@ -8,7 +8,7 @@ from silas.queue import table
 from silas.queue.errors import LeaseLost
 from silas.queue.handover import Handover
 from silas.queue.leases import Lease
-from silas.queue.lending import Given, Lender, Want
+from silas.queue.lending import NOTHING, Given, Lender, Want
 from silas.queue.letters import Letter, LetterOpener
 from silas.storage import Transaction
 
@@ -39,6 +39,10 @@ class Outcome(NamedTuple):
     given: list[Given] | None = None
 
 
+_KNOWN = Outcome(False)
+_DONE = Outcome(True)
+
+
 class LotWorker:
     """Does the work of a lot inside somebody's transaction."""
 
@@ -52,7 +56,7 @@ class LotWorker:
         letters = [each.letter for each in lot]
         fresh = self._insert(tx, letters)
         return [
-            Outcome(is_fresh, self._give(tx, each.handover) if is_fresh else None)
+            self._give(tx, each.handover) if is_fresh else _KNOWN
             for is_fresh, each in zip(fresh, lot, strict=True)
         ]
 
@@ -71,7 +75,7 @@ class LotWorker:
             for write in each.writes:
                 write(tx)
         return [
-            lost(each.lease) if row is None else Outcome(True, self._give(tx, each.handover))
+            lost(each.lease) if row is None else self._give(tx, each.handover)
             for each, row in zip(lot, removed, strict=True)
         ]
 
@@ -82,8 +86,8 @@ class LotWorker:
         [(leases, woken)] = self._lender.lend(tx, [everything])
         shares, begin = [], 0
         for want in lot:
-            shares.append(Given(leases[begin : begin + want.limit], set() if begin else woken))
-            begin += want.limit
+            shares.append(Given(leases[begin : begin + want.limit], woken))
+            woken, begin = NOTHING, begin + want.limit
         return shares
 
     def _insert(self, tx: Transaction, letters: Sequence[Letter]) -> list[bool]:
@@ -91,8 +95,8 @@ class LotWorker:
             self._opener.remember(letter)
         return table.insert(tx, letters, now=format_timestamp(self._clock.now()))
 
-    def _give(self, tx: Transaction, handover: Handover | None) -> list[Given] | None:
-        return None if handover is None else handover.give(tx, self._lender)
+    def _give(self, tx: Transaction, handover: Handover | None) -> Outcome:
+        return _DONE if handover is None else Outcome(True, handover.give(tx, self._lender))
 
 
 def lost(lease: Lease) -> LeaseLost:

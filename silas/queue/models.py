@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
 from silas.kernel import TaintLevel
 from silas.kernel.models import Data, UtcDatetime
@@ -87,7 +87,28 @@ class ExecutionStatus(StrEnum):
     VERIFICATION_FAILED = "verification_failed"
 
 
-class StatusPayload(Data):
+class Checked(Data):
+    """Data that knows whether it was validated: `model_construct` and `model_copy` do not."""
+
+    # Not a field, and not copied with the fields: a copy may have been changed.
+    __slots__ = ("_checked",)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _note_check(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        made = handler(value)
+        # An object that comes from elsewhere is passed on as it is.
+        if made is not value:
+            object.__setattr__(made, "_checked", True)
+        return made
+
+    @property
+    def was_checked(self) -> bool:
+        """Whether this very object was validated when it was made."""
+        return getattr(self, "_checked", False)
+
+
+class StatusPayload(Checked):
     """What became of a work item."""
 
     status: ExecutionStatus
@@ -97,7 +118,7 @@ class StatusPayload(Data):
     budget_remaining_usd: float | None = Field(default=None, allow_inf_nan=False)
 
 
-class ErrorPayload(Data):
+class ErrorPayload(Checked):
     """A failure that is not a status."""
 
     error_code: ErrorCode
@@ -107,7 +128,7 @@ class ErrorPayload(Data):
     detail: str
 
 
-class UserMessage(Data):
+class UserMessage(Checked):
     """Where a message came from. Its text is the content; its signature makes it the owner's."""
 
     channel: Identifier
@@ -121,7 +142,7 @@ class UserMessage(Data):
     reply_to: str | None = None
 
 
-class PlanRequest(Data):
+class PlanRequest(Checked):
     """What the planner is asked to plan; the request itself is the content."""
 
     connection_id: Identifier
@@ -131,7 +152,7 @@ class PlanRequest(Data):
     goal_id: str | None = None
 
 
-class PlanResult(Data):
+class PlanResult(Checked):
     """The planner's answer; the plan, if there is one, is the message's `plan_markdown`."""
 
     connection_id: Identifier
@@ -147,7 +168,7 @@ class PlanResult(Data):
     """The work item that this plan is a new approach to."""
 
 
-class ResearchConstraints(Data):
+class ResearchConstraints(Checked):
     """What an answer must look like, and how it may be found."""
 
     return_format: str
@@ -157,7 +178,7 @@ class ResearchConstraints(Data):
     )
 
 
-class ResearchRequest(Data):
+class ResearchRequest(Checked):
     """One question of the planner's; the question is the content."""
 
     research_id: Identifier
@@ -167,7 +188,7 @@ class ResearchRequest(Data):
     deadline: UtcDatetime
 
 
-class ResearchResult(Data):
+class ResearchResult(Checked):
     """What was found; the text is the content."""
 
     research_id: Identifier
@@ -178,7 +199,7 @@ class ResearchResult(Data):
     cost_usd: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 
-class ExecutionRequest(Data):
+class ExecutionRequest(Checked):
     """Execute this item now. Whether that is allowed is decided by its approval alone."""
 
     work_item_id: Identifier
@@ -187,7 +208,7 @@ class ExecutionRequest(Data):
     """The run was paused for a decision that has been made."""
 
 
-class ConsultRequest(Data):
+class ConsultRequest(Checked):
     """A worker is stuck; what happened is the content."""
 
     consult_id: Identifier
@@ -197,7 +218,7 @@ class ConsultRequest(Data):
     deadline: UtcDatetime
 
 
-class PlannerGuidance(Data):
+class PlannerGuidance(Checked):
     """The planner's advice; the advice is the content."""
 
     consult_id: Identifier
@@ -206,7 +227,7 @@ class PlannerGuidance(Data):
     cost_usd: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 
-class ReplanRequest(Data):
+class ReplanRequest(Checked):
     """Everything was tried; a different approach is wanted. What happened is the content."""
 
     work_item_id: Identifier
@@ -215,7 +236,7 @@ class ReplanRequest(Data):
     failures: list[str] = Field(default_factory=list)
 
 
-class AgentReply(Data):
+class AgentReply(Checked):
     """An answer for a person; its text is the content."""
 
     connection_id: Identifier
@@ -229,7 +250,7 @@ class AgentReply(Data):
     card_id: str | None = None
 
 
-class SystemEvent(Data):
+class SystemEvent(Checked):
     """Something that the runtime tells itself."""
 
     event: Identifier
@@ -273,11 +294,8 @@ Payload = (
 )
 
 
-class QueueMessage(Data):
+class QueueMessage(Checked):
     """One message on the bus."""
-
-    # Not a field, and not copied with the fields: a copy may have been changed.
-    __slots__ = ("_checked",)
 
     message_id: Identifier
     """The idempotency key of its delivery."""
@@ -326,13 +344,7 @@ class QueueMessage(Data):
             raise ValueError(f"{self.message_kind} carries {expected}")
         elif self.error_code is not None and self.message_kind is not MessageKind.EXECUTION_STATUS:
             raise ValueError("an error must be described by its payload")
-        object.__setattr__(self, "_checked", True)
         return self
-
-    @property
-    def was_checked(self) -> bool:
-        """Whether this very object was validated when it was made."""
-        return getattr(self, "_checked", False)
 
     def _require_error_headers(self, error: ErrorPayload) -> None:
         if self.message_kind is MessageKind.EXECUTION_STATUS:

@@ -11,7 +11,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
@@ -85,7 +84,7 @@ class QueueStore:
     async def enqueue(self, message: QueueMessage) -> bool:
         """Accept a message; False if its id is known already. `NoRoute` or `MessageRefused`."""
         letter = seal(message)
-        handover = arrange(self.bus, (letter,))
+        handover = arrange(self.bus, (letter,)) if self.bus.is_heard(letter.queue) else None
         outcome = await self._batch.run(
             self._lots.send, Sending(letter, handover), kind="send", after=_settling(handover)
         )
@@ -102,17 +101,14 @@ class QueueStore:
         self, queue: QueueName, *, consumer: str, seconds: float = 60.0
     ) -> Lease | None:
         """The next message of a queue for this consumer, or None if there is nothing to do now."""
-        return next(iter(await self.lease_many(queue, consumer=consumer, seconds=seconds)), None)
+        leases = await self._lease(Want(queue, consumer, seconds, 1))
+        return leases[0] if leases else None
 
     async def lease_many(
         self, queue: QueueName, *, consumer: str, seconds: float = 60.0, limit: int = 1
     ) -> list[Lease]:
         """The next messages of a queue, at most this many."""
-        want = Want(queue, consumer, seconds, limit)
-        leases, woken = await self._batch.run(self._lots.lend, want, kind=want[:3])
-        if woken:
-            notify(self.bus, woken)
-        return leases
+        return await self._lease(Want(queue, consumer, seconds, limit))
 
     async def heartbeat(self, lease: Lease, *, seconds: float = 60.0) -> Lease:
         """Hold the lease longer; raises `LeaseLost`."""
@@ -124,7 +120,7 @@ class QueueStore:
                 raise lost(lease)
 
         await self._single(renew)
-        return replace(lease, expires_at=until)
+        return lease._replace(expires_at=until)
 
     async def ack(self, lease: Lease) -> None:
         """The message needs nothing more; raises `LeaseLost`."""
@@ -151,14 +147,15 @@ class QueueStore:
         `taker` is the consumer itself, which has a hand free for its next message then.
         """
         letters = [seal(message) for message in messages]
-        handover = arrange(self.bus, letters, done=lease.message.message_id, own=taker)
+        done = lease.message.message_id
+        handover = arrange(self.bus, letters, done=done, own=taker) if letters or taker else None
         everything = Finishing(lease, consumer, letters, writes, handover)
         settle = _settling(handover)
         if writes or durability is not Durability.ORDINARY:
             await self._alone(everything, durability, after=settle)
         else:
             await self._batch.run(self._lots.finish, everything, kind="finish", after=settle)
-        if handover is None:
+        if letters and handover is None:
             self.bus.notify({letter.queue for letter in letters})
         # The next message of the scope may have come to its turn, for any hand that is free.
         if taker is None or (lease.queue in ORDERED and self.bus.idle_taker(lease.queue)):
@@ -243,6 +240,12 @@ class QueueStore:
     async def prune_processed(self, *, before: datetime) -> int:
         """Forget marks that are older; from then on, those ids would be accepted again."""
         return await self._database.execute(_PRUNE, (format_timestamp(before),))
+
+    async def _lease(self, want: Want) -> list[Lease]:
+        leases, woken = await self._batch.run(self._lots.lend, want, kind=want[:3])
+        if woken:
+            notify(self.bus, woken)
+        return leases
 
     async def _single(self, change: Callable[[Transaction], T]) -> T:
         """One change in a shared transaction; if it raises a `QueueError`, it has done nothing."""

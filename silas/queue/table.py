@@ -5,6 +5,7 @@
 3. A row leaves the table only as done, as a dead letter, or because a person dropped it.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,9 +21,9 @@ from silas.storage import Transaction
 # Nothing here says RETURNING or IN (SELECT …): SQLite builds a table in memory for each of these,
 # at several times the cost of the lookups. A transaction of ours is alone with the data anyhow.
 _KNOWN = """
-SELECT ?1 WHERE EXISTS (SELECT 1 FROM queue_messages WHERE message_id = ?1)
-    OR EXISTS (SELECT 1 FROM processed_messages WHERE message_id = ?1)
-    OR EXISTS (SELECT 1 FROM dead_letters WHERE message_id = ?1)
+SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM queue_messages WHERE message_id = value)
+    OR EXISTS (SELECT 1 FROM processed_messages WHERE message_id = value)
+    OR EXISTS (SELECT 1 FROM dead_letters WHERE message_id = value)
 """
 _INSERT = """
 INSERT INTO queue_messages
@@ -45,8 +46,8 @@ WHERE seq = ?
 """
 _RENEW = "UPDATE queue_messages SET due_at = ? WHERE message_id = ? AND lease_id = ?"
 _HELD = """
-SELECT seq, message_id, lane, attempts, expiries, leased_at FROM queue_messages
-WHERE message_id = ? AND lease_id = ?
+SELECT seq, message_id, lease_id, lane, attempts, expiries, leased_at
+FROM json_each(?) CROSS JOIN queue_messages ON message_id = value
 """
 _REMOVE_HELD = "DELETE FROM queue_messages WHERE seq = ?"
 _REMOVE = "DELETE FROM queue_messages WHERE message_id = ?"
@@ -123,6 +124,7 @@ class RemovedRow(NamedTuple):
 
     seq: int
     message_id: str
+    lease_id: str | None
     lane: str | None
     attempts: int
     expiries: int
@@ -137,11 +139,7 @@ class Terms:
     consumer: str
     holder: str
     now: datetime
-    seconds: float
-
-    @property
-    def until(self) -> datetime:
-        return self.now + timedelta(seconds=self.seconds)
+    until: datetime
 
 
 @dataclass(frozen=True)
@@ -154,8 +152,8 @@ class Funeral:
 
 def insert(tx: Transaction, letters: Sequence[Letter], *, now: str) -> list[bool]:
     """Queue letters; False for each whose id was queued, done or given up before."""
-    asked = [(letter.message.message_id,) for letter in letters]
-    known = {key for (key,) in tx.execute_many(_KNOWN, asked)}
+    asked = json.dumps([letter.message.message_id for letter in letters])
+    known = {key for (key,) in tx.fetch_all(_KNOWN, (asked,))}
     fresh, params = [], []
     for message, queue, lane, priority, body in letters:
         key = message.message_id
@@ -186,12 +184,15 @@ def renew(tx: Transaction, message_id: str, lease_id: str, *, until: str) -> boo
 
 def remove_leased(tx: Transaction, held: Sequence[tuple[str, str]]) -> list[RemovedRow | None]:
     """Take messages off their queues by id and lease id; None for each whose lease is lost."""
-    rows = list(map(RemovedRow._make, tx.execute_many(_HELD, held)))
-    removed = {row.message_id: row for row in rows}
-    tx.execute_many(_REMOVE_HELD, [(row.seq,) for row in rows])
-    for lane in {row.lane for row in removed.values()}:
+    asked = json.dumps([message_id for message_id, _ in held])
+    rows = map(RemovedRow._make, tx.fetch_all(_HELD, (asked,)))
+    there = {(row.message_id, row.lease_id): row for row in rows}
+    removed = [there.pop(each, None) for each in held]
+    done = [row for row in removed if row is not None]
+    tx.execute_many(_REMOVE_HELD, [(row.seq,) for row in done])
+    for lane in {row.lane for row in done}:
         promote(tx, lane)
-    return [removed.pop(message_id, None) for message_id, _ in held]
+    return removed
 
 
 def remove(tx: Transaction, row: QueuedRow) -> None:

@@ -1,5 +1,6 @@
 """The contract of a message: what is refused, by name; and what comes back as it was sent."""
 
+import copy
 from datetime import datetime
 from typing import Any
 
@@ -181,3 +182,20 @@ def test_what_follows_keeps_trace_and_scope_and_never_loses_taint(
 def test_moments_are_kept_in_utc() -> None:
     later = datetime.fromisoformat("2026-01-01T14:00:00+02:00")
     assert plan_request(created_at=later).created_at == WHEN
+
+
+def test_only_what_was_validated_says_so() -> None:
+    made = message()
+    assert made.was_checked
+    assert made.payload.was_checked
+    assert QueueMessage.model_validate_json(made.model_dump_json()).payload.was_checked
+    copied = made.model_copy()
+    assert copied == made
+    for other in (
+        copied,
+        copy.deepcopy(made),
+        QueueMessage.model_construct(**dict(made)),
+        QueueMessage.model_validate(copied),
+        message(payload=made.payload.model_copy()).payload,
+    ):
+        assert not other.was_checked

@@ -20,9 +20,11 @@ from silas.storage import SqliteDatabase, load_migrations, migrate
 
 _BODY = "x" * 1024
 _CALLERS = 100
-_CYCLES = 4000
-_PEER_CYCLES = 500
-_HOPS = 400
+# Short rounds, many of them: what else the machine does then hits all contenders alike.
+_ROUNDS = 15
+_CYCLES = 1000
+_PEER_CYCLES = 300
+_HOPS = 200
 _POLL_SECONDS = 0.0001
 _CLOCK = SystemClock()
 _IDS = IdFactory(_CLOCK)
@@ -48,7 +50,8 @@ async def measure(folder: Path) -> list[Line]:
             "raw": lambda: of(lambda: _raw(raw)),
             "our hop": lambda: _ping_pong(store),
             "litequeue hop": lambda: asyncio.to_thread(_lite_ping_pong, folder / "hops.db"),
-        }
+        },
+        repeat=_ROUNDS,
     )
     await database.close()
     persist.close()
