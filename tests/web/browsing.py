@@ -1,0 +1,98 @@
+"""A real Chromium, with its own protections of private networks switched off."""
+
+import contextlib
+import re
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    ViewportSize,
+    async_playwright,
+    expect,
+)
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr/bin/chromium"
+PHONE: ViewportSize = {"width": 375, "height": 812}
+DESK: ViewportSize = {"width": 1440, "height": 900}
+SWITCHED_OFF = [
+    "--no-sandbox",  # tests may run as root, where Chromium's own sandbox cannot
+    "--host-resolver-rules=MAP evil.test 127.0.0.1, MAP rebind.test 127.0.0.1",
+    "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests",
+]
+_SECONDS = 20_000
+
+
+@contextlib.asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=CHROMIUM, args=SWITCHED_OFF, timeout=60_000
+        )
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@dataclass
+class Person:
+    """Somebody in front of a page, and what the page complained about."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+
+    @classmethod
+    async def at(
+        cls, browser: Browser, size: ViewportSize = PHONE, context: BrowserContext | None = None
+    ) -> "Person":
+        page = await (context or await browser.new_context(viewport=size)).new_page()
+        page.set_default_timeout(_SECONDS)
+        person = cls(page)
+        page.on("console", person._hear)
+        page.on("pageerror", lambda error: person.complaints.append(str(error)))
+        return person
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            self.complaints.append(message.text)
+
+    async def pair(self, link: str) -> None:
+        await self.page.goto(link)
+        await self.page.get_by_role("button", name="Pair this browser").click()
+        await self.is_in()
+
+    async def is_in(self) -> None:
+        await expect(self.page.locator("[data-line]")).to_have_attribute(
+            "data-state", "open", timeout=_SECONDS
+        )
+
+    async def say(self, text: str) -> None:
+        await self.page.get_by_label("Message to Silas").fill(text)
+        await self.page.keyboard.press("Enter")
+
+    async def go(self, surface: str) -> None:
+        await self.page.locator(f".tab[data-tab={surface}]").click()
+
+    async def look_at_plan(self) -> None:
+        await self.page.get_by_role("button", name="Look at the plan").last.click()
+        await self.card_is_awake()
+
+    async def card_is_awake(self) -> None:
+        """The half second is over in which a card hears nothing."""
+        await self.page.locator(".card:not([data-arming])").wait_for()
+
+    async def approve(self) -> None:
+        await self.page.get_by_role("button", name="Approve and run").click()
+        await self.card_is_awake()
+        await self.page.get_by_role("button", name=re.compile("^Yes: ")).click()
+
+    async def sees_it_done(self) -> None:
+        await self.page.locator(".work-good .check-passed").last.wait_for()
+        await expect(self.page.locator(".work-good .work-head").last).to_contain_text(
+            "Done and checked"
+        )

@@ -1,0 +1,214 @@
+"""In a real Chromium: a person pairs, asks, sees the plan, approves it and sees it checked."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from silas.gates.risk import RiskLevel
+from silas.kernel import canonical_bytes
+from tests.web.browsing import DESK, PHONE, Person, chromium
+from tests.web.place import Place, environ_for, open_place
+
+pytestmark = pytest.mark.slow
+ASK = "create a file a.txt with hello"
+VECTORS = Path(__file__).parent / "canonical_vectors.json"
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as browser:
+        yield browser
+
+
+async def test_on_a_phone_from_pairing_to_the_checked_result(
+    place: Place, browser: Browser
+) -> None:
+    person = await Person.at(browser, PHONE)
+    page = person.page
+    await person.pair(place.web.link())
+    assert page.url == f"{place.address}/", "the code is gone from the address"
+    await person.say(ASK)
+    await person.look_at_plan()
+    card = page.locator(".card")
+    await expect(card.locator(".card-intent")).to_have_text("Write a.txt")
+    await expect(card.locator(".risk")).to_have_text("Medium risk")
+    box = await card.locator(".card-body").bounding_box()
+    assert box is not None
+    assert box["height"] <= 300
+    await card.get_by_text("Everything that is signed").click()
+    await card.get_by_text("As it is signed, to the letter").click()
+    [kept] = await place.house.cards.open_cards()
+    [plan_hash] = kept.plan_hashes.values()
+    await expect(card.locator(".hash")).to_contain_text(plan_hash)
+    assert not (place.home / "silas" / "a.txt").exists()
+    await person.approve()
+    await person.go("stream")
+    await person.sees_it_done()
+    assert (place.home / "silas" / "a.txt").read_text() == "hello\n"
+    await person.go("review")
+    await expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    await person.go("activity")
+    await expect(page.locator(".timeline")).to_contain_text("was done, and its checks passed")
+    await page.reload()
+    await person.is_in()
+    await person.sees_it_done()
+    await expect(page.locator(".bubble")).to_have_text(ASK)
+    assert person.complaints == []
+
+
+async def test_at_a_desk_with_the_keyboard_alone_no_means_no(
+    place: Place, browser: Browser
+) -> None:
+    person = await Person.at(browser, DESK)
+    page = person.page
+    await page.goto(place.web.link())
+    await page.locator("button:focus").wait_for()
+    await page.keyboard.press("Enter")
+    await person.is_in()
+    await page.locator("#say:focus").wait_for()
+    await page.keyboard.type(ASK)
+    await page.keyboard.press("Enter")
+    await person.card_is_awake()
+    assert await page.locator(".stream").is_visible()
+    await page.get_by_role("button", name="Decline, do nothing").focus()
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".log")).to_contain_text("not approved")
+    await expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    await page.keyboard.press("Alt+3")
+    await expect(page.locator(".activity")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.locator(".activity")).not_to_be_visible()
+    assert not (place.home / "silas" / "a.txt").exists()
+    assert person.complaints == []
+
+
+async def test_a_card_decided_elsewhere_and_a_click_that_is_too_early(
+    place: Place, browser: Browser
+) -> None:
+    context = await browser.new_context(viewport=DESK)
+    person = await Person.at(browser, context=context)
+    await person.pair(place.web.link())
+    second = await Person.at(browser, context=context)
+    await second.page.goto(place.address)
+    await second.is_in()
+    early = """() => new Promise((resolve) => {
+        const watch = new MutationObserver(() => {
+            const button = document.querySelector(".card .primary");
+            if (!button) return;
+            watch.disconnect();
+            button.click();
+            resolve(document.querySelectorAll(".card .confirm").length);
+        });
+        watch.observe(document.body, { childList: true, subtree: true });
+    })"""
+    await person.page.evaluate(f"void (window.early = ({early})())")
+    await person.say("create a file early.txt with x")
+    assert await person.page.evaluate("window.early") == 0
+    await person.card_is_awake()
+    await person.page.evaluate("document.querySelector('.card .primary').click()")
+    assert await person.page.locator(".card .confirm").count() == 0, "no script can click it"
+    await second.card_is_awake()
+    await second.page.get_by_role("button", name="Decline, do nothing").click()
+    await expect(person.page.get_by_text("Nothing waits for you")).to_be_visible()
+
+
+async def test_what_is_riskier_asks_for_more(place: Place, browser: Browser) -> None:
+    person = await Person.at(browser, DESK)
+    page = person.page
+    await person.pair(place.web.link())
+    await person.say("create a file risky.txt with x")
+    await person.card_is_awake()
+    await _set_risk(place, RiskLevel.IRREVERSIBLE)
+    await page.reload()
+    await person.card_is_awake()
+    await expect(page.locator(".card-refusal")).to_contain_text("silas review approve")
+    assert await page.get_by_role("button", name="Approve and run").count() == 0
+    await _set_risk(place, RiskLevel.HIGH)
+    await page.reload()
+    await person.card_is_awake()
+    await expect(page.locator(".card-details")).to_have_attribute("open", "")
+    await page.get_by_role("button", name="Approve and run").click()
+    slide = page.get_by_role("slider")
+    await slide.wait_for()
+    await person.card_is_awake()
+    await slide.press("ArrowRight")
+    assert await page.locator(".card-busy").count() == 0
+    await slide.press("End")
+    await person.sees_it_done()
+
+
+async def _set_risk(place: Place, risk: RiskLevel) -> None:
+    await place.ground.database.execute("UPDATE review_cards SET risk = ?", (risk.value,))
+
+
+async def test_it_comes_back_after_a_restart_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Browser
+) -> None:
+    environ = environ_for(tmp_path)
+    monkeypatch.setenv("HOME", environ["HOME"])
+    person = await Person.at(browser, PHONE)
+    async with open_place(tmp_path, environ) as place:
+        await person.pair(place.web.link())
+        await person.page.evaluate("navigator.serviceWorker.ready.then(() => true)")
+    await expect(person.page.locator("[data-line]")).to_have_attribute("data-state", "waiting")
+    await person.say("what can you do?")
+    await expect(person.page.locator(".unsent")).to_contain_text("Sending…")
+    shell = await person.page.context.new_page()
+    await shell.goto(place.address)
+    await expect(shell.locator("[data-line]")).to_contain_text("Not connected")
+    async with open_place(tmp_path, environ):
+        await person.is_in()
+        await expect(person.page.locator(".log")).to_contain_text("I am the offline brain")
+        await expect(person.page.locator(".bubble")).to_have_count(1)
+
+
+async def test_a_revoked_browser_sees_nothing_more(place: Place, browser: Browser) -> None:
+    person = await Person.at(browser, PHONE)
+    await person.pair(place.web.link())
+    [device] = await place.ground.devices.list()
+    await place.ground.devices.revoke(device.device_id)
+    await place.web.devices_changed({})
+    await expect(person.page.get_by_text("This browser is no longer paired")).to_be_visible()
+    await person.page.reload()
+    await expect(person.page.get_by_text("This browser is no longer paired")).to_be_visible()
+
+
+async def test_the_key_cannot_be_taken_out(place: Place, browser: Browser) -> None:
+    person = await Person.at(browser, PHONE)
+    await person.pair(place.web.link())
+    tried = await person.page.evaluate("""async () => {
+        const opened = await new Promise((resolve) => {
+            const request = indexedDB.open("silas", 1);
+            request.onsuccess = () => resolve(request.result);
+        });
+        const device = await new Promise((resolve) => {
+            const request = opened.transaction("device").objectStore("device").get("this");
+            request.onsuccess = () => resolve(request.result);
+        });
+        const kinds = ["raw", "pkcs8", "jwk"];
+        const refused = await Promise.all(kinds.map((kind) =>
+            crypto.subtle.exportKey(kind, device.keys.privateKey).then(() => "taken", () => "no")));
+        return [device.keys.privateKey.extractable, ...refused];
+    }""")
+    assert tried == [False, "no", "no", "no"]
+
+
+async def test_the_page_writes_the_same_canonical_bytes(place: Place, browser: Browser) -> None:
+    context = await browser.new_context(bypass_csp=True)
+    page = await context.new_page()
+    await page.goto(place.address)
+    for vector in json.loads(VECTORS.read_text()):
+        wanted = canonical_bytes(vector).decode()
+        written = await page.evaluate(
+            "(text) => import('/canonical.js').then((it) => it.canonical(JSON.parse(text)))",
+            json.dumps(vector),
+        )
+        assert written == wanted
+    for refused in ("NaN", "undefined", "'\\ud800'", "{a: 1n}", "2**53"):
+        problem = await page.evaluate(
+            f"import('/canonical.js').then((it) => it.canonical({refused})).catch(() => 'refused')"
+        )
+        assert problem == "refused"
