@@ -82,7 +82,9 @@ def approve(cli: CliContext, card_id: str, hashes: tuple[str, ...]) -> None:
     async def inside(ground: Ground) -> Card:
         card, items = await _card(ground, card_id)
         cli.say(provenance(card))
-        decision = decide(cli, items, hashes)
+        decision = decide(
+            cli, items, hashes, option="--hash", shows=f"silas review show {visible(card_id)}"
+        )
         return await open_cards(ground).decide(card_id, decision, shown=card.plan_hashes)
 
     _tell(cli, with_ground(cli, inside))
@@ -118,6 +120,6 @@ def _asked_by(card: Card) -> str:
 
 def _tell(cli: CliContext, card: Card) -> None:
     data: dict[str, Any] = card.model_dump(mode="json")
-    then = "It is done by the running Silas; see `silas work list`."
+    then = "Silas does it now, or as soon as it runs; see `silas work list`."
     words = f"{visible(card.title)}: {card.state}."
     cli.show(data, f"{words} {then}" if card.state == ApprovalVerdict.APPROVED else words)

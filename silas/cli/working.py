@@ -57,24 +57,31 @@ def shown_plan(item: WorkItem) -> str:
     return f"{visible_json(strict_loads(item.plan_bytes()))}\nhash {item.plan_hash}  {item.id}"
 
 
-def decide(cli: CliContext, items: list[WorkItem], hashes: tuple[str, ...]) -> ApprovalDecision:
+def decide(
+    cli: CliContext,
+    items: list[WorkItem],
+    hashes: tuple[str, ...],
+    *,
+    option: str = "--approve",
+    shows: str = "silas plan hash",
+) -> ApprovalDecision:
     """Show the items whole, and take the owner's decision about exactly them.
 
     It is typed at the terminal, or it is the full hash of every item. There is no third way:
-    without either, nothing is approved.
+    without either, nothing is approved. `option` takes the hashes that the command `shows`.
     """
     cli.say("\n\n".join(shown_plan(item) for item in items))
     if hashes:
         if set(hashes) != {item.plan_hash for item in items}:
             raise click.UsageError(
-                "--approve must name the full hash of every item, and nothing else. This is "
-                "another plan than the one that you looked at: see `silas plan hash`."
+                f"{option} must name the full hash of every item, and nothing else. This is "
+                f"another plan than the one that you looked at: see `{shows}`."
             )
         return _YES
     if not on_terminal() or cli.as_json:
         raise click.UsageError(
-            "Nobody can be asked here. Read the plan, and say --approve with the hash that "
-            "`silas plan hash` shows."
+            f"Nobody can be asked here. Read the plan, and say {option} with the hash that "
+            f"`{shows}` shows."
         )
     return ask_owner("Approve exactly this, and execute it?")
 

@@ -121,6 +121,15 @@ class TestReview:
         assert "declined" in output_of(newcomer.run("review", "decline", name))
         assert "Nothing waits" in output_of(newcomer.run("review", "list"))
 
+    def test_where_nobody_can_be_asked_it_says_what_to_say(self, newcomer: Machine) -> None:
+        newcomer.run("ask", "run `true`")
+        card_id = str(the_card(newcomer)["card_id"])
+        for hashes in ((), ("--hash", "0" * 64)):
+            said = newcomer.run("review", "approve", card_id, *hashes).stderr.decode()
+            assert "--hash" in said
+            assert f"silas review show {card_id}" in said
+            assert "--approve" not in said
+
     def test_a_card_that_is_not_there(self, newcomer: Machine) -> None:
         code, said = failure_of(newcomer.run("review", "show", "card_x"))
         assert code == 125
