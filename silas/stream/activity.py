@@ -29,7 +29,7 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "paused_call_decided": "You decided about a call of {tool}: {verdict}.",
         "pairing_refused": "Somebody tried to pair a device with a wrong code.",
         "plan_declined": "{work_item_id} was not approved.",
-        "plan_refused": "A plan could not be used: {reason}",
+        "plan_refused": "A plan could not be used.",
         "stream_started": "I was started.",
         "stream_stopped": "I was stopped.",
         "tool_call_blocked": "A call of {tool} was stopped.",
