@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from silas.kernel import Clock, IdFactory
 from silas.queue import table
+from silas.queue.failures import Funeral, bury, recall_due
 from silas.queue.leases import Lease
 from silas.queue.letters import LetterOpener
 from silas.queue.models import QueueName
@@ -42,7 +43,7 @@ class Lender:
         ids: IdFactory,
         holder: str,
         opener: LetterOpener,
-        funeral: table.Funeral,
+        funeral: Funeral,
     ) -> None:
         self._clock = clock
         self._ids = ids
@@ -53,7 +54,7 @@ class Lender:
     def lend(self, tx: Transaction, wants: Sequence[Want]) -> list[Given]:
         """Serve all of them, one after the other."""
         now = self._clock.now()
-        woken = table.recall_due(tx, now=now, funeral=self._funeral)
+        woken = recall_due(tx, now=now, funeral=self._funeral)
         lease_id = self._ids.new("lease")
         return [
             self._take(
@@ -98,4 +99,4 @@ class Lender:
         if row is None:
             return set()
         reason = f"The stored message is damaged and cannot be read: {error}."
-        return table.bury(tx, row, reason=reason, now=now, funeral=self._funeral)
+        return bury(tx, row, reason=reason, now=now, funeral=self._funeral)

@@ -1,6 +1,7 @@
 """Sending and finishing, many at once: a few statements for all of them."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from silas.kernel import Clock, format_timestamp
@@ -106,3 +107,20 @@ def lost(lease: Lease) -> LeaseLost:
         "What was done with it here was taken back.",
         message_id=lease.message.message_id,
     )
+
+
+def settling(handover: Handover | None) -> Callable[[Outcome | None], None] | None:
+    """What is to be called with the outcome, or with None if nothing was committed."""
+    return None if handover is None else partial(_settle, handover)
+
+
+def _settle(handover: Handover, outcome: Outcome | None) -> None:
+    handover.settle(outcome is not None and outcome.fresh, outcome.given if outcome else None)
+
+
+def raise_if_lost(outcomes: Sequence[Outcome | LeaseLost]) -> Outcome:
+    """The outcome of a lot of one."""
+    [outcome] = outcomes
+    if isinstance(outcome, LeaseLost):
+        raise outcome
+    return outcome

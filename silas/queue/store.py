@@ -12,18 +12,27 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TypeVar
 
 from silas.kernel import Clock, IdFactory, QueueError, format_timestamp
-from silas.queue import table
+from silas.queue import failures, table
 from silas.queue.batching import LotBatcher
 from silas.queue.bus import Bus, Taker
-from silas.queue.handover import Handover, arrange, notify
+from silas.queue.failures import AfterDeath, Funeral, no_messages
+from silas.queue.handover import arrange, notify
 from silas.queue.leases import Lease
 from silas.queue.lending import Lender, Want
-from silas.queue.letters import DamagedLetter, Letter, LetterOpener, read_letter, seal
-from silas.queue.lots import Finishing, LotWorker, Outcome, Sending, Write, lost
+from silas.queue.letters import LetterOpener, seal
+from silas.queue.lots import (
+    Finishing,
+    LotWorker,
+    Outcome,
+    Sending,
+    Write,
+    lost,
+    raise_if_lost,
+    settling,
+)
 from silas.queue.models import QueueMessage, QueueName
 from silas.queue.retries import RetryPolicy
 from silas.queue.routing import ORDERED
@@ -32,8 +41,6 @@ from silas.storage import Database, Durability, Transaction
 __all__ = ["AfterDeath", "Lease", "QueueStore", "Write", "no_messages"]
 
 T = TypeVar("T")
-AfterDeath = Callable[[QueueMessage, str], Sequence[QueueMessage]]
-"""What is to be sent when a message is given up, and why it was; its only effect is its result."""
 
 _PROCESSED = "SELECT 1 FROM processed_messages WHERE message_id = ? AND consumer = ?"
 _WORK = """
@@ -47,11 +54,6 @@ DELETE FROM processed_messages WHERE processed_at < ?
         SELECT 1 FROM queue_messages WHERE queue_messages.message_id = processed_messages.message_id
     )
 """
-
-
-def no_messages(_message: QueueMessage, _reason: str) -> Sequence[QueueMessage]:
-    """Nothing follows from a dead letter."""
-    return ()
 
 
 class QueueStore:
@@ -74,8 +76,7 @@ class QueueStore:
         self._clock = clock
         self._ids = ids
         self._holder = holder
-        self._after_death = after_death
-        self._funeral = table.Funeral(policy or RetryPolicy(), self._letters_after)
+        self._funeral = Funeral(policy or RetryPolicy(), after_death)
         opener = LetterOpener()
         lender = Lender(clock=clock, ids=ids, holder=holder, opener=opener, funeral=self._funeral)
         self._lots = LotWorker(clock=clock, opener=opener, lender=lender)
@@ -86,7 +87,7 @@ class QueueStore:
         letter = seal(message)
         handover = arrange(self.bus, (letter,)) if self.bus.is_heard(letter.queue) else None
         outcome = await self._batch.run(
-            self._lots.send, Sending(letter, handover), kind="send", after=_settling(handover)
+            self._lots.send, Sending(letter, handover), kind="send", after=settling(handover)
         )
         if handover is None:
             self.bus.notify((letter.queue,))
@@ -150,7 +151,7 @@ class QueueStore:
         done = lease.message.message_id
         handover = arrange(self.bus, letters, done=done, own=taker) if letters or taker else None
         everything = Finishing(lease, consumer, letters, writes, handover)
-        settle = _settling(handover)
+        settle = settling(handover)
         if writes or durability is not Durability.ORDINARY:
             await self._alone(everything, durability, after=settle)
         else:
@@ -176,13 +177,13 @@ class QueueStore:
         `store.bus.notify_of(messages)`.
         """
         letters = [seal(message) for message in messages]
-        _raise_if_lost(self._lots.finish(tx, [Finishing(lease, consumer, letters)]))
+        raise_if_lost(self._lots.finish(tx, [Finishing(lease, consumer, letters)]))
 
     async def nack(self, lease: Lease, *, reason: str, delay: float | None = None) -> None:
         """It failed: to be tried again, or given up after too many failures; or `LeaseLost`."""
         await self._end(
             lease,
-            lambda tx, row: table.fail(
+            lambda tx, row: failures.fail(
                 tx, row, reason=reason, now=self._clock.now(), delay=delay, funeral=self._funeral
             ),
         )
@@ -191,7 +192,7 @@ class QueueStore:
         """Give it back untouched, at once and without counting the attempt; or `LeaseLost`."""
 
         def put_back(tx: Transaction, row: table.QueuedRow) -> table.Woken:
-            table.release(tx, row, counted=False)
+            failures.release(tx, row, counted=False)
             return {row.queue}
 
         await self._end(lease, put_back)
@@ -200,7 +201,7 @@ class QueueStore:
         """Give the message up, with a sentence why; or `LeaseLost`."""
         await self._end(
             lease,
-            lambda tx, row: table.bury(
+            lambda tx, row: failures.bury(
                 tx, row, reason=reason, now=self._clock.now(), funeral=self._funeral
             ),
         )
@@ -233,7 +234,11 @@ class QueueStore:
 
         `alive` is asked for every holder; a lease without a named holder counts as nobody's.
         """
-        count, woken = await self._database.transaction(lambda tx: self._recover(tx, alive))
+        count, woken = await self._database.transaction(
+            lambda tx: failures.recover(
+                tx, alive=alive, now=self._clock.now(), funeral=self._funeral
+            )
+        )
         notify(self.bus, woken)
         return count
 
@@ -268,7 +273,7 @@ class QueueStore:
         """A transaction of its own; `after` is called also if the caller gives up meanwhile."""
 
         def body(tx: Transaction) -> Outcome:
-            return _raise_if_lost(self._lots.finish(tx, [item]))
+            return raise_if_lost(self._lots.finish(tx, [item]))
 
         writing = asyncio.ensure_future(self._database.transaction(body, durability=durability))
 
@@ -296,39 +301,3 @@ class QueueStore:
         if again_at is not None:
             wait = datetime.fromisoformat(again_at) - self._clock.now()
             self.bus.notify_later(lease.queue, max(wait.total_seconds(), 0))
-
-    def _recover(self, tx: Transaction, alive: Callable[[str], bool]) -> tuple[int, table.Woken]:
-        now = self._clock.now()
-        woken: table.Woken = set()
-        gone = [row for row in table.leased(tx) if not (row.holder and alive(row.holder))]
-        for row in gone:
-            if row.attempts >= self._funeral.policy.max_attempts:
-                reason = f"It was begun {row.attempts} times, and each time the process ended."
-                woken |= table.bury(tx, row, reason=reason, now=now, funeral=self._funeral)
-            else:
-                table.release(tx, row, counted=True)
-                woken.add(row.queue)
-        table.promote_all(tx)
-        return len(gone), woken
-
-    def _letters_after(self, row: table.QueuedRow, reason: str) -> Sequence[Letter]:
-        try:
-            message = read_letter(row.message_id, row.queue, row.body)
-        except DamagedLetter:
-            return ()
-        return [seal(each) for each in self._after_death(message, reason)]
-
-
-def _settling(handover: Handover | None) -> Callable[[Outcome | None], None] | None:
-    return None if handover is None else partial(_settle, handover)
-
-
-def _settle(handover: Handover, outcome: Outcome | None) -> None:
-    handover.settle(outcome is not None and outcome.fresh, outcome.given if outcome else None)
-
-
-def _raise_if_lost(outcomes: Sequence[Outcome | QueueError]) -> Outcome:
-    [outcome] = outcomes
-    if isinstance(outcome, QueueError):
-        raise outcome
-    return outcome

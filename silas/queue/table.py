@@ -6,16 +6,15 @@
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from silas.kernel import format_timestamp
 from silas.queue.leases import Lease
 from silas.queue.letters import Letter
 from silas.queue.models import QueueName
-from silas.queue.retries import RetryPolicy
 from silas.storage import Transaction
 
 # Nothing here says RETURNING or IN (SELECT …): SQLite builds a table in memory for each of these,
@@ -51,12 +50,6 @@ FROM json_each(?) CROSS JOIN queue_messages ON message_id = value
 """
 _REMOVE_HELD = "DELETE FROM queue_messages WHERE seq = ?"
 _REMOVE = "DELETE FROM queue_messages WHERE message_id = ?"
-_PUT_BACK = """
-UPDATE queue_messages
-SET state = ?, ready_at = ?, due_at = ?, attempts = ?, failures = ?, expiries = ?, last_error = ?,
-    leased_at = NULL, lease_id = NULL, consumer = NULL, holder = NULL
-WHERE message_id = ?
-"""
 _PROMOTE = """
 UPDATE queue_messages SET state = 'ready'
 WHERE seq = (SELECT MIN(seq) FROM queue_messages WHERE lane = ?) AND state = 'waiting'
@@ -70,11 +63,6 @@ _SELECT = """
 SELECT message_id, queue, lane, state, body, enqueued_at, ready_at, attempts, failures, expiries,
     holder, last_error
 FROM queue_messages
-"""
-_BURY = """
-INSERT INTO dead_letters
-    (message_id, queue, body, reason, enqueued_at, died_at, attempts, failures, expiries)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _MARK = """
 INSERT INTO processed_messages (message_id, consumer, processed_at) VALUES (?, ?, ?)
@@ -140,14 +128,6 @@ class Terms:
     holder: str
     now: datetime
     until: datetime
-
-
-@dataclass(frozen=True)
-class Funeral:
-    """What happens when a message is given up: which others follow from that."""
-
-    policy: RetryPolicy
-    following: Callable[[QueuedRow, str], Sequence[Letter]]
 
 
 def insert(tx: Transaction, letters: Sequence[Letter], *, now: str) -> list[bool]:
@@ -221,67 +201,15 @@ def find(tx: Transaction, message_id: str, lease_id: str | None = None) -> Queue
     return QueuedRow._make(row) if row else None
 
 
+def due(tx: Transaction, *, now: str) -> list[QueuedRow]:
+    """What has waited long enough, and what was leased for too long."""
+    sql = f"{_SELECT} WHERE due_at <= ? ORDER BY due_at"
+    return [QueuedRow._make(row) for row in tx.fetch_all(sql, (now,))]
+
+
 def leased(tx: Transaction) -> list[QueuedRow]:
     """Everything that somebody holds."""
     return [QueuedRow._make(row) for row in tx.fetch_all(f"{_SELECT} WHERE state = 'leased'")]
-
-
-def release(tx: Transaction, row: QueuedRow, *, counted: bool) -> None:
-    """Put a message back as if it had not been leased; `counted`: the attempt remains counted."""
-    attempts = row.attempts if counted else row.attempts - 1
-    back = ("ready", row.ready_at, None, attempts, row.failures, row.expiries, row.last_error)
-    tx.execute(_PUT_BACK, (*back, row.message_id))
-
-
-def fail(
-    tx: Transaction,
-    row: QueuedRow,
-    *,
-    reason: str,
-    now: datetime,
-    delay: float | None,
-    funeral: Funeral,
-    expired: bool = False,
-) -> Woken:
-    """Count a failure: the message is tried again after a while, or given up."""
-    failures, expiries = row.failures + 1, row.expiries + expired
-    row = row._replace(failures=failures, expiries=expiries)
-    policy = funeral.policy
-    if failures >= policy.max_failures or row.attempts >= policy.max_attempts:
-        told = f"It was tried {row.attempts} times. The last time: {reason}"
-        return bury(tx, row, reason=told, now=now, funeral=funeral)
-    wait = policy.delay_after(failures) if delay is None else delay
-    again = format_timestamp(now + timedelta(seconds=wait))
-    state, due_at = ("delayed", again) if wait > 0 else ("ready", None)
-    counts = (row.attempts, failures, expiries, reason)
-    tx.execute(_PUT_BACK, (state, again, due_at, *counts, row.message_id))
-    return set() if due_at else {row.queue}
-
-
-def bury(tx: Transaction, row: QueuedRow, *, reason: str, now: datetime, funeral: Funeral) -> Woken:
-    """Make a dead letter of a message, with a sentence why."""
-    remove(tx, row)
-    died_at = format_timestamp(now)
-    counts = (row.attempts, row.failures, row.expiries)
-    known = (row.message_id, row.queue, row.body, reason, row.enqueued_at, died_at)
-    tx.execute(_BURY, (*known, *counts))
-    following = funeral.following(row, reason)
-    insert(tx, following, now=died_at)
-    return {row.queue, *(letter.queue for letter in following)}
-
-
-def recall_due(tx: Transaction, *, now: datetime, funeral: Funeral) -> Woken:
-    """Put back what has waited long enough, and what was leased for too long."""
-    rows = tx.fetch_all(f"{_SELECT} WHERE due_at <= ? ORDER BY due_at", (format_timestamp(now),))
-    woken: Woken = set()
-    for row in map(QueuedRow._make, rows):
-        if row.state == "leased":
-            reason = "The lease ran out before the work was done."
-            woken |= fail(tx, row, reason=reason, now=now, delay=0, funeral=funeral, expired=True)
-        else:
-            release(tx, row, counted=True)
-            woken.add(row.queue)
-    return woken
 
 
 def mark(tx: Transaction, consumer: str, message_id: str, *, now: str) -> None:
