@@ -7,11 +7,13 @@
 
 from collections.abc import Sequence
 
+from silas.approval import ApprovalScope, ApprovalToken
 from silas.work.artifacts import Artifact, ArtifactNamespace
 from silas.work.attempts import AttemptOutcome
 from silas.work.binding import require_skills
 from silas.work.errors import ArtifactRefused, BindingBroken
 from silas.work.models import ALL_ARTIFACTS, WorkItem, WorkItemStatus, WorkItemType
+from silas.work.spawning import is_spawned_from
 from silas.work.workbench import Workbench
 
 NO_APPROVAL = "execution_blocked_no_approval"
@@ -39,10 +41,22 @@ async def require_entry(bench: Workbench, item: WorkItem) -> None:
         valid, reason = await bench.approvals.check(token, item)
     if not valid:
         raise Blocked(NO_APPROVAL, reason)
+    if token.scope is ApprovalScope.STANDING and item.type is not WorkItemType.GOAL:
+        await _require_spawned(bench, item, token)
     try:
         await require_skills(item, bench.skills)
     except BindingBroken as error:
         raise Blocked(CHANGED, error.message) from error
+
+
+async def _require_spawned(bench: Workbench, task: WorkItem, token: ApprovalToken) -> None:
+    """A standing approval is of a goal. What runs under it was made from that goal, word by word.
+
+    The record of its uses is a row like others, so it is not enough that it names this task.
+    """
+    goal = await bench.items.get(token.work_item_id)
+    if goal is None or goal.plan_hash != token.plan_hash or not is_spawned_from(goal, task):
+        raise Blocked(NO_APPROVAL, "The task was not made from the goal that was approved.")
 
 
 def require_same(approved: WorkItem, claimed: WorkItem) -> None:

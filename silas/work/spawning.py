@@ -5,10 +5,14 @@ skills, gates, checks, escalations and envelopes. So it follows the spawn policy
 approval is bound to, and can do no more than the goal's owner saw.
 """
 
+import re
+
 from silas.work.checks import VerificationResult
 from silas.work.models import WorkItem, WorkItemType
 
 _PLACEHOLDER = "$failed_checks"
+_INDENT = "      "
+_DESCRIBED = re.compile(rf"- .*|{_INDENT}.*")
 
 
 def spawn_task(goal: WorkItem, failed: list[VerificationResult], *, task_id: str) -> WorkItem:
@@ -37,6 +41,23 @@ def spawn_task(goal: WorkItem, failed: list[VerificationResult], *, task_id: str
     )
 
 
+def is_spawned_from(goal: WorkItem, task: WorkItem) -> bool:
+    """Whether the runtime could have made this task from this goal.
+
+    Only the description of the failures is free, and that cannot hold a block to be executed.
+    """
+    made = spawn_task(goal, [], task_id=task.id).model_copy(update={"body": task.body})
+    if made.plan_bytes() != task.plan_bytes():
+        return False
+    parts = (goal.failure_context or _PLACEHOLDER).split(_PLACEHOLDER)
+    places = len(parts) - 1
+    length = (len(task.body) - sum(map(len, parts))) // max(1, places)
+    described = task.body[len(parts[0]) :][: max(0, length)] if places else ""
+    return described.join(parts) == task.body and all(
+        _DESCRIBED.fullmatch(line) for line in described.splitlines()
+    )
+
+
 def describe_failures(failed: list[VerificationResult]) -> str:
     """The failed checks as text for a briefing: name, reason, and the output indented.
 
@@ -45,8 +66,12 @@ def describe_failures(failed: list[VerificationResult]) -> str:
     """
     return "\n".join(
         "\n".join(
-            [f"- {result.name}: {result.reason}"]
-            + [f"      {line}" for line in result.output.splitlines()]
+            [f"- {_one_line(result.name)}: {_one_line(result.reason)}"]
+            + [f"{_INDENT}{line}" for line in result.output.splitlines()]
         )
         for result in failed
     )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
