@@ -1,8 +1,10 @@
 """What the frames of a page do."""
 
 import base64
+from dataclasses import replace
 
 from silas.approval import ApprovalDecision, ApprovalVerdict
+from silas.audit.models import AuditEntry
 from silas.kernel import ChannelError
 from silas.queue.models import UserMessage
 from silas.stream.activity import sentence_of
@@ -64,11 +66,21 @@ async def _decide(front: Front, hub: Hub, page: Page, frame: wire.ApprovalRespon
 
 
 async def recent_entries(front: Front, count: int) -> list[wire.ActivityEntry]:
-    """What happened, in words, the newest first."""
+    """What happened, in words, the newest first; work is called by its title."""
     entries = await front.audit.tail(count * _LOG_ENTRIES_PER_LINE)
-    told = [
-        wire.ActivityEntry(seq=entry.seq, at=entry.at, event=entry.event, text=text)
-        for entry in reversed(entries)
-        if (text := sentence_of(entry))
-    ]
-    return told[:count]
+    told: list[wire.ActivityEntry] = []
+    for entry in reversed(entries):
+        text = sentence_of(await _titled(front, entry))
+        if text and len(told) < count:
+            told.append(
+                wire.ActivityEntry(seq=entry.seq, at=entry.at, event=entry.event, text=text)
+            )
+    return told
+
+
+async def _titled(front: Front, entry: AuditEntry) -> AuditEntry:
+    name = entry.data.get("work_item_id")
+    item = await front.items.get(name) if isinstance(name, str) else None
+    if item is None:
+        return entry
+    return replace(entry, data={**entry.data, "work_item_id": f"“{item.title}”"})

@@ -1,14 +1,13 @@
 """What the web page works with; `silas.app.web` puts it together."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 from silas.approval import DeviceStore, NonceStore
+from silas.audit.models import AuditEntry
 from silas.kernel import Clock, IdFactory
 from silas.personality import PersonalityEngine
-from silas.stream.activity import Log
 from silas.stream.cards import CardStore
 from silas.stream.delivery import Deliveries
 from silas.stream.intake import Intake
@@ -21,14 +20,14 @@ from silas.web.sessions import Sessions
 from silas.work.store import WorkItemStore
 
 
-class AuditLog(Log, Protocol):
+class AuditLog(Protocol):
     """The audit log, as far as it is used here."""
 
     async def log(self, event: str, /, **data: Any) -> str:
         """Write an entry."""
         ...
 
-    async def tail(self, count: int, *, since: datetime | None = None) -> list[Any]:
+    async def tail(self, count: int, *, since: datetime | None = None) -> list[AuditEntry]:
         """The last entries, oldest first."""
         ...
 
@@ -58,6 +57,5 @@ class Front:
     token: str | None = None
     """What a browser must present besides, where one is configured."""
     personality: PersonalityEngine | None = None
-    presets: Mapping[str, Any] | None = None
     model: str | None = None
     chips: tuple[str, ...] = ()

@@ -87,10 +87,10 @@ async def open_place(directory: Path, environ: dict[str, str]) -> AsyncIterator[
     """Silas, running; the same directory opened again is the same Silas after a restart."""
     if not (directory / "data").exists():
         await make_home(directory, environ)
-    web = WebFront(SystemClock(), environ=environ, home=directory / "home")
+    web = WebFront(SystemClock(), environ=environ, home=Path(environ["HOME"]))
     loaded = settings_for(directory, environ)
     async with open_ground(loaded, environ=environ) as ground, web.open(ground) as house:
-        yield Place(web, ground, house, directory / "home")
+        yield Place(web, ground, house, Path(environ["HOME"]))
 
 
 @dataclass

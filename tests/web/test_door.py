@@ -1,6 +1,7 @@
 """Who is not let in: other names, other pages, forms, queries, sockets without a signature."""
 
 import json
+from pathlib import Path
 
 import httpx
 import pytest
@@ -9,7 +10,7 @@ from websockets.exceptions import InvalidStatus
 
 import silas.web.socket
 from silas.web.origins import Origins
-from tests.web.place import Place, TestDevice
+from tests.web.place import Place, TestDevice, environ_for, open_place
 
 EVIL = "http://evil.test"
 
@@ -286,3 +287,35 @@ class TestDecisions:
         origin = await place.house.stream.room.store.origin(f"trace_{frame['message_id']}")
         assert origin is not None
         assert origin.taint == "external"
+
+
+async def test_where_a_token_is_configured_it_is_needed_besides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = "a-token-that-nobody-guesses-0123456789"
+    environ = environ_for(tmp_path, SILAS_CHANNELS__WEB__AUTH_TOKEN=token)
+    monkeypatch.setenv("HOME", environ["HOME"])
+    async with open_place(tmp_path, environ) as place:
+        device = TestDevice(place.address)
+        assert (await device.pair(place.code())).status_code == 403
+        assert (await device.pair(place.code(), token="wrong")).status_code == 403
+        assert (await device.pair(place.code(), token=token)).status_code == 200
+        for given, kind in ((None, None), ("wrong", None), (token, "ready")):
+            async with device.socket() as socket:
+                hello = json.loads(await socket.recv())
+                await socket.send(json.dumps({**device.auth(hello["challenge"]), "token": given}))
+                if kind is None:
+                    assert await closed_with(socket) == 4001
+                else:
+                    assert json.loads(await socket.recv())["type"] == kind
+
+
+async def test_more_than_a_person_types_is_too_much(device: TestDevice, place: Place) -> None:
+    place.front.per_scope.per_minute = 3
+    async with device.conversation() as line:
+        for _ in range(3):
+            await line.say("thanks")
+        await line.send(frame := line.message("thanks"))
+        refused = await line.until("error")
+        assert refused["code"] == "E_CHANNEL_BUSY_RETRY"
+        assert refused["about"] == frame["message_id"]

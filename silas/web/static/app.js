@@ -19,6 +19,12 @@ const policy = globalThis.trustedTypes?.createPolicy("silas", {
   },
 });
 
+// A link that is opened where the page is open already changes only the fragment.
+addEventListener("hashchange", () => {
+  const code = takeCode();
+  if (code) enter({ code, revoked: false });
+});
+
 async function begin() {
   const code = takeCode();
   const device = await loadDevice();
@@ -36,7 +42,11 @@ function enter({ code, revoked }) {
 function run(device) {
   const connection = new Connection(device);
   const dialog = devicesDialog(device);
-  const show = (surface) => (surface === "devices" ? dialog.show() : choose(surface));
+  const show = (surface, card) => {
+    if (card) review.prefer(card);
+    if (surface === "devices") dialog.show();
+    else choose(surface);
+  };
   const stream = streamView({ say: (text) => connection.say(text), show });
   const review = reviewView({ decide: (card, verdict, plans) => decide(connection, device, card, verdict, plans, stream) });
   const activity = activityView({ close: () => choose("stream") });

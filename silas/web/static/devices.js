@@ -23,7 +23,17 @@ export function devicesDialog(device) {
   const row = (each) => h("li", {},
     h("div", {}, h("strong", {}, visible(each.name)), each.this && h("span", { class: "tag" }, "this one"),
       h("p", { class: "meta" }, `${each.device_id} · since ${new Date(each.enrolled_at).toLocaleDateString()}`)),
-    h("button", { type: "button", class: "quiet decline", onclick: () => end(each) }, each.this ? "Unpair" : "Revoke"));
+    ending(each));
+  // Twice, because it cannot be taken back.
+  const ending = (each) => {
+    const button = h("button", { type: "button", class: "quiet decline" }, each.this ? "Unpair" : "Revoke");
+    button.addEventListener("click", () => {
+      if (button.dataset.sure) return end(each);
+      button.dataset.sure = "yes";
+      button.textContent = "Really? For good";
+    });
+    return button;
+  };
   const end = async (each) => {
     const answer = await signedFetch(device, `/api/devices/${each.device_id}/revoke`, {});
     note.textContent = answer.ok ? `${each.name} is revoked.` : "That did not work.";

@@ -14,11 +14,17 @@ export function reviewView({ decide }) {
   const node = h("section", { class: "surface review", id: "review", "aria-label": "Review", tabindex: "-1" }, h("div", { class: "review-inner" }, active, rest));
   let shownId = null;
   let shownCard = null;
+  let wanted = null;
+  const prefer = (id) => {
+    wanted = id;
+    draw();
+  };
 
   async function draw() {
     const cards = openCards();
-    const [first] = cards;
-    rest.replaceChildren(...[crowd(cards), upNext(cards.slice(1)), decided()].filter(Boolean));
+    const first = cards.find((card) => card.request_id === wanted) ?? cards[0];
+    const others = cards.filter((card) => card !== first);
+    rest.replaceChildren(...[crowd(cards), upNext(others, prefer), decided()].filter(Boolean));
     if (!first) {
       shownId = shownCard = null;
       active.replaceChildren(empty());
@@ -39,7 +45,7 @@ export function reviewView({ decide }) {
   onChange((what) => what === "cards" && draw());
   draw();
   // Whoever comes here with a tap must not decide with the same one.
-  return { node, arm: () => shownCard?.hold.start(), again: () => { shownId = null; draw(); } };
+  return { node, prefer, arm: () => shownCard?.hold.start(), again: () => { shownId = null; draw(); } };
 }
 
 const empty = () => h("div", { class: "empty" }, icon("review", "big"), h("h2", {}, "Nothing waits for you"), h("p", {}, "Plans come here before anything happens."));
@@ -50,10 +56,10 @@ function crowd(cards) {
   return h("p", { class: "crowd", role: "status" }, icon("alert"), `${risky} decisions wait. There is no hurry: take them one by one.`);
 }
 
-function upNext(cards) {
+function upNext(cards, prefer) {
   if (!cards.length) return null;
   return h("div", { class: "up-next" }, h("h3", {}, "Up next"),
-    h("ol", { start: "2" }, cards.map((card) => h("li", {}, h("span", {}, visible(card.title)), riskBadge(card.risk_level)))));
+    h("ol", { start: "2" }, cards.map((card) => h("li", {}, h("button", { type: "button", onclick: () => prefer(card.request_id) }, h("span", {}, visible(card.title)), riskBadge(card.risk_level))))));
 }
 
 function decided() {

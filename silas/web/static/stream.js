@@ -122,7 +122,7 @@ function planLine(card, show) {
     h("div", { class: "plan-top" },
       h("span", { class: "plan-title" }, visible(card.title)),
       isOpen ? riskBadge(card.risk_level) : h("span", { class: "plan-state" }, icon(card.state === "approved" ? "check" : "cross"), VERDICTS[card.state] ?? card.state)),
-    isOpen && h("button", { type: "button", class: "primary small", onclick: () => show("review") }, "Look at the plan"),
+    isOpen && h("button", { type: "button", class: "primary small", onclick: () => show("review", card.request_id) }, "Look at the plan"),
     workView(items, items ? state.progress.get(card.trace_id) : null));
 }
 
