@@ -18,6 +18,7 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
     {
         "approval_issued": "Your approval was signed for {work_item_id}.",
         "approval_refused": "An approval was refused: {reason}.",
+        "card_changed": "A card was changed while you looked at it: nothing was signed.",
         "card_decided": "You decided a card: {verdict}.",
         "card_decision_unsigned": "A decision came that no device of yours had signed: ignored.",
         "card_decision_forged": "A decision that you did not sign was found and ignored.",
@@ -25,6 +26,7 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "device_revoked": "A device was revoked: {device_id}.",
         "gate_blocked": "A gate stopped something: {gate}.",
         "goal_task_spawned": "{work_item_id} started a repair: {task_id}.",
+        "message_taint_forged": "A message was made to look like yours, and was not taken as such.",
         "message_downgraded": "A message was not accepted as yours.",
         "paused_call_decided": "You decided about a call of {tool}: {verdict}.",
         "pairing_refused": "Somebody tried to pair a device with a wrong code.",
