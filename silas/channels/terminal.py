@@ -54,6 +54,8 @@ class TerminalChannel:
     show_card: Callable[[Card], Awaitable[str]]
     """The card as text: exactly what would be signed."""
     say: Say
+    again_seconds: float = 1.0
+    """How long to wait before listening again after a failure."""
     _open: list[Card] = field(default_factory=list)
 
     async def talk(self, read_line: ReadLine) -> None:
@@ -101,11 +103,15 @@ class TerminalChannel:
         return heard
 
     async def _listen(self, number: int) -> None:
-        async for delivery in self.deliveries.follow(self.connection_id, number):
+        """Go on after whatever fails: it is said, and nothing that came is left out."""
+        while True:
             try:
-                await self._hear(delivery)
+                async for delivery in self.deliveries.follow(self.connection_id, number):
+                    number = delivery.number
+                    await self._hear(delivery)
             except SilasError as error:
                 self.say(error.message)
+            await asyncio.sleep(self.again_seconds)
 
     async def _hear(self, delivery: Delivery) -> None:
         card = await self._show(delivery)

@@ -34,12 +34,15 @@ class Post:
     def __init__(self, *messages: QueueMessage) -> None:
         self._all = [Delivery(number, each) for number, each in enumerate(messages, 1)]
         self.read = asyncio.Event()
+        self.failures: list[ChannelError] = []
 
     async def last(self, _connection_id: str) -> int:
         return 0
 
-    async def follow(self, _connection_id: str, _number: int) -> AsyncIterator[Delivery]:
-        for each in self._all:
+    async def follow(self, _connection_id: str, number: int) -> AsyncIterator[Delivery]:
+        if self.failures:
+            raise self.failures.pop()
+        for each in self._all[number:]:
             yield each
         self.read.set()
         await asyncio.Event().wait()
@@ -69,6 +72,7 @@ def channel(post: Post, shown: list[str]) -> TerminalChannel:
         send=send,
         show_card=show,
         say=shown.append,
+        again_seconds=0,
     )
 
 
@@ -95,3 +99,17 @@ async def test_a_card_that_cannot_be_read_does_not_end_the_listening() -> None:
     async with asyncio.timeout(5):
         await channel(post, shown).talk(read_line)
     assert shown == ["A plan.", "The card cannot be read.", "And more."]
+
+
+async def test_a_database_that_is_busy_does_not_make_the_terminal_deaf() -> None:
+    shown: list[str] = []
+    post = Post(message(1, "Here I am."))
+    post.failures.append(ChannelError("Busy."))
+
+    async def read_line() -> str | None:
+        await post.read.wait()
+        return None
+
+    async with asyncio.timeout(5):
+        await channel(post, shown).talk(read_line)
+    assert shown == ["Busy.", "Here I am."]
