@@ -3,9 +3,10 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from silas.kernel import format_timestamp
+from silas.memory.asking import Asked, asked_for
 from silas.memory.dates import Stretch
 from silas.memory.fusion import Evidence, Trait, Word, promising, rarity
 from silas.memory.query_words import content_words, match_expression
@@ -13,7 +14,9 @@ from silas.memory.rows import Lane, as_list
 from silas.memory.word_forms import forms_of
 from silas.storage import Reader
 
-MOST_CANDIDATES = 120
+MOST_CANDIDATES = 80
+"""How many memories are weighed for their words: more did not change the first ten."""
+
 MOST_ROWS = 2000
 """How many memories are looked at for one word. Of a word that more of them hold, the newest."""
 
@@ -36,9 +39,10 @@ _NAMED = """
 SELECT DISTINCT e.entity FROM json_each(?) AS asked
 JOIN memory_entities AS e ON e.entity = asked.value AND e.item BETWEEN ? AND ?
 """
+# `CROSS JOIN` keeps the order: one look-up for each candidate, not all that refer to an entity.
 _REFERRING = """
 SELECT e.item FROM json_each(?) AS candidate
-JOIN memory_entities AS e ON e.item = candidate.value AND e.entity = ?
+CROSS JOIN memory_entities AS e ON e.entity = ? AND e.item = candidate.value
 """
 # From a memory to those that name it as a cause, and to those that it names.
 _LINKED = """
@@ -48,6 +52,10 @@ UNION
 SELECT c.item, there.id FROM json_each(?1) AS best JOIN memory_causes AS c ON c.item = best.value
 JOIN memory_items AS there ON there.scope_no = ?4 AND there.memory_id = c.cause
     AND there.id BETWEEN ?2 AND ?3
+"""
+_TEXTS = """
+SELECT m.id, m.content FROM json_each(?) AS candidate
+JOIN memory_items AS m ON m.id = candidate.value WHERE m.id BETWEEN ? AND ?
 """
 _FOLLOWED = 20
 _AROUND = ".,;:!?\"'()"
@@ -69,6 +77,7 @@ def gather(
     links = _links(reader, lane, [*best[:_FOLLOWED], *list(cosines)[:_FOLLOWED]])
     linked = {row for pair in links.items() for row in (pair[0], *pair[1])}
     candidates = {*best, *cosines, *linked}
+    asked = asked_for(question)
     return Evidence(
         words=words,
         traits=_traits(reader, lane, candidates, now),
@@ -77,6 +86,8 @@ def gather(
         links=links,
         times=times,
         of_entity=_of_entity(reader, lane, question, candidates),
+        telling=_telling(reader, lane, asked, candidates),
+        several=asked.several,
     )
 
 
@@ -93,7 +104,7 @@ def _bare(word: str) -> str:
     return _ENDING.sub("", word).strip(_AROUND)
 
 
-def _words_of(reader: Reader, lane: Lane, question: str) -> tuple[list[Word], list[int]]:
+def _words_of(reader: Reader, lane: Lane, question: str, most: int) -> tuple[list[Word], list[int]]:
     """Each word with the memories that hold it; and, if all words are common, the best ranked."""
     asked = content_words(question)
     row = reader.fetch_one(_TOTAL, (lane.scope_no,))
@@ -103,14 +114,13 @@ def _words_of(reader: Reader, lane: Lane, question: str) -> tuple[list[Word], li
         expression = match_expression(forms_of(word))
         found = reader.fetch_all(_HOLDING, (expression, *lane.bounds, MOST_ROWS))
         if found:
-            rows = frozenset(row for (row,) in found)
+            rows = frozenset(chain.from_iterable(found))
             words.append(Word(rows, rarity(len(rows), max(total, len(rows)))))
     ranked: list[int] = []
     if words and all(len(word.rows) == MOST_ROWS for word in words):
         expression = match_expression(asked)
-        ranked = [
-            row for (row,) in reader.fetch_all(_RANKED, (expression, *lane.bounds, MOST_CANDIDATES))
-        ]
+        found = reader.fetch_all(_RANKED, (expression, *lane.bounds, MOST_CANDIDATES))
+        ranked = list(chain.from_iterable(found))
     return words, ranked
 
 
@@ -121,7 +131,7 @@ def _traits(
     moment = format_timestamp(now)
     rows = reader.fetch_all(_TRAITS, (as_list(sorted(wanted)), *lane.bounds, moment, moment))
     return {
-        row: Trait(session, datetime.fromisoformat(created), length, bool(asks))
+        row: Trait(session, created, length, bool(asks))
         for row, session, created, length, asks in rows
     }
 
@@ -134,6 +144,15 @@ def _of_entity(
         return frozenset()
     rows = reader.fetch_all(_REFERRING, (as_list(sorted(candidates)), named[0]))
     return frozenset(row for (row,) in rows)
+
+
+def _telling(
+    reader: Reader, lane: Lane, asked: Asked, candidates: Collection[int]
+) -> frozenset[int]:
+    if asked.told_by is None:
+        return frozenset()
+    texts = reader.fetch_all(_TEXTS, (as_list(list(candidates)), *lane.bounds))
+    return frozenset(row for row, text in texts if asked.is_told_in(text))
 
 
 def _links(reader: Reader, lane: Lane, best: Sequence[int]) -> dict[int, set[int]]:

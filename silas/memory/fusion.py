@@ -5,27 +5,31 @@ For a question with the words w, and a memory i of a lane with n memories:
     rarity(w)  = ln(1 + (n - df(w) + 1/2) / (df(w) + 1/2))        df: memories that hold w
     near(w, i) = 1 if i holds w, else NEXT if a neighbour does, else NEXT / 2 if one two away does
     words(i)   = sum over w of rarity(w) * near(w, i), divided by the largest such sum
-    meaning(i) = cosine of i and the question, 0 for the last of the nearest and 1 for the first,
-                 plus ECHO times that of its closer neighbour
+    meaning(i) = cosine of the question and of i in its context, 0 for the last of the nearest and 1
+                 for the first, plus ECHO times that of its closer neighbour
     x(i)       = words(i) + MEANING * meaning(i), divided by the largest; a memory that follows
                  from another or led to it has at least LINK times the x of that one
-    score(i)   = (x(i) + SESSION * session(i) + DATE * date(i) + ENTITY * entity(i))
+    score(i)   = (x(i) + SESSION * session(i) + DATE * date(i) + ENTITY * entity(i)
+                 + TELLS * tells(i))
                  * (1 + LENGTH * ln(length / mean length + 0.3)) * (1 - ASKING if i is a question)
 
 Neighbours are the memories just before and after it in the same session: an answer follows its
 question, and both are about the same thing. `session` is the mean of the three best x of its
 session, divided by the largest. `date` is how well the time of the memory fits the times that the
 question speaks of. `entity` is 1 if the question names one entity and the memory refers to it.
+`tells` is 1 if the question asks for a time or a number and the memory holds one. The context of a
+memory is the one just before it: CONTEXT times its vector is added. A question for several things
+("which cities ...") has its answers all over: then SESSION is halved, ENTITY is doubled, and every
+memory stands for itself, without CONTEXT.
 The weights are round numbers, each picked from a few by comparison; `docs/memory.md` says on what.
 """
 
-import heapq
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from silas.memory.dates import Stretch, fit
 
@@ -38,27 +42,27 @@ LINK = 0.6
 SESSION = 0.3
 DATE = 0.3
 ENTITY = 0.15
+TELLS = 0.2
+CONTEXT = 0.5
 LENGTH = 0.1
 ASKING = 0.25
-ENOUGH = 1000
+ENOUGH = 300
 _BEST_OF_SESSION = 3
 _BESIDE = ((-1, NEXT), (1, NEXT), (-2, NEXT / 2), (2, NEXT / 2))
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """One word of the question: the memories that hold it, and how much that says."""
 
     rows: frozenset[int]
     rarity: float
 
 
-@dataclass(frozen=True, slots=True)
-class Trait:
+class Trait(NamedTuple):
     """What is known of a memory apart from its words."""
 
     session: str | None
-    created_at: datetime
+    created_at: str
     length: int
     asks: bool
 
@@ -76,6 +80,11 @@ class Evidence:
     links: Mapping[int, Collection[int]] = field(default_factory=dict)
     times: list[Stretch] = field(default_factory=list)
     of_entity: frozenset[int] = frozenset()
+    telling: frozenset[int] = frozenset()
+    """Those that hold a time or a number, if that is what the question asks for."""
+
+    several: bool = False
+    """Whether the question asks for several things."""
 
 
 def rarity(found: int, total: int) -> float:
@@ -87,69 +96,86 @@ def rarity(found: int, total: int) -> float:
 def promising(words: Iterable[Word], most: int) -> list[int]:
     """The memories with the largest `words`, if those with neighbouring ids are neighbours.
 
-    Rare words come first. Once they have named enough memories, common words only add to the best
-    of those: a memory that holds nothing but common words would not be among the best.
+    Rare words come first. Once they have named enough memories, common words only add to those: a
+    memory that holds nothing but common words would not be among the best. Of a word that very
+    many hold, the memories beside them are not new candidates either.
     """
-    sums: defaultdict[int, float] = defaultdict(float)
-    chosen: list[int] = []
-    for word in sorted(words, key=lambda word: -word.rarity):
-        if not chosen:
-            for row, weight in _spread(word.rows).items():
-                sums[row] += weight * word.rarity
-            if len(sums) > ENOUGH:
-                chosen = heapq.nlargest(ENOUGH, sums, key=sums.__getitem__)
+    sums: dict[int, float] = {}
+    rarest = sorted(words, key=lambda word: -word.rarity)
+    for place, (rows, weight) in enumerate(rarest):
+        known: Collection[int] = sums.keys()
+        if len(sums) < ENOUGH:
+            near = _spread(rows) if len(rows) < ENOUGH else dict.fromkeys(rows, 1.0)
+            known = known - near.keys() if len(rows) >= ENOUGH else ()
+            for row, nearness in near.items():
+                sums[row] = sums.get(row, 0.0) + nearness * weight
         else:
-            for row in chosen:
-                sums[row] += _near(word.rows, row) * word.rarity
-    return heapq.nlargest(most, chosen or sums, key=lambda row: (sums[row], row))
+            _drop_hopeless(sums, most, sum(word.rarity for word in rarest[place:]))
+        for row in known:
+            if row in rows:
+                sums[row] += weight
+            elif row - 1 in rows or row + 1 in rows:
+                sums[row] += NEXT * weight
+            elif row - 2 in rows or row + 2 in rows:
+                sums[row] += NEXT / 2 * weight
+    _drop_hopeless(sums, most, 0.0)
+    return sorted(sums, key=lambda row: (sums[row], row), reverse=True)[:most]
+
+
+def _drop_hopeless(sums: dict[int, float], most: int, to_come: float) -> None:
+    """Take out what cannot be among the best any more, however much is still added to it."""
+    if len(sums) > most:
+        least = sorted(sums.values())[-most] - to_come
+        for row in [row for row, value in sums.items() if value < least]:
+            del sums[row]
 
 
 def _spread(rows: Collection[int]) -> dict[int, float]:
-    near = dict.fromkeys(rows, 1.0)
-    for row in rows:
-        for step, weight in _BESIDE:
-            if near.get(row + step, 0.0) < weight:
-                near[row + step] = weight
+    near = {row + step: NEXT / 2 for row in rows for step in (-2, 2)}
+    near.update({row + step: NEXT for row in rows for step in (-1, 1)})
+    near.update(dict.fromkeys(rows, 1.0))
     return near
-
-
-def _near(rows: Collection[int], row: int) -> float:
-    if row in rows:
-        return 1.0
-    if row - 1 in rows or row + 1 in rows:
-        return NEXT
-    return NEXT / 2 if row - 2 in rows or row + 2 in rows else 0.0
 
 
 def scores(evidence: Evidence) -> dict[int, float]:
     """The score of every candidate that is known."""
     known = [row for row in evidence.candidates if row in evidence.traits]
     x = _scaled({row: _words(evidence, row) for row in known})
-    meaning = _meaning(evidence, known)
-    x = _scaled({row: x[row] + MEANING * meaning[row] for row in known})
+    if evidence.cosines:
+        meaning = _meaning(evidence, known)
+        x = _scaled({row: x[row] + MEANING * meaning[row] for row in known})
     x = _with_links(evidence, x)
     session = _sessions(evidence, x)
-    lengths = [evidence.traits[row].length for row in known]
-    mean = sum(lengths) / max(1, len(lengths)) or 1.0
+    session_weight = SESSION / 2 if evidence.several else SESSION
+    mean = sum(evidence.traits[row].length for row in known) / max(1, len(known)) or 1.0
     return {
-        row: (x[row] + SESSION * session[row] + _hints(evidence, row))
+        row: (x[row] + session_weight * session.get(evidence.traits[row].session, 0.0) + hints)
         * _form(evidence.traits[row], mean)
-        for row in known
+        for row, hints in _hints(evidence, known)
     }
 
 
 def _words(evidence: Evidence, row: int) -> float:
-    beside = [
-        (row + step, weight) for step, weight in _BESIDE if _neighbours(evidence, row, row + step)
-    ]
+    beside = _beside(evidence.traits, row)
     total = 0.0
-    for word in evidence.words:
-        if row in word.rows:
-            total += word.rarity
-        else:
-            held = (weight for other, weight in beside if other in word.rows)
-            total += word.rarity * max(held, default=0.0)
+    for rows, weight in evidence.words:
+        if row in rows:
+            total += weight
+            continue
+        for other, nearness in beside:
+            if other in rows:
+                total += nearness * weight
+                break
     return total
+
+
+def _beside(traits: Mapping[int, Trait], row: int) -> list[tuple[int, float]]:
+    """The neighbours of a memory and how much they count, the closest first."""
+    session = traits[row].session
+    if session is None:
+        return []
+    around = [(row + step, nearness, traits.get(row + step)) for step, nearness in _BESIDE]
+    return [(other, nearness) for other, nearness, its in around if its and its.session == session]
 
 
 def _neighbours(evidence: Evidence, row: int, other: int) -> bool:
@@ -159,8 +185,6 @@ def _neighbours(evidence: Evidence, row: int, other: int) -> bool:
 
 def _meaning(evidence: Evidence, known: list[int]) -> dict[int, float]:
     cosines = evidence.cosines
-    if not cosines:
-        return dict.fromkeys(known, 0.0)
     least, best = min(cosines.values()), max(cosines.values())
     width = (best - least) or 1.0
     own = {row: (cosine - least) / width for row, cosine in cosines.items()}
@@ -182,23 +206,27 @@ def _with_links(evidence: Evidence, x: dict[int, float]) -> dict[int, float]:
     return linked
 
 
-def _sessions(evidence: Evidence, x: dict[int, float]) -> dict[int, float]:
+def _sessions(evidence: Evidence, x: dict[int, float]) -> dict[str | None, float]:
     by_session: defaultdict[str, list[float]] = defaultdict(list)
     for row, value in x.items():
         if (name := evidence.traits[row].session) is not None:
             by_session[name].append(value)
-    strength = _scaled(
-        {
-            name: sum(heapq.nlargest(_BEST_OF_SESSION, values)) / _BEST_OF_SESSION
-            for name, values in by_session.items()
-        }
-    )
-    return {row: strength.get(evidence.traits[row].session or "", 0.0) for row in x}
+    strength: dict[str | None, float] = {
+        name: sum(sorted(values)[-_BEST_OF_SESSION:]) / _BEST_OF_SESSION
+        for name, values in by_session.items()
+    }
+    return _scaled(strength)
 
 
-def _hints(evidence: Evidence, row: int) -> float:
-    date = fit(evidence.times, evidence.traits[row].created_at) if evidence.times else 0.0
-    return DATE * date + ENTITY * (row in evidence.of_entity)
+def _hints(evidence: Evidence, known: list[int]) -> Iterator[tuple[int, float]]:
+    """What speaks for a memory whatever its words are."""
+    entity = ENTITY * 2 if evidence.several else ENTITY
+    for row in known:
+        hints = entity * (row in evidence.of_entity) + TELLS * (row in evidence.telling)
+        if evidence.times:
+            when = datetime.fromisoformat(evidence.traits[row].created_at)
+            hints += DATE * fit(evidence.times, when)
+        yield row, hints
 
 
 def _form(trait: Trait, mean_length: float) -> float:

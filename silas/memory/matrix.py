@@ -113,6 +113,40 @@ class Matrix:
         best = sorted(found, key=lambda pair: (-pair[1], pair[0]))
         return dict([pair for pair in best if pair[0] not in self._gone][:most])
 
+    def nearest_in_context(
+        self, lane: Lane, vector: list[float], most: int, *, context: float
+    ) -> dict[int, float]:
+        """The same, where `context` times the memory just before it is added to each.
+
+        What is near in its context is near itself or follows something that is, so only those are
+        looked at.
+        """
+        alone = self.nearest(lane, vector, 2 * most)
+        rows = sorted({near for item in alone for near in (item, item + 1) if near <= lane.last})
+        own = [(row, found) for row in rows if (found := self._vector(row)) is not None]
+        if not own:
+            return {}
+        nothing = np.zeros(self._dimensions, np.float32)
+        before = (self._vector(row - 1) if row > lane.first else None for row, _ in own)
+        joined = np.stack([found for _, found in own]) + context * np.stack(
+            [nothing if found is None else found for found in before]
+        )
+        lengths = np.maximum(np.linalg.norm(joined, axis=1), 1e-6)
+        cosines = (joined @ np.asarray(vector, np.float32)) / lengths
+        best = np.argsort(-cosines, kind="stable")[:most]
+        return {own[place][0]: float(cosines[place]) for place in best}
+
+    def _vector(self, item: int) -> Floats | None:
+        if item in self._gone:
+            return None
+        if (recent := self._recent.get(item)) is not None:
+            return recent
+        place = int(np.searchsorted(self._items, item))
+        if place < len(self._items) and self._items[place] == item:
+            found: Floats = self._vectors[place]
+            return found
+        return None
+
     def _in_file(self, lane: Lane, wanted: Floats, most: int) -> Iterator[tuple[int, float]]:
         """The best of every chunk; a chunk at a time, so that memory stays flat."""
         first = int(np.searchsorted(self._items, lane.first, side="left"))

@@ -35,8 +35,13 @@ class AuditTrail(Protocol):
 class Nearest(Protocol):
     """Finds memories by their meaning."""
 
-    async def nearest(self, lane: Lane, text: str, most: int) -> dict[int, float]:
-        """The rows of this lane whose meaning is nearest to the text, with the cosine of each."""
+    async def nearest(
+        self, lane: Lane, text: str, most: int, *, context: float = 0.0
+    ) -> dict[int, float]:
+        """The rows of this lane whose meaning is nearest to the text, with the cosine of each.
+
+        `context` is how much of the memory just before it each of them takes along.
+        """
         ...
 
 

@@ -8,9 +8,10 @@ import heapq
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from silas.memory.asking import asked_for
 from silas.memory.dates import fit, stretches
 from silas.memory.evidence import entities_named, gather
-from silas.memory.fusion import scores
+from silas.memory.fusion import CONTEXT, scores
 from silas.memory.models import MemoryItem, MemoryQuery, MemoryQueryStrategy
 from silas.memory.ports import Nearest
 from silas.memory.rows import COLUMNS, Lane, as_list, item_from
@@ -88,7 +89,8 @@ class MemoryRetriever:
 
     async def _fused(self, query: MemoryQuery, lane: Lane) -> list[tuple[int, float]]:
         now = self._keeping.clock.now()
-        cosines = await self._nearest(query, lane)
+        context = 0.0 if asked_for(query.query).several else CONTEXT
+        cosines = await self._nearest(query, lane, context=context)
         times = stretches(query.query, now=now)
 
         def weigh(reader: Reader) -> dict[int, float]:
@@ -96,14 +98,15 @@ class MemoryRetriever:
 
         found = await self._keeping.database.snapshot(weigh)
         fitting = ((row, score) for row, score in found.items() if score > 0)
-        most = max(query.max_results, _NEAREST)
-        return heapq.nlargest(most, fitting, key=lambda pair: (pair[1], pair[0]))
+        return heapq.nlargest(_NEAREST, fitting, key=lambda pair: (pair[1], pair[0]))
 
-    async def _nearest(self, query: MemoryQuery, lane: Lane) -> dict[int, float]:
+    async def _nearest(
+        self, query: MemoryQuery, lane: Lane, *, context: float = 0.0
+    ) -> dict[int, float]:
         """By meaning; the nearest of what has nothing to do with the question is not near."""
         if self._vectors is None:
             return {}
-        nearest = await self._vectors.nearest(lane, query.query, _NEAREST)
+        nearest = await self._vectors.nearest(lane, query.query, _NEAREST, context=context)
         return {row: cosine for row, cosine in nearest.items() if cosine >= _RELATED}
 
     async def _best_session(self, query: MemoryQuery, store: MemoryStore) -> list[MemoryItem]:

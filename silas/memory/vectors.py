@@ -69,10 +69,12 @@ class VectorIndex:
         """Release the files."""
         await self._database.close()
 
-    async def nearest(self, lane: Lane, text: str, most: int) -> dict[int, float]:
+    async def nearest(
+        self, lane: Lane, text: str, most: int, *, context: float = 0.0
+    ) -> dict[int, float]:
         """The rows of this lane whose meaning is nearest to the text, with the cosine of each."""
         async with self._lock:
-            return await asyncio.to_thread(self._search, lane, text, most)
+            return await asyncio.to_thread(self._search, lane, text, most, context)
 
     async def catch_up(self, *, most: int = 1000) -> int:
         """Embed memories that are new or were reworded, at most so many; returns how many."""
@@ -129,8 +131,11 @@ class VectorIndex:
             self._vector_of.cache_clear()
         return removed
 
-    def _search(self, lane: Lane, text: str, most: int) -> dict[int, float]:
-        return self._matrix.nearest(lane, self._vector_of(text), most)
+    def _search(self, lane: Lane, text: str, most: int, context: float) -> dict[int, float]:
+        vector = self._vector_of(text)
+        if not context:
+            return self._matrix.nearest(lane, vector, most)
+        return self._matrix.nearest_in_context(lane, vector, most, context=context)
 
     async def _lanes(self) -> list[Lane]:
         rows = await self._keeping.database.fetch_all(

@@ -1,6 +1,7 @@
 """A memory on a fresh database, with an owner who can confirm."""
 
 import itertools
+import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from silas.memory.store import Memories, MemoryStore
 from tests.approval.desk import YES, Desk, open_desk
 
 _numbers = itertools.count(1)
+_made: list[bytes] = []
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
@@ -51,7 +53,20 @@ class Room:
         return row[0]
 
 
+async def _empty_database() -> bytes:
+    """A database after all migrations: made once, as that takes longer than most tests."""
+    if not _made:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "silas.db"
+            desk = await open_desk(path)
+            await desk.database.close()
+            _made.append(path.read_bytes())
+    return _made[0]
+
+
 async def open_room(path: Path) -> Room:
+    if not path.exists():
+        path.write_bytes(await _empty_database())
     desk = await open_desk(path)
     memories = Memories(desk.database, clock=desk.clock, audit=desk.audit, approvals=desk.engine)
     return Room(desk, memories)

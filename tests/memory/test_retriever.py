@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from silas.kernel import format_timestamp
+from silas.memory.asking import asked_for
 from silas.memory.dates import fit, stretches
 from silas.memory.fusion import Evidence, Trait, Word, promising, rarity, scores
 from silas.memory.models import MemoryQuery, MemoryQueryStrategy
@@ -110,6 +112,7 @@ async def test_nothing_fits_nothing(talk: Room) -> None:
         assert await ask(talk, "xylophone", strategy.value) == []
 
 
+WHEN_TEXT = format_timestamp(NOON)
 WHEN = datetime(2026, 7, 15, 9, tzinfo=UTC)
 
 
@@ -148,7 +151,7 @@ def test_words_of_a_question() -> None:
 
 
 def traits(rows, session="s") -> dict[int, Trait]:
-    return {row: Trait(session, NOON, 50, False) for row in rows}
+    return {row: Trait(session, WHEN_TEXT, 50, False) for row in rows}
 
 
 def test_a_neighbour_counts_only_in_the_same_session() -> None:
@@ -167,9 +170,64 @@ def test_a_window_that_holds_more_words_wins() -> None:
 
 def test_a_question_scores_less_than_a_statement() -> None:
     words = [Word(frozenset({1, 9}), 1.0)]
-    both = {1: Trait("a", NOON, 50, True), 9: Trait("b", NOON, 50, False)}
+    both = {1: Trait("a", WHEN_TEXT, 50, True), 9: Trait("b", NOON, 50, False)}
     got = scores(Evidence(words, both, [1, 9]))
     assert got[9] > got[1]
+
+
+def test_a_memory_that_tells_what_is_asked_for_scores_more() -> None:
+    words = [Word(frozenset({1, 9}), 1.0)]
+    known = {**traits([1], "a"), **traits([9], "b")}
+    got = scores(Evidence(words, known, [1, 9], telling=frozenset({9})))
+    assert got[9] > got[1]
+
+
+def test_for_several_things_the_entity_counts_more_and_the_session_less() -> None:
+    words = [Word(frozenset({1, 2, 3, 9}), 1.0)]
+    known = {**traits([1, 2, 3], "together"), **traits([9], "alone")}
+    one = scores(Evidence(words, known, list(known), of_entity=frozenset({9})))
+    several = scores(Evidence(words, known, list(known), of_entity=frozenset({9}), several=True))
+    assert one[9] < one[1]
+    assert several[9] > several[1]
+
+
+@pytest.mark.parametrize(
+    ("question", "several", "told", "not_told"),
+    [
+        ("When did Anna move?", False, "We moved last Friday.", "We moved!"),
+        ("In which year was it?", False, "That was 2019.", "That was nice."),
+        ("How long did it take?", False, "It took three hours.", "It took ages."),
+        ("How many cats has Anna?", True, "I have 2 cats", "I have cats"),
+    ],
+)
+def test_what_a_question_asks_for(question, several, told, not_told) -> None:
+    asked = asked_for(question)
+    assert asked.several is several
+    assert asked.told_by is not None
+    assert asked.is_told_in(told)
+    assert not asked.is_told_in(not_told)
+
+
+@pytest.mark.parametrize("question", ["Which cities has Anna seen?", "What kind of tea is it?"])
+def test_several_things_are_asked_for(question: str) -> None:
+    assert asked_for(question) == (True, None)
+
+
+@pytest.mark.parametrize("question", ["What is this?", "Who has cats?", "What was his dress?", ""])
+def test_any_memory_may_answer(question: str) -> None:
+    assert asked_for(question) == (False, None)
+
+
+words_of = st.lists(st.tuples(st.frozensets(st.integers(0, 900), max_size=400), st.floats(0.1, 9)))
+
+
+@given(words_of)
+def test_what_is_promising_is_known_and_comes_once(words) -> None:
+    found = promising([Word(*word) for word in words], 7)
+    held = {row for word, _ in words for row in word}
+    assert len(found) == len(set(found)) <= 7
+    assert all(any(abs(row - other) <= 2 for other in held) for row in found)
+    assert bool(found) == bool(held)
 
 
 rows = st.integers(0, 30)

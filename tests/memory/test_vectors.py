@@ -65,6 +65,24 @@ async def test_one_scope_never_sees_the_vectors_of_another(room: Room, index: Ve
     assert await ask(room, index, "a red car", "nobody") == []
 
 
+async def test_in_its_context_an_answer_is_near_to_its_question(
+    room: Room, index: VectorIndex
+) -> None:
+    texts = ("red car", "yes indeed", "old house", "blue boat", "green tree")
+    await room.store.store_many([a_memory(text) for text in texts])
+    await index.catch_up()
+    lane = await room.store.lane()
+    for _ in range(2):  # once among the recent vectors, once in the file
+        alone = await index.nearest(lane, "red car", 5)
+        beside = await index.nearest(lane, "red car", 5, context=0.5)
+        assert set(alone) == set(beside) == {lane.first + number for number in range(1, 6)}
+        assert beside[lane.first + 1] == pytest.approx(1.0, abs=0.01)
+        assert beside[lane.first + 2] > alone[lane.first + 2] + 0.2
+        await index.reindex()
+    await index.forget([lane.first + 1])
+    assert lane.first + 1 not in await index.nearest(lane, "red car", 9, context=0.5)
+
+
 async def test_vectors_outlive_the_process(room: Room, tmp_path: Path) -> None:
     await room.store.store_many([a_memory(f"thing {number}") for number in range(20)])
     first = await open_vectors(tmp_path, room.memories, embedder=FakeEmbedder())
