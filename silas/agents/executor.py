@@ -33,6 +33,7 @@ from silas.agents.framing import REQUEST, SKILL, SKILLS, disarm, frame_result
 from silas.agents.metering import estimated_tokens
 from silas.agents.models.factory import RoleModel
 from silas.agents.models.roles import OutputMode
+from silas.agents.models.spoken_calls import SpokenCallsModel
 from silas.agents.prompting import instructions
 from silas.agents.toolsets import CallsRevoked, ToolMode, tool_chain
 from silas.agents.toolsets.gated import WAITS
@@ -87,8 +88,9 @@ class ExecutorAgent:
     def __init__(self, player: RoleModel, *, allowed: frozenset[str] | None = None) -> None:
         self._player = player
         self._allowed = allowed
+        spoken = player.output_mode is OutputMode.NATIVE
         self._agent: Agent[None, Any] = Agent(
-            player.model,
+            SpokenCallsModel(player.model) if spoken else player.model,
             output_type=[_form(player), DeferredToolRequests],
             instructions=instructions("executor"),
             name=player.role.value,

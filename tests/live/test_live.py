@@ -1,11 +1,10 @@
 """What a real model makes of the prompts. `make live`; figures are printed, not compared."""
 
 import time
-from dataclasses import replace
 
 from silas.agents.executor import ExecutorAgent
 from silas.agents.models.factory import Models
-from silas.agents.models.roles import OutputMode, Role
+from silas.agents.models.roles import Role
 from silas.agents.planner import PlannerAgent
 from silas.agents.proxy import ProxyAgent
 from silas.kernel import IdFactory, SystemClock, TaintLevel
@@ -90,9 +89,7 @@ async def test_the_planner_writes_a_plan_that_parses(models: Models) -> None:
 async def test_the_executor_does_a_task(models: Models, shop: Shop) -> None:
     briefing = "Write the text `buy milk` to the file `notes.txt`, then answer."
     wanted = [check("cat notes.txt", contains="buy milk")]
-    # Held to a native schema, a small model has answered at once and called no tool.
-    player = replace(models.for_role(Role.EXECUTOR), output_mode=OutputMode.TOOL)
-    agent = ExecutorAgent(player)
+    agent = ExecutorAgent(models.for_role(Role.EXECUTOR))
     done = await shop.run(task(briefing, verify=wanted), agent)
     print(done.model_dump_json(indent=1))
     assert done.status.value == "done"
