@@ -31,7 +31,7 @@ T = TypeVar("T")
 _MAX_GROUP = 256
 _SECONDS_HERE = 0.005
 _STEPS_BETWEEN_LOOKS = 1000
-_LONG_LOG_PAGES = 1000
+_LONG_LOG_PAGES = 4000  # SQLite says 1000; each time costs two syncs, whatever the number
 _TRANSACTION_CONTROL = {apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT}
 
 
