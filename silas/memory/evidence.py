@@ -104,7 +104,7 @@ def _bare(word: str) -> str:
     return _ENDING.sub("", word).strip(_AROUND)
 
 
-def _words_of(reader: Reader, lane: Lane, question: str, most: int) -> tuple[list[Word], list[int]]:
+def _words_of(reader: Reader, lane: Lane, question: str) -> tuple[list[Word], list[int]]:
     """Each word with the memories that hold it; and, if all words are common, the best ranked."""
     asked = content_words(question)
     row = reader.fetch_one(_TOTAL, (lane.scope_no,))
