@@ -138,7 +138,7 @@ class PausedRuns:
         now = self._clock.now()
         calls = [(self._ids.new("call"), each) for each in run.calls]
         run_id = self._ids.new("pause")
-        expires = format_timestamp(now + timedelta(seconds=self._seconds))
+        expires = format_timestamp(self._until(item, now))
 
         def write(tx: Transaction) -> WorkItem:
             stamp, number = format_timestamp(now), item.attempts
@@ -159,6 +159,12 @@ class PausedRuns:
             )
 
         return await self._database.transaction(write, durability=Durability.TRUST)
+
+    def _until(self, item: WorkItem, now: datetime) -> datetime:
+        """How long a decision is of any use: no longer than the approval of the work itself."""
+        day = now + timedelta(seconds=self._seconds)
+        token = item.approval_token
+        return min(day, token.expires_at) if token is not None else day
 
     async def of(self, work_item_id: str) -> KeptRun | None:
         """The run of this item that waits, if any."""

@@ -70,7 +70,8 @@ async def test_a_simple_question(tmp_path: Path) -> None:
         assert texts[0] == "[owner] owner: What's the status of project X?"
         assert texts[1].startswith("Silas: It says")
         assert len(memory.raw["owner"]) == 2
-        assert proxy.turns[0].directives == "Be brief."
+        assert context.directives["owner"] == "Be brief."
+        assert proxy.turns[0].directives == ""  # said once, in the context
         assert "project X is green" in proxy.turns[0].context
         assert personality.events == [("owner", "turn")]
         assert await house.stream.room.store.turns("owner") == 1

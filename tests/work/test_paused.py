@@ -426,3 +426,15 @@ async def test_what_a_run_says_it_used_ends_it(shop: Shop, sender: Sender) -> No
     worker = Spending(FILE)
     await start(shop, worker, budget={"max_attempts": 1})
     assert worker.answers == ["The budget is used up: max_tokens."]
+
+
+async def test_a_call_waits_no_longer_than_the_approval_of_its_work(
+    shop: Shop, sender: Sender
+) -> None:
+    await start(shop, PausingWorker(FILE, SEND))
+    kept = await waiting(shop)
+    item = await shop.bench.items.get(kept.work_item_id)
+    assert item is not None
+    assert item.approval_token is not None
+    assert kept.expires_at == item.approval_token.expires_at
+    assert sender.sent == []
