@@ -122,13 +122,7 @@ def strict_loads(document: bytes | str) -> Any:
     try:
         # Text goes through bytes as well: a string can hold lone surrogates.
         text = (document.encode() if isinstance(document, str) else document).decode()
-        value = json.loads(
-            text,
-            object_pairs_hook=_object_without_duplicates,
-            parse_constant=_refuse_constant,
-            parse_float=_read_float,
-            parse_int=_read_integer,
-        )
+        value = _STRICT.decode(text)
     except CanonicalError:
         raise
     except (ValueError, RecursionError) as error:
@@ -172,3 +166,11 @@ def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> Never:
     raise CanonicalError(f"{name} is not a JSON number")
+
+
+_STRICT = json.JSONDecoder(
+    object_pairs_hook=_object_without_duplicates,
+    parse_constant=_refuse_constant,
+    parse_float=_read_float,
+    parse_int=_read_integer,
+)

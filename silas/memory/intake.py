@@ -67,22 +67,19 @@ def _require_storable(item: MemoryItem) -> None:
         raise MemoryInvalid("A memory without content cannot be kept.")
     if len(item.content) > LONGEST_CONTENT:
         raise MemoryInvalid(f"A memory has at most {LONGEST_CONTENT} characters.")
-    lists = (item.semantic_tags, item.entity_refs, item.causal_refs)
-    short = all(len(each) <= _LONGEST_TAG for values in lists for each in values)
-    if not short or any(len(values) > _MOST_TAGS for values in lists):
-        raise MemoryInvalid(
-            f"Tags, entities and links: at most {_MOST_TAGS}, of {_LONGEST_TAG} characters each."
-        )
+    for values in (item.semantic_tags, item.entity_refs, item.causal_refs):
+        if values and (len(values) > _MOST_TAGS or max(map(len, values)) > _LONGEST_TAG):
+            most = f"at most {_MOST_TAGS}, of {_LONGEST_TAG} characters each"
+            raise MemoryInvalid(f"Tags, entities and links: {most}.")
     _require_text(item)
 
 
 def _require_text(item: MemoryItem) -> None:
-    names = (item.memory_id, item.scope_id, item.session_id or "", item.source_kind)
     lists = (*item.semantic_tags, *item.entity_refs, *item.causal_refs)
+    names = (item.memory_id, item.scope_id, item.session_id or "", item.source_kind)
     try:
-        for text in (item.content, *names, *lists):
-            if "\0" in text:
-                raise MemoryInvalid("A memory cannot hold the character NUL.")
-            text.encode()
+        # Together, as one look at a long text is cheaper than many at short ones.
+        if b"\0" in " ".join((item.content, *names, *lists)).encode():
+            raise MemoryInvalid("A memory cannot hold the character NUL.")
     except UnicodeEncodeError as error:
         raise MemoryInvalid("A memory cannot hold half of a character.") from error

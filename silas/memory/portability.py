@@ -10,7 +10,7 @@
 5. `replace` also removes what the bundle lacks. If that is trusted, the owner must confirm.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -30,7 +30,8 @@ from silas.memory.models import MemoryItem, ReingestionTier, TrustLevel
 from silas.memory.rows import (
     COLUMNS,
     allot_ids,
-    insert_row,
+    as_list,
+    insert_rows,
     item_from,
     lane_of,
     scope_number,
@@ -49,7 +50,10 @@ _EXPORTED = f"""
 SELECT {COLUMNS} FROM memory_items AS m
 WHERE m.id BETWEEN ? AND ? AND m.updated_at >= ? ORDER BY m.id
 """  # noqa: S608 - names of columns only
-_HERE = f"SELECT m.id, {COLUMNS} FROM memory_items AS m WHERE m.scope_no = ? AND m.memory_id = ?"  # noqa: S608
+_HERE = f"""
+SELECT m.id, {COLUMNS} FROM json_each(?) AS wanted
+CROSS JOIN memory_items AS m ON m.scope_no = ? AND m.memory_id = wanted.value
+"""  # noqa: S608
 
 
 @dataclass(frozen=True)
@@ -167,10 +171,11 @@ class MemoryPortability:
         if replaces:
             tx.execute("CREATE TEMP TABLE IF NOT EXISTS bundle_ids (memory_id TEXT PRIMARY KEY)")
             tx.execute("DELETE FROM temp.bundle_ids")
-        for claimed in items_in(lines()):
+        for block in _blocks(items_in(lines())):
             if replaces:
-                tx.execute("INSERT OR IGNORE INTO temp.bundle_ids VALUES (?)", (claimed.memory_id,))
-            self._take_one(tx, claimed, intake, stats, ids=ids)
+                names = ((name,) for name in block)
+                tx.execute_many("INSERT OR IGNORE INTO temp.bundle_ids VALUES (?)", names)
+            self._take_block(tx, block, intake, stats, ids=ids)
         if replaces:
             stats["removed"] = self._remove_others(tx, confirmed=intake.confirmed)
             tx.execute("DELETE FROM temp.bundle_ids")
@@ -179,27 +184,30 @@ class MemoryPortability:
             self._keeping.audit.append(tx, "memory_imported", data)
         return stats
 
-    def _take_one(
+    def _take_block(
         self,
         tx: Transaction,
-        claimed: MemoryItem,
+        block: dict[str, MemoryItem],
         intake: "_Intake",
         stats: dict[str, int],
         *,
         ids: "_Ids",
     ) -> None:
-        found = self._here(tx, ids.scope_no, claimed.memory_id)
-        old = found[1] if found else None
-        item = intake.taken(claimed, old)
-        stats["lowered"] += item.trust_level is not claimed.trust_level
-        if found is None:
-            insert_row(tx, ids.next(item.reingestion_tier), ids.scope_no, item)
-            stats["added"] += 1
-        elif old == item or not intake.may_change(found[1], item):
-            stats["kept"] += 1
-        else:
-            self._overwrite(tx, *found, item)
-            stats["changed"] += 1
+        here = self._here(tx, ids.scope_no, list(block))
+        new: list[tuple[int, MemoryItem]] = []
+        for name, claimed in block.items():
+            row_id, old = here.get(name, (0, None))
+            item = intake.taken(claimed, old)
+            stats["lowered"] += item.trust_level is not claimed.trust_level
+            if old is None:
+                new.append((ids.next(item.reingestion_tier), item))
+            elif old == item or not intake.may_change(old, item):
+                stats["kept"] += 1
+            else:
+                self._overwrite(tx, row_id, old, item)
+                stats["changed"] += 1
+        insert_rows(tx, ids.scope_no, new)
+        stats["added"] += len(new)
 
     def _overwrite(self, tx: Transaction, row_id: int, old: MemoryItem, item: MemoryItem) -> None:
         new_id = row_id
@@ -208,9 +216,12 @@ class MemoryPortability:
         update_row(tx, row_id, item, new_id=new_id)
         self._keeping.reworded.add(row_id)
 
-    def _here(self, reader: Reader, scope_no: int, memory_id: str) -> tuple[int, MemoryItem] | None:
-        row = reader.fetch_one(_HERE, (scope_no, memory_id))
-        return (row[0], item_from(self._scope_id, row[1:])) if row else None
+    def _here(
+        self, reader: Reader, scope_no: int, names: list[str]
+    ) -> dict[str, tuple[int, MemoryItem]]:
+        rows = reader.fetch_all(_HERE, (as_list(names), scope_no))
+        items = ((row[0], item_from(self._scope_id, row[1:])) for row in rows)
+        return {item.memory_id: (row_id, item) for row_id, item in items}
 
     def _remove_others(self, tx: Transaction, *, confirmed: bool) -> int:
         lane = lane_of(scope_number(tx, self._scope_id) or 0, None)
@@ -225,6 +236,17 @@ class MemoryPortability:
         tx.execute(f"DELETE FROM memory_items WHERE {others}", lane.bounds)  # noqa: S608
         self._keeping.access.forget(row for (row,) in gone)
         return len(gone)
+
+
+def _blocks(items: Iterable[MemoryItem]) -> Iterator[dict[str, MemoryItem]]:
+    """Some hundreds at a time by their ids; what comes again comes in a later block."""
+    block: dict[str, MemoryItem] = {}
+    for item in items:
+        if len(block) == _BLOCK or item.memory_id in block:
+            yield block
+            block = {}
+        block[item.memory_id] = item
+    yield block
 
 
 class _Ids:

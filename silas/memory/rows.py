@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from silas.kernel import format_timestamp
@@ -100,9 +100,12 @@ def content_hash(content: str) -> bytes:
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
-def insert_row(tx: Transaction, row_id: int, scope_no: int, item: MemoryItem) -> None:
-    """Write a new memory; the indexes follow by themselves."""
-    tx.execute(_INSERT, (row_id, scope_no, content_hash(item.content), *_values(item)))
+def insert_rows(tx: Transaction, scope_no: int, rows: Iterable[tuple[int, MemoryItem]]) -> None:
+    """Write new memories with their ids; the indexes follow by themselves."""
+    tx.execute_many(
+        _INSERT,
+        ((row_id, scope_no, content_hash(item.content), *_values(item)) for row_id, item in rows),
+    )
 
 
 def update_row(tx: Transaction, row_id: int, item: MemoryItem, *, new_id: int) -> None:
@@ -129,6 +132,7 @@ def as_list(values: Sequence[object]) -> str:
 
 
 def _values(item: MemoryItem) -> tuple[SqlValue, ...]:
+    created = format_timestamp(item.created_at)
     return (
         item.memory_id,
         item.content,
@@ -136,8 +140,8 @@ def _values(item: MemoryItem) -> tuple[SqlValue, ...]:
         item.reingestion_tier.value,
         item.trust_level.value,
         item.taint.value,
-        format_timestamp(item.created_at),
-        format_timestamp(item.updated_at),
+        created,
+        created if item.updated_at == item.created_at else format_timestamp(item.updated_at),
         format_timestamp(item.valid_from) if item.valid_from else None,
         format_timestamp(item.valid_until) if item.valid_until else None,
         item.access_count,

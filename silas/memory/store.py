@@ -26,7 +26,8 @@ from silas.memory.rows import (
     COLUMNS,
     Lane,
     allot_ids,
-    insert_row,
+    as_list,
+    insert_rows,
     item_from,
     items_from,
     lane_of,
@@ -77,6 +78,10 @@ SELECT {COLUMNS} FROM (SELECT row, min(depth) AS depth FROM chain GROUP BY row) 
 JOIN memory_items AS m ON m.id = near.row
 WHERE near.depth > 0 ORDER BY near.depth, m.id LIMIT :most
 """  # noqa: S608
+_KNOWN = """
+SELECT m.memory_id FROM json_each(?) AS wanted
+CROSS JOIN memory_items AS m ON m.scope_no = ? AND m.memory_id = wanted.value LIMIT 1
+"""
 _DEEPEST = 3
 _BATCH = 500
 
@@ -321,17 +326,20 @@ class MemoryStore:
 
     def _insert(self, tx: Transaction, items: Sequence[MemoryItem], tier: ReingestionTier) -> None:
         scope_no, first = allot_ids(tx, self.scope_id, tier, count=len(items))
-        for row_id, item in enumerate(items, first):
-            if tx.fetch_one(
-                "SELECT 1 FROM memory_items WHERE scope_no = ? AND memory_id = ?",
-                (scope_no, item.memory_id),
-            ):
-                raise MemoryExists(f"There is a memory {item.memory_id!r} here already.")
-            insert_row(tx, row_id, scope_no, item)
+        self._require_new(tx, scope_no, [item.memory_id for item in items])
+        insert_rows(tx, scope_no, enumerate(items, first))
+        for item in items:
             if item.scrubbed or item.trust_level is not TrustLevel.WORKING:
                 self._record(
                     tx, "memory_stored", item, confirmed=item.trust_level is not TrustLevel.WORKING
                 )
+
+    def _require_new(self, tx: Transaction, scope_no: int, names: list[str]) -> None:
+        known = tx.fetch_one(_KNOWN, (as_list(names), scope_no))
+        if known is not None:
+            raise MemoryExists(f"There is a memory {known[0]!r} here already.")
+        if len(set(names)) < len(names):
+            raise MemoryExists("Two of these memories have the same id.")
 
     def _find(self, reader: Reader, memory_id: str) -> tuple[int, MemoryItem] | None:
         number = scope_number(reader, self.scope_id)
