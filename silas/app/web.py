@@ -16,6 +16,7 @@ from silas.app.personality import open_personality
 from silas.kernel import Clock, ServerError, format_timestamp
 from silas.stream.said import SaidStore
 from silas.web.app import make_app
+from silas.web.calls import WaitingCalls
 from silas.web.front import Front
 from silas.web.hub import Hub
 from silas.web.limits import RateLimit
@@ -96,6 +97,7 @@ class WebFront:
             said=SaidStore(ground.database, clock),
             intake=house.stream.intake,
             items=WorkItemStore(ground.database, clock),
+            calls=WaitingCalls(house.stream.work.bench, ground.devices, clock),
             audit=ground.audit,
             pairing=self.pairing,
             sessions=Sessions(clock),

@@ -56,12 +56,15 @@ async def _say(front: Front, hub: Hub, page: Page, frame: wire.Say) -> None:
 
 
 async def _decide(front: Front, hub: Hub, page: Page, frame: wire.ApprovalResponse) -> None:
-    await front.cards.decide_signed(
-        frame.request_id,
-        ApprovalDecision(verdict=ApprovalVerdict(frame.verdict)),
-        key_id=page.device_id,
-        signature=frame.signature,
-    )
+    name, verdict = frame.request_id, ApprovalVerdict(frame.verdict)
+    if await front.calls.waits(name):
+        await front.calls.decide(name, verdict, key_id=page.device_id, signature=frame.signature)
+    else:
+        decision = ApprovalDecision(verdict=verdict)
+        await front.cards.decide_signed(
+            name, decision, key_id=page.device_id, signature=frame.signature
+        )
+    hub.tell(wire.CardClosed(request_id=name, state=verdict.value))
     await hub.tell_cards(front)
 
 

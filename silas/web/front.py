@@ -12,6 +12,7 @@ from silas.stream.cards import CardStore
 from silas.stream.delivery import Deliveries
 from silas.stream.intake import Intake
 from silas.stream.said import SaidStore
+from silas.web.calls import WaitingCalls
 from silas.web.limits import RateLimit
 from silas.web.origins import Origins
 from silas.web.pairing import PairingDesk
@@ -45,6 +46,7 @@ class Front:
     said: SaidStore
     intake: Intake
     items: WorkItemStore
+    calls: WaitingCalls
     audit: AuditLog
     pairing: PairingDesk
     sessions: Sessions

@@ -40,7 +40,8 @@ class Hub:
     def __init__(self) -> None:
         self.pages: set[Page] = set()
         self._said = 0
-        self._open_cards: dict[str, str] = {}
+        self._open_cards: frozenset[str] = frozenset()
+        self._open_calls: frozenset[str] = frozenset()
 
     def text(self, connection_id: str, trace_id: str, piece: str) -> None:
         """An answer grows."""
@@ -89,12 +90,22 @@ class Hub:
         """Cards that are new, and those that were decided meanwhile."""
         before = self._open_cards
         now = {card.card_id: card for card in await front.cards.open_cards()}
-        self._open_cards = {name: card.state for name, card in now.items()}
-        for name in before.keys() - now.keys():
+        self._open_cards = frozenset(now)
+        for name in before - now.keys():
             card = await front.cards.get(name)
             self.tell(wire.CardClosed(request_id=name, state=card.state))
-        for name in now.keys() - before.keys():
+        for name in now.keys() - before:
             self.tell(shown_card(now[name], await items_of(now[name], front.items)))
+        await self._tell_calls(front)
+
+    async def _tell_calls(self, front: Front) -> None:
+        before = self._open_calls
+        now = {card.request_id: card for card in await front.calls.cards()}
+        self._open_calls = frozenset(now)
+        for name in before - now.keys():
+            self.tell(wire.CardClosed(request_id=name, state="decided"))
+        for name in now.keys() - before:
+            self.tell(now[name])
 
     async def tell_work(self, front: Front, trace_id: str) -> None:
         """How far the work is that came from a request."""

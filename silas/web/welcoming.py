@@ -32,6 +32,8 @@ async def welcome(front: Front, page: Page, device: Device, auth: wire.Auth) -> 
         if card.state == "approved":
             for item in items:
                 page.put(shown_work(card, item))
+    for call in await front.calls.cards():
+        page.put(call)
     page.put(wire.History(messages=await _missed(front, auth)))
     for request in front.secrets.open_requests():
         page.put(request)

@@ -257,9 +257,10 @@ class PlanShown(Data):
 
 
 class ApprovalRequest(Data):
-    """A plan that waits for the owner's decision, or has got one (`state`)."""
+    """A plan or a call that waits for the owner's decision, or has got one (`state`)."""
 
     type: Literal["approval_request"] = "approval_request"
+    kind: Literal["plan", "call"] = "plan"
     request_id: str
     title: str
     body: str

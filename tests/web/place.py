@@ -201,7 +201,7 @@ class Line:
     async def send(self, frame: dict[str, Any]) -> None:
         await self.socket.send(json.dumps(frame))
 
-    async def until(self, kind: str, **wanted: Any) -> dict[str, Any]:
+    async def until(self, kind: str, /, **wanted: Any) -> dict[str, Any]:
         """The next frame of this kind with these fields."""
         while True:
             frame: dict[str, Any] = json.loads(await self.socket.recv())

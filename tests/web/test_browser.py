@@ -11,6 +11,7 @@ from silas.gates.risk import RiskLevel
 from silas.kernel import canonical_bytes
 from tests.web.browsing import DESK, PHONE, Person, chromium
 from tests.web.place import Place, environ_for, open_place
+from tests.web.test_calls import let_it_wait, verdict_of
 
 pytestmark = pytest.mark.slow
 ASK = "create a file a.txt with hello"
@@ -212,3 +213,19 @@ async def test_the_page_writes_the_same_canonical_bytes(place: Place, browser: B
             f"import('/canonical.js').then((it) => it.canonical({refused})).catch(() => 'refused')"
         )
         assert problem == "refused"
+
+
+async def test_a_call_that_waits_is_decided_in_the_page(place: Place, browser: Browser) -> None:
+    await let_it_wait(place)
+    person = await Person.at(browser, PHONE)
+    await person.pair(place.web.link())
+    await person.go("review")
+    await person.card_is_awake()
+    await expect(person.page.locator(".card-intent")).to_have_text("Call send_mail")
+    await expect(person.page.locator(".card .hash")).to_be_visible()
+    await person.page.get_by_role("button", name="Let this one call happen").click()
+    await person.card_is_awake()
+    await person.page.get_by_role("slider").press("End")
+    await expect(person.page.get_by_text("Nothing waits for you")).to_be_visible()
+    assert await verdict_of(place) == ("approved", True)
+    assert person.complaints == []

@@ -101,7 +101,7 @@ function openSession(ticket) {
 async function decide(connection, device, card, verdict, plans, stream) {
   const hashes = Object.fromEntries(plans.map(({ id, hash }) => [id, hash]));
   const decision = { verdict, approval_strength: "tap", conditions: {} };
-  const signature = await sign(device, { type: "card_decision", card_id: card.request_id, plan_hashes: hashes, decision });
+  const signature = await sign(device, { type: `${card.kind === "call" ? "call" : "card"}_decision`, card_id: card.request_id, plan_hashes: hashes, decision });
   if (!connection.send({ type: "approval_response", request_id: card.request_id, verdict, signature })) {
     throw new Error("Silas cannot be reached right now. Nothing was decided.");
   }

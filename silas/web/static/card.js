@@ -15,11 +15,13 @@ export const VERDICTS = {
   approved: "Approved",
   declined: "Declined",
   edit_requested: "Changes asked for",
+  decided: "Decided",
   open: "Waits for you",
 };
 const MOST_BLOCKS = 2;
 const MOST_LINES = 3;
 const MOST_WORDS = 160;
+const MOST_ARGUMENTS = 8;
 const STRONGER = "What cannot be undone needs more than this browser's key. Decide it on Silas's own machine: ";
 
 /** A small mark that says how risky something is. */
@@ -42,20 +44,21 @@ export async function plansOf(card) {
 /** The card; `decide(verdict, plans)` is called once the owner has done what its risk asks for. */
 export function planCard(card, plans, decide) {
   const [root] = plans;
-  const node = h("article", { class: `card card-${card.risk_level}`, "aria-label": `Plan: ${root.plan.title}`, "data-card": card.request_id });
+  const isCall = card.kind === "call";
+  const title = isCall ? `Call ${root.plan.tool}` : root.plan.title;
+  const node = h("article", { class: `card card-${card.risk_level}`, "aria-label": `${isCall ? "Call" : "Plan"}: ${title}`, "data-card": card.request_id });
   const hold = new Hold(node);
   node.hold = hold;
   node.append(
-    h("header", { class: "card-head" }, riskBadge(card.risk_level), h("span", { class: "card-kind" }, kindOf(root.plan))),
+    h("header", { class: "card-head" }, riskBadge(card.risk_level), h("span", { class: "card-kind" }, isCall ? "One call" : kindOf(root.plan))),
     h("div", { class: "card-body" },
-      h("h2", { class: "card-intent" }, visible(root.plan.title)),
+      h("h2", { class: "card-intent" }, visible(title)),
       h("p", { class: "card-why" }, visible(card.rationale)),
       taintNote(card),
-      preview(root.plan),
-      facts(plans),
+      isCall ? callPreview(root.plan) : [preview(root.plan), facts(plans)],
     ),
-    details(card, plans),
-    actions(card, root.plan, hold, (verdict) => decide(verdict, plans)),
+    details(card, isCall ? [] : plans, plans),
+    actions(card, title, hold, (verdict) => decide(verdict, plans)),
   );
   return node;
 }
@@ -96,24 +99,31 @@ function preview(plan) {
 
 const minutes = (seconds) => (seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`);
 
-function details(card, plans) {
+// The arguments of a call, as far as they fit.
+function callPreview(call) {
+  const lines = JSON.stringify(call.args, null, 2).split("\n");
+  const more = lines.length > MOST_ARGUMENTS ? [`… ${lines.length - MOST_ARGUMENTS} more lines in the details`] : [];
+  return codeBlock([...lines.slice(0, MOST_ARGUMENTS), ...more].join("\n"), call.tool);
+}
+
+function details(card, plans, signed) {
   return h("details", { class: "card-details", open: card.details_expanded },
     h("summary", {}, icon("chevron"), "Everything that is signed"),
-    plans.map(({ plan, text, hash, id }) => h("section", { class: "plan" },
+    plans.map(({ plan }) => h("section", { class: "plan" },
       plans.length > 1 && h("h3", {}, visible(plan.title)),
       h("pre", { class: "code plan-text", tabindex: "0" }, visible(plan.body)),
       plan.verify.length > 0 && h("h4", {}, "Checks"),
       plan.verify.map((check) => h("div", { class: "check-source" }, h("span", {}, visible(check.name)), codeBlock(check.run))),
-      h("details", { class: "raw" },
-        h("summary", {}, icon("chevron"), "As it is signed, to the letter"),
-        codeBlock(JSON.stringify(JSON.parse(text), null, 2)),
-        h("p", { class: "hash" }, `SHA-256 of ${id}: `, h("code", {}, hash)),
-      ),
     )),
+    signed.map(({ text, hash, id }) => h("section", { class: "plan" }, h("details", { class: "raw", open: card.kind === "call" },
+      h("summary", {}, icon("chevron"), "As it is signed, to the letter"),
+      codeBlock(JSON.stringify(JSON.parse(text), null, 2)),
+      h("p", { class: "hash" }, `SHA-256 of ${id}: `, h("code", {}, hash)),
+    ))),
   );
 }
 
-function actions(card, plan, hold, decide) {
+function actions(card, title, hold, decide) {
   const row = h("div", { class: "card-actions" });
   const first = () => row.replaceChildren(...firstRow());
   const busy = (verdict) => {
@@ -132,7 +142,7 @@ function actions(card, plan, hold, decide) {
     return [
       yes,
       h("div", { class: "card-others" },
-        button(card.consequences.edit_requested, "quiet", () => busy("edit_requested")),
+        card.consequences.edit_requested && button(card.consequences.edit_requested, "quiet", () => busy("edit_requested")),
         button(card.consequences.declined, "quiet decline", () => busy("declined")),
       ),
     ];
@@ -142,7 +152,7 @@ function actions(card, plan, hold, decide) {
     const back = button("Not yet", "quiet", first);
     const step = card.steps[1] === "slide"
       ? slider(`Slide to ${label.toLowerCase()}`, hold, () => busy("approved"))
-      : button(`Yes: ${plan.title}`, "primary confirm", () => busy("approved"));
+      : button(`Yes: ${title}`, "primary confirm", () => busy("approved"));
     row.replaceChildren(h("p", { class: "card-ask" }, `${label}?`), step, back);
     step.querySelector("input")?.focus();
     if (step.matches("button")) step.focus();

@@ -1,0 +1,98 @@
+"""Calls of work that is under way and waits for the owner, as cards of their own.
+
+1. A call is shown with its exact arguments: the bytes whose hash the token will be bound to.
+2. It is decided by a signature of one of the owner's devices over the call's id, that hash and the
+   verdict, checked against the call as it waits now.
+"""
+
+from dataclasses import dataclass
+
+from silas.approval import ApprovalDecision, ApprovalScope, ApprovalVerdict, DeviceStore
+from silas.gates.risk import ActionKind, Reversibility, interaction_for, risk_of
+from silas.kernel import Clock, canonical_bytes
+from silas.stream.errors import DecisionNotSigned
+from silas.web import wire
+from silas.work.authorisation import CallPayload, decide_waiting, payload_of
+from silas.work.paused import KeptCall, KeptRun
+from silas.work.workbench import Workbench
+
+_CONSEQUENCES = {"approved": "Let this one call happen", "declined": "Do not make it"}
+
+
+@dataclass(frozen=True)
+class WaitingCalls:
+    """The calls that wait in one data directory."""
+
+    bench: Workbench
+    devices: DeviceStore
+    clock: Clock
+
+    async def cards(self) -> list[wire.ApprovalRequest]:
+        """What waits, oldest first (rule 1)."""
+        now = self.clock.now()
+        runs = await self.bench.paused.waiting() if self.bench.paused else []
+        return [_card(run, call) for run in runs for call in run.undecided(now)]
+
+    async def waits(self, call_id: str) -> bool:
+        """Whether there is such a call."""
+        return any(card.request_id == call_id for card in await self.cards())
+
+    async def decide(
+        self, call_id: str, verdict: ApprovalVerdict, *, key_id: str, signature: bytes
+    ) -> None:
+        """Take a decision that was signed on a device (rule 2); raises `DecisionNotSigned`."""
+        if self.bench.paused is None:
+            raise DecisionNotSigned
+        kept = await self.bench.paused.find_call(call_id)
+        payload = call_decision_bytes(payload_of(kept.id, kept.call), verdict)
+        if not await self.devices.verify(key_id, payload, signature):
+            raise DecisionNotSigned
+        await decide_waiting(self.bench, kept, ApprovalDecision(verdict=verdict))
+
+
+def call_decision_bytes(payload: CallPayload, verdict: ApprovalVerdict) -> bytes:
+    """What a device signs."""
+    decision = ApprovalDecision(verdict=verdict)
+    return canonical_bytes(
+        {
+            "type": "call_decision",
+            "card_id": payload.id,
+            "plan_hashes": {payload.id: payload.plan_hash},
+            "decision": decision.model_dump(mode="json"),
+        }
+    )
+
+
+def _card(run: KeptRun, kept: KeptCall) -> wire.ApprovalRequest:
+    call, payload = kept.call, payload_of(kept.id, kept.call)
+    risk = risk_of(
+        ApprovalScope.SINGLE_STEP,
+        ActionKind.CHANGE,
+        reversibility=Reversibility.HARD,
+        taint=call.taint,
+        inside_envelope=False,
+    )
+    interaction = interaction_for(risk)
+    return wire.ApprovalRequest(
+        kind="call",
+        request_id=kept.id,
+        title=f"Call {call.tool}",
+        body="",
+        risk_level=risk,
+        rationale=" ".join(call.reasons),
+        steps=interaction.steps,
+        details_expanded=interaction.details_expanded,
+        consequences=_CONSEQUENCES,
+        items=[
+            wire.PlanShown(
+                id=kept.id, plan=payload.plan_bytes().decode(), plan_hash=payload.plan_hash
+            )
+        ],
+        budget={},
+        verify=[],
+        taint=call.taint.value,
+        trace_id=kept.id,
+        state="open",
+        created_at=run.paused_at,
+        expires_at=run.expires_at,
+    )

@@ -1,0 +1,54 @@
+"""The page's files: all of them are served, kept for offline use, and free of markup from text."""
+
+import re
+import subprocess
+import sys
+from importlib import resources
+
+import pytest
+
+STATIC = resources.files("silas.web").joinpath("static")
+FILES = sorted(each.name for each in STATIC.iterdir())
+SCRIPTS = [name for name in FILES if name.endswith(".js")]
+
+
+def text_of(name: str) -> str:
+    return STATIC.joinpath(name).read_text("utf-8")
+
+
+def test_the_offline_shell_is_the_whole_page() -> None:
+    listed = set(re.findall(r'"/([\w.-]*)"', text_of("sw.js").partition("];")[0]))
+    pictures = {name for name in FILES if name.endswith(".png")}
+    assert listed == set(FILES) - {"index.html", "sw.js"} - pictures | {""}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_no_script_makes_markup_or_code_of_text(name: str) -> None:
+    forbidden = (
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment"
+        r"|setHTML|srcdoc|\beval\(|new Function|importScripts|localStorage|sessionStorage"
+    )
+    assert re.findall(forbidden, text_of(name)) == []
+
+
+def test_every_import_names_a_file() -> None:
+    for name in SCRIPTS:
+        for wanted in re.findall(r'from "/([\w.-]+)"', text_of(name)):
+            assert wanted in FILES, name
+
+
+def test_nothing_comes_from_elsewhere() -> None:
+    for name in FILES:
+        if name.endswith((".js", ".css", ".html", ".json")):
+            found = set(re.findall(r"https?://[\w.]+", text_of(name)))
+            assert found <= {"http://127.0.0.1", "http://www.w3.org"}, name
+
+
+def test_other_commands_do_not_load_the_web() -> None:
+    code = (
+        "import sys, silas.cli.main, silas.cli.devices, silas.cli.review, silas.cli.status\n"
+        "print([name for name in ('fastapi', 'uvicorn', 'starlette', 'websockets')"
+        " if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
