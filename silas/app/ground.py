@@ -190,6 +190,7 @@ def _wire(
 def _policy(settings: Settings) -> ApprovalPolicy:
     return ApprovalPolicy(
         default_ttl=timedelta(minutes=settings.approval.default_ttl_minutes),
+        standing_ttl=timedelta(days=settings.approval.standing_ttl_days),
         max_executions=settings.approval.max_executions,
         max_standing_executions=settings.autonomy.max_standing_executions,
         scope_min_strength={

@@ -51,6 +51,8 @@ class ApprovalPolicy:
     """The limits that the owner's configuration sets."""
 
     default_ttl: timedelta = timedelta(minutes=30)
+    standing_ttl: timedelta = timedelta(days=90)
+    """For goals: an approval of one plan is used at once, a standing one is not."""
     max_executions: int = 1
     max_standing_executions: int = 100
     scope_min_strength: Mapping[ApprovalScope, ApprovalStrength] = field(default_factory=dict)
@@ -104,7 +106,7 @@ class ApprovalEngine:
             verdict=decision.verdict,
             signature=b"",
             issued_at=now,
-            expires_at=now + (ttl or self._policy.default_ttl),
+            expires_at=now + (ttl or self._ttl(scope)),
             nonce=f"{token_id}.{secrets.token_hex(16)}",
             approval_strength=decision.approval_strength,
             conditions=conditions,
@@ -195,6 +197,10 @@ class ApprovalEngine:
         if not policy:
             raise DecisionRefused("A standing approval needs a goal with a spawn policy.")
         return {**decision.conditions, rules.SPAWN_POLICY_HASH: rules.digest(policy)}, policy
+
+    def _ttl(self, scope: ApprovalScope) -> timedelta:
+        policy = self._policy
+        return policy.standing_ttl if scope is ApprovalScope.STANDING else policy.default_ttl
 
     def _uses(self, scope: ApprovalScope, wanted: int | None) -> int:
         standing = scope is ApprovalScope.STANDING

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from silas.approval import ApprovalDecision, ApprovalScope, ApprovalToken, ApprovalVerdict
@@ -15,8 +14,6 @@ from silas.work.paused import DecidedCall, KeptCall
 from silas.work.ports import Later, PausedCall, PausingAgent
 from silas.work.workbench import Workbench
 
-STANDING_TTL = timedelta(days=90)
-"""How long a goal goes on by itself. An approval of one plan is used at once; this one is not."""
 _ONE_CALL = frozenset({ApprovalScope.SINGLE_STEP})
 
 
@@ -124,8 +121,7 @@ async def authorise(bench: Workbench, item: WorkItem, decision: ApprovalDecision
         raise ApprovalError(f"{item.id} was not approved.")
     goal = item.type is WorkItemType.GOAL
     scope = ApprovalScope.STANDING if goal else ApprovalScope.FULL_PLAN
-    ttl = STANDING_TTL if goal else None
-    token = await bench.approvals.issue_token(item, decision, scope, ttl=ttl)
+    token = await bench.approvals.issue_token(item, decision, scope)
     verify = bench.approvals.check_goal if goal else bench.approvals.verify
     valid, reason = await verify(token, item)
     if not valid:

@@ -1,7 +1,6 @@
 """What the work room needs from others. A port that is absent means no: see each one."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Protocol, runtime_checkable
 
 from pydantic import Field
@@ -243,10 +242,8 @@ class ApprovalDoor(Protocol):
         work_item: Approvable,
         decision: ApprovalDecision,
         scope: ApprovalScope = ApprovalScope.FULL_PLAN,
-        *,
-        ttl: timedelta | None = None,
     ) -> ApprovalToken:
-        """Sign the owner's yes; it is good for so long, or as long as the settings say."""
+        """Sign the owner's yes."""
         ...
 
     async def verify(

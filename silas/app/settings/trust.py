@@ -100,6 +100,9 @@ class ApprovalSettings(Section):
     """How long and how often the owner's approval is valid."""
 
     default_ttl_minutes: Minutes = Field(30, description="How long an approval is valid.")
+    standing_ttl_days: Count = Field(
+        90, description="How long the standing approval of a goal is valid, in days."
+    )
     max_executions: Count = Field(1, description="How often an approval may be used.")
     auto_approve_risk_levels: tuple[Literal["low", "medium"], ...] = Field(
         (), description="Risk levels that need no tap; high and irreversible always do."

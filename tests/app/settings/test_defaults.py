@@ -53,6 +53,7 @@ ADDED = {
     "channels.web.public_origins": [],
     "audit.retention_days": None,
     "audit.checkpoint_every": 1024,
+    "approval.standing_ttl_days": 90,
     "planner.workspace_dir": "~/silas",
     "planner.research_dir": None,
     "planner.research_in_flight": 3,
