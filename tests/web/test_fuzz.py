@@ -33,13 +33,13 @@ def understood(text: str) -> bool:
     return True
 
 
-@settings(max_examples=10_000)
+@settings(max_examples=800)
 @given(frames)
 def test_a_frame_is_understood_or_refused(frame: Mapping[str, Any]) -> None:
     understood(json.dumps(frame))
 
 
-@settings(max_examples=2_000)
+@settings(max_examples=500)
 @given(st.text() | st.binary().map(lambda raw: raw.decode("latin-1")))
 def test_text_that_is_no_frame_is_refused(text: str) -> None:
     assert not understood(text)

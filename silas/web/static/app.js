@@ -80,7 +80,10 @@ function run(device) {
   onChange((what, detail) => {
     if (what === "connection" || what === "ready") reflect(shell);
     if (what === "ready") openSession(state.ready.ticket);
-    if (what === "cards") badge(shell);
+    if (what === "cards") {
+      badge(shell);
+      notify(state.cards.get(detail));
+    }
     if (what === "error") {
       tell(toast, detail.message);
       review.again();
@@ -135,6 +138,12 @@ function badge(shell) {
   mark.textContent = String(count);
   mark.setAttribute("aria-label", `${count} waiting`);
   document.title = count ? `(${count}) Silas` : "Silas";
+}
+
+// Whoever looks elsewhere is told that something waits; what it is stays in here.
+function notify(card) {
+  if (card?.state !== "open" || !document.hidden || globalThis.Notification?.permission !== "granted") return;
+  new Notification("Silas", { body: "A plan waits for your decision.", tag: card.request_id, icon: "/icon-192.png" });
 }
 
 function reflect(shell) {

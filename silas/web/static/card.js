@@ -112,7 +112,7 @@ function details(card, plans, signed) {
     plans.map(({ plan }) => h("section", { class: "plan" },
       plans.length > 1 && h("h3", {}, visible(plan.title)),
       h("pre", { class: "code plan-text", tabindex: "0" }, visible(plan.body)),
-      plan.verify.length > 0 && h("h4", {}, "Checks"),
+      plan.verify.length > 0 && h(plans.length > 1 ? "h4" : "h3", {}, "Checks"),
       plan.verify.map((check) => h("div", { class: "check-source" }, h("span", {}, visible(check.name)), codeBlock(check.run))),
     )),
     signed.map(({ text, hash, id }) => h("section", { class: "plan" }, h("details", { class: "raw", open: card.kind === "call" },

@@ -3,6 +3,18 @@ import { h } from "/dom.js";
 import { signedFetch } from "/keys.js";
 import { visible } from "/visible.js";
 
+// Asked for here, with a tap, and never by itself.
+function notifying() {
+  if (globalThis.Notification?.permission !== "default") return null;
+  const button = h("button", { type: "button", class: "quiet" }, "Notify me when a plan waits");
+  button.addEventListener("click", async () => {
+    const answer = await Notification.requestPermission();
+    button.textContent = answer === "granted" ? "You will be told" : "The browser says no";
+    button.disabled = true;
+  });
+  return button;
+}
+
 /** A dialog that lists the devices. */
 export function devicesDialog(device) {
   const list = h("ul", { class: "devices" });
@@ -11,7 +23,7 @@ export function devicesDialog(device) {
     h("h2", {}, "Devices"),
     h("p", { class: "dialog-lead" }, "Each holds a key that signs in your name. Pair another one with ", h("code", {}, "silas devices pair"), "."),
     list, note,
-    h("div", { class: "dialog-actions" }, h("button", { type: "button", class: "quiet", onclick: () => node.close() }, "Close")));
+    h("div", { class: "dialog-actions" }, notifying(), h("button", { type: "button", class: "quiet", onclick: () => node.close() }, "Close")));
   const draw = async () => {
     const answer = await fetch("/api/devices");
     if (!answer.ok) {

@@ -1,0 +1,68 @@
+"""Every surface, looked at by axe-core, light and dark, on a phone and at a desk."""
+
+from collections.abc import AsyncIterator
+from importlib import resources
+from typing import Any, Literal
+
+import pytest
+from playwright.async_api import Browser, ViewportSize
+
+from tests.web.browsing import DESK, PHONE, Person, chromium
+from tests.web.place import Place
+
+pytestmark = pytest.mark.slow
+AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
+DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+RUN = "axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)"
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as browser:
+        yield browser
+
+
+async def violations(person: Person) -> list[str]:
+    """What axe says about the page as it is."""
+    await person.page.locator("[data-arming]").wait_for(state="detached")
+    await person.page.evaluate(DRAWN)
+    await person.page.evaluate(AXE)
+    found: list[dict[str, Any]] = await person.page.evaluate(RUN)
+    return [
+        f"{each['id']} ({each['impact']}): {node['html'][:120]}"
+        for each in found
+        for node in each["nodes"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [(PHONE, "light"), (PHONE, "dark"), (DESK, "light"), (DESK, "dark")],
+    ids=["phone, light", "phone, dark", "desk, light", "desk, dark"],
+)
+async def test_every_surface(
+    place: Place, browser: Browser, size: ViewportSize, scheme: Literal["light", "dark"]
+) -> None:
+    person = await Person.at(browser, size)
+    page = person.page
+    await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    await page.goto(place.web.link())
+    assert await violations(person) == []
+    await page.get_by_role("button", name="Pair this browser").click()
+    await person.is_in()
+    assert await violations(person) == []
+    await person.say("create a file a.txt with hello")
+    await person.say("what can you do?")
+    await page.get_by_text("I am the offline brain").wait_for()
+    assert await violations(person) == []
+    if size is PHONE:
+        await person.go("review")
+    await person.card_is_awake()
+    assert await violations(person) == []
+    await page.get_by_text("Everything that is signed").click()
+    await page.keyboard.press("Alt+3")
+    await page.locator(".entry").first.wait_for()
+    assert await violations(person) == []
+    await page.get_by_role("button", name="Devices").click()
+    await page.locator(".devices li").wait_for()
+    assert await violations(person) == []
