@@ -98,6 +98,8 @@ def _tools(room: TurnContext, turn: Turn) -> ReadingTools:
         Rules(turn.runner, turn.gates, room.audit, {"scope_id": turn.scope_id, "role": "proxy"}),
         allowed=PROXY_TOOLS & turn.allowed,
         taint=turn.message.taint,
+        # The owner's conversation is in the prompt; a visitor's is nobody else's.
+        seen_private=is_owners(room, turn),
     )
 
 

@@ -107,7 +107,7 @@ class ReadingRoom:
             return answered_view("\n".join(lines) or "Nothing is remembered.", taint=taint)
 
         told = "Search what is remembered in this conversation's scope."
-        return [ReadingTool("memory_search", told, MemoryArguments, search)]
+        return [ReadingTool("memory_search", told, MemoryArguments, search, private=True)]
 
     def _inspection(self, scope_id: str, turn_number: int) -> ReadingTool:
         async def inspect(_args: NoArguments) -> ModelView:
@@ -117,7 +117,7 @@ class ReadingRoom:
             return answered_view(text, taint=await self.context.taint(scope_id))
 
         told = "Show the context of this conversation as it is now."
-        return ReadingTool("context_inspect", told, NoArguments, inspect)
+        return ReadingTool("context_inspect", told, NoArguments, inspect, private=True)
 
     def _searching(self) -> list[ReadingTool]:
         return [self._of(tool) for tool in self.tools if tool.name == "web_search"]
@@ -154,7 +154,7 @@ def _reporting(activity: Callable[[], Awaitable[str]]) -> ReadingTool:
         return answered_view(await activity(), taint=TaintLevel.AUTH)
 
     told = "What Silas did lately, from its audit log."
-    return ReadingTool("recent_activity", told, NoArguments, run)
+    return ReadingTool("recent_activity", told, NoArguments, run, private=True)
 
 
 def _telling(tell: Callable[[str], Awaitable[None]]) -> ReadingTool:

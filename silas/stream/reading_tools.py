@@ -6,6 +6,8 @@
    middle of reading, so a gate that wants the owner's decision blocks too.
 4. What was read taints the reader, from then on.
 5. There is a greatest number of calls.
+6. Whoever has read something private and something from outside sends nothing out any more: a text
+   from outside may have asked for it, and a search is a message to whoever answers it.
 """
 
 import asyncio
@@ -32,6 +34,8 @@ class ReadingTool:
     arguments: type[Data]
     run: Callable[[Any], Awaitable[ModelView]]
     contained: bool = True
+    private: bool = False
+    """What it gives is the owner's: memories, conversation, files."""
 
     @property
     def offer(self) -> ToolOffer:
@@ -70,11 +74,13 @@ class ReadingTools:
         allowed: frozenset[str],
         taint: TaintLevel,
         max_calls: int = MAX_CALLS,
+        seen_private: bool = False,
     ) -> None:
         self._tools = {tool.name: tool for tool in tools if tool.name in allowed}
         self._rules = rules
         self._left = max_calls
         self._turn = asyncio.Lock()
+        self._seen_private = seen_private
         self.taint = taint
 
     @property
@@ -105,7 +111,19 @@ class ReadingTools:
             raise _Refused(f"There is no tool {name[:100]!a}. There are: {', '.join(self.names)}.")
         _fitting(tool, args)
         args = await self._pass_gates(tool, args)
+        await self._require_harmless(tool)
+        self._seen_private = self._seen_private or tool.private
         return await tool.run(_fitting(tool, args))
+
+    async def _require_harmless(self, tool: ReadingTool) -> None:
+        """Rule 6."""
+        if tool.contained or not self._seen_private or self.taint is not TaintLevel.EXTERNAL:
+            return
+        reasons = ["private data and text from outside were read before"]
+        await self._rules.audit.log(
+            "tool_call_blocked", **self._rules.known, tool=tool.name, reasons=reasons
+        )
+        raise _Refused(f"{tool.name} sends something out, and {reasons[0]}. Answer without it.")
 
     async def _pass_gates(self, tool: ReadingTool, args: dict[str, Any]) -> dict[str, Any]:
         rules = self._rules

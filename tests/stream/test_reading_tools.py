@@ -7,11 +7,12 @@ import pytest
 
 from silas.gates import Gate, GateAction
 from silas.kernel import IdFactory, SystemClock, TaintLevel
-from silas.stream.reading_room import PLANNER_TOOLS, PROXY_TOOLS, ReadingRoom
-from silas.stream.reading_tools import ReadingTools, Rules
+from silas.stream.reading_room import PLANNER_TOOLS, PROXY_TOOLS, NoArguments, ReadingRoom
+from silas.stream.reading_tools import ReadingTool, ReadingTools, Rules, answered_view
 from silas.testing import RecordingAudit
 from silas.testing.stream import FakeContext, FakeMemory
 from silas.testing.work import FakeGateRunner
+from silas.work.execution_models import ModelView
 from silas.work.executors import RESEARCH_TOOLS, core_tools
 from silas.work.executors.search_providers import Hit, SearchQuery
 
@@ -179,3 +180,42 @@ async def test_the_planner_can_look_at_its_plan() -> None:
     assert (await tools.call("validate_plan", {"plan_markdown": good})).success
     assert (await tools.call("request_research", {"question": "why?"})).success
     assert (await tools.call("request_research", {"question": "why not?"})).error == "No more."
+
+
+class TestNothingIsCarriedOut:
+    """Private data and text from outside in one head: from then on nothing is sent."""
+
+    def tools(self, *, seen_private: bool) -> ReadingTools:
+        async def look(_args: NoArguments) -> ModelView:
+            return answered_view("found", taint=TaintLevel.EXTERNAL)
+
+        async def recall(_args: NoArguments) -> ModelView:
+            return answered_view("mine", taint=TaintLevel.OWNER)
+
+        return ReadingTools(
+            [
+                ReadingTool("web_search", "", NoArguments, look, contained=False),
+                ReadingTool("memory_search", "", NoArguments, recall, private=True),
+            ],
+            rules(),
+            allowed=frozenset({"web_search", "memory_search"}),
+            taint=TaintLevel.OWNER,
+            seen_private=seen_private,
+        )
+
+    async def test_one_search_with_the_conversation_in_mind(self) -> None:
+        tools = self.tools(seen_private=True)
+        assert (await tools.call("web_search", {})).success
+        refused = await tools.call("web_search", {})
+        assert "sends something out" in (refused.error or "")
+
+    async def test_searching_again_without_anything_private(self) -> None:
+        tools = self.tools(seen_private=False)
+        for _ in range(3):
+            assert (await tools.call("web_search", {})).success
+
+    async def test_not_after_reading_something_private(self) -> None:
+        tools = self.tools(seen_private=False)
+        assert (await tools.call("web_search", {})).success
+        assert (await tools.call("memory_search", {})).success
+        assert not (await tools.call("web_search", {})).success
