@@ -15,7 +15,7 @@ from silas.memory.word_forms import forms_of
 from silas.storage import Reader
 
 MOST_CANDIDATES = 80
-"""How many memories are weighed for their words: more did not change the first ten."""
+"""How many memories are weighed for their words. Half as many more would find hardly more."""
 
 MOST_ROWS = 2000
 """How many memories are looked at for one word. Of a word that more of them hold, the newest."""

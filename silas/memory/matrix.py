@@ -123,29 +123,29 @@ class Matrix:
         """
         alone = self.nearest(lane, vector, 2 * most)
         rows = sorted({near for item in alone for near in (item, item + 1) if near <= lane.last})
-        own = [(row, found) for row in rows if (found := self._vector(row)) is not None]
-        if not own:
-            return {}
-        nothing = np.zeros(self._dimensions, np.float32)
-        before = (self._vector(row - 1) if row > lane.first else None for row, _ in own)
-        joined = np.stack([found for _, found in own]) + context * np.stack(
-            [nothing if found is None else found for found in before]
-        )
+        own = self._vectors_of(rows)
+        before = self._vectors_of([max(row - 1, lane.first) for row in rows])
+        joined = own + context * before
         lengths = np.maximum(np.linalg.norm(joined, axis=1), 1e-6)
         cosines = (joined @ np.asarray(vector, np.float32)) / lengths
-        best = np.argsort(-cosines, kind="stable")[:most]
-        return {own[place][0]: float(cosines[place]) for place in best}
+        known: npt.NDArray[np.bool_] = np.abs(own).max(axis=1) > 0
+        best = [place for place in np.argsort(-cosines, kind="stable") if known[place]]
+        return {rows[place]: float(cosines[place]) for place in best[:most]}
 
-    def _vector(self, item: int) -> Floats | None:
-        if item in self._gone:
-            return None
-        if (recent := self._recent.get(item)) is not None:
-            return recent
-        place = int(np.searchsorted(self._items, item))
-        if place < len(self._items) and self._items[place] == item:
-            found: Floats = self._vectors[place]
-            return found
-        return None
+    def _vectors_of(self, rows: list[int]) -> Floats:
+        """One line for each of the rows; zeros where there is no vector."""
+        found = np.zeros((len(rows), self._dimensions), np.float32)
+        wanted = np.asarray(rows, np.int64)
+        places = np.searchsorted(self._items, wanted)
+        inside = places < len(self._items)
+        inside[inside] = self._items[places[inside]] == wanted[inside]
+        found[inside] = self._vectors[places[inside]]
+        for line, row in enumerate(rows):
+            if row in self._recent:
+                found[line] = self._recent[row]
+            elif row in self._gone:
+                found[line] = 0.0
+        return found
 
     def _in_file(self, lane: Lane, wanted: Floats, most: int) -> Iterator[tuple[int, float]]:
         """The best of every chunk; a chunk at a time, so that memory stays flat."""
