@@ -125,11 +125,13 @@ class Matrix:
         rows = sorted({near for item in alone for near in (item, item + 1) if near <= lane.last})
         own = self._vectors_of(rows)
         before = self._vectors_of([max(row - 1, lane.first) for row in rows])
-        joined = own + context * before
-        lengths = np.maximum(np.linalg.norm(joined, axis=1), 1e-6)
-        cosines = (joined @ np.asarray(vector, np.float32)) / lengths
-        known: npt.NDArray[np.bool_] = np.abs(own).max(axis=1) > 0
-        best = [place for place in np.argsort(-cosines, kind="stable") if known[place]]
+        wanted = np.asarray(vector, np.float32)
+        # The cosine of a sum, out of the products of its parts: no third matrix is needed.
+        lengths = np.einsum("ij,ij->i", own, own)
+        squares = lengths + context**2 * np.einsum("ij,ij->i", before, before)
+        squares += 2 * context * np.einsum("ij,ij->i", own, before)
+        cosines = (own @ wanted + context * (before @ wanted)) / np.sqrt(np.maximum(squares, 1e-9))
+        best = [int(place) for place in np.argsort(-cosines, kind="stable") if lengths[place] > 0]
         return {rows[place]: float(cosines[place]) for place in best[:most]}
 
     def _vectors_of(self, rows: list[int]) -> Floats:
