@@ -30,8 +30,6 @@ async def act(front: Front, hub: Hub, page: Page, frame: wire.FromPage, *, addre
             await _decide(front, hub, page, frame)
         case wire.ActivityRequest():
             page.put(wire.Activity(entries=await recent_entries(front, frame.count)))
-        case wire.Ping():
-            page.put(wire.Pong())
         case wire.SecureInputCompleted():
             return
         case wire.Auth():

@@ -2,7 +2,7 @@
 
 1. The first frame of ours is a challenge; the first of the page's is its device's signature over
    it, within five seconds. Otherwise the socket is closed with 4001.
-2. Before a frame is acted on, the device is looked up again: revoked means gone.
+2. Before a frame is acted on, the device is looked up again: revoked means gone. (A ping is not.)
 3. A frame that makes no sense is answered with an error; many of them end the conversation.
 """
 
@@ -154,7 +154,10 @@ class Conversation:
                 told = "This frame is not part of the protocol."
                 self.put(wire.Failed(code="E_CHANNEL_FRAME", message=told))
                 continue
-            await self._act(frame, address)
+            if isinstance(frame, wire.Ping):
+                self.put(wire.Pong())
+            else:
+                await self._act(frame, address)
         self._end(_NONSENSE)
 
     async def _act(self, frame: wire.FromPage, address: str) -> None:

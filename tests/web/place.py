@@ -1,5 +1,6 @@
 """A whole Silas with its web page, on a free port, in this process."""
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -25,6 +26,8 @@ from silas.web.front import Front
 from silas.web.sessions import request_bytes
 from tests.cli.machine import free_port
 from tests.secrets.files import FAST_N, PASSPHRASE
+
+_LONGEST_WAIT = 30
 
 
 @dataclass(frozen=True)
@@ -189,6 +192,7 @@ class Line:
     device: TestDevice
     socket: ClientConnection
     heard: list[dict[str, Any]] = field(default_factory=list)
+    unread: list[dict[str, Any]] = field(default_factory=list)
 
     async def enter(self, **position: int) -> None:
         hello = json.loads(await self.socket.recv())
@@ -202,12 +206,22 @@ class Line:
         await self.socket.send(json.dumps(frame))
 
     async def until(self, kind: str, /, **wanted: Any) -> dict[str, Any]:
-        """The next frame of this kind with these fields."""
-        while True:
-            frame: dict[str, Any] = json.loads(await self.socket.recv())
-            self.heard.append(frame)
-            if frame["type"] == kind and wanted.items() <= frame.items():
+        """The first frame of this kind with these fields that nobody has waited for yet."""
+
+        def fits(frame: dict[str, Any]) -> bool:
+            return frame["type"] == kind and wanted.items() <= frame.items()
+
+        for frame in self.unread:
+            if fits(frame):
+                self.unread.remove(frame)
                 return frame
+        async with asyncio.timeout(_LONGEST_WAIT):
+            while True:
+                frame = json.loads(await self.socket.recv())
+                self.heard.append(frame)
+                if fits(frame):
+                    return frame
+                self.unread.append(frame)
 
     def message(self, text: str, **changes: Any) -> dict[str, Any]:
         now, nonce = SystemClock().now(), secrets.token_hex(8)
