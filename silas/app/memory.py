@@ -1,6 +1,7 @@
 """The memory room, wired: the stores, retrieval, and vectors if the extra `vector` is there."""
 
 import importlib
+import importlib.util
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -74,6 +75,8 @@ async def open_index(folder: Path, memories: Memories) -> Index | None:
 @lru_cache(maxsize=1)
 def load_embedder() -> Embedder | None:
     """The embedded model, or None if the extra `vector` is not installed."""
+    if importlib.util.find_spec("onnxruntime") is None:
+        return None
     try:
         module = importlib.import_module("silas.memory.minilm.embedder")
     except ModuleNotFoundError as missing:

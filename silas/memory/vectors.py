@@ -73,6 +73,8 @@ class VectorIndex:
         self, lane: Lane, text: str, most: int, *, context: float = 0.0
     ) -> dict[int, float]:
         """The rows of this lane whose meaning is nearest to the text, with the cosine of each."""
+        if not len(self._matrix):
+            return {}  # and the model is not loaded for nothing
         async with self._lock:
             return await asyncio.to_thread(self._search, lane, text, most, context)
 

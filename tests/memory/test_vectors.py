@@ -184,4 +184,4 @@ def test_a_model_that_was_changed_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "model.onnx"
     other.write_bytes(b"something else")
     with pytest.raises(EmbedderRefused):
-        MiniLm(other)
+        MiniLm(other).embed("hello")

