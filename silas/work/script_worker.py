@@ -31,7 +31,7 @@ class ScriptWorker:
                 return AgentRun(output=ExecutorAgentOutput(summary=told, artifact_refs=made))
             if isinstance(step, FileStep):
                 made.append(step.path)
-        told = f"{len(steps)} steps were executed."
+        told = "1 step was executed." if len(steps) == 1 else f"{len(steps)} steps were executed."
         return AgentRun(output=ExecutorAgentOutput(summary=told, artifact_refs=made))
 
 
