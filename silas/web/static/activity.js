@@ -9,17 +9,23 @@ const BAD = new Set([
   "message_downgraded", "pairing_refused", "work_attempt_ended", "plan_refused",
 ]);
 
-/** The surface; `ask()` fetches, `close()` leaves the slide-over. */
-export function activityView({ close }) {
+const MOST = 60;
+
+/** The surface; `send(frame)` asks for it, `close()` leaves the slide-over. */
+export function activityView({ send, close }) {
   const list = h("div", { class: "timeline" });
   const node = h("section", { class: "surface activity", id: "activity", "aria-label": "Activity", tabindex: "-1" },
     h("header", { class: "activity-head" }, h("h2", {}, "Activity"),
       h("button", { type: "button", class: "quiet close", "aria-label": "Close Activity", onclick: close }, icon("cross"))),
     list);
   const draw = () => list.replaceChildren(...contents());
-  onChange((what) => what === "activity" && draw());
+  const ask = () => send({ type: "activity_request", count: MOST });
+  onChange((what) => {
+    if (what === "activity") draw();
+    if (["messages", "ready"].includes(what) && "current" in node.dataset) ask();
+  });
   draw();
-  return { node };
+  return { node, opened: ask };
 }
 
 function contents() {

@@ -45,7 +45,8 @@ export function reviewView({ decide }) {
   onChange((what) => what === "cards" && draw());
   draw();
   // Whoever comes here with a tap must not decide with the same one.
-  return { node, prefer, arm: () => shownCard?.hold.start(), again: () => { shownId = null; draw(); } };
+  const arm = () => shownCard?.hold.start();
+  return { node, prefer, opened: arm, woken: arm, again: () => { shownId = null; draw(); } };
 }
 
 const empty = () => h("div", { class: "empty" }, icon("review", "big"), h("h2", {}, "Nothing waits for you"), h("p", {}, "Plans come here before anything happens."));

@@ -3,8 +3,9 @@
 const SHELL = "silas-shell-1";
 const FILES = [
   "/", "/style.css", "/app.js", "/activity.js", "/canonical.js", "/card.js", "/connection.js",
-  "/devices.js", "/dom.js", "/hold.js", "/icon.svg", "/keys.js", "/manifest.json", "/markdown.js",
-  "/pairing.js", "/review.js", "/state.js", "/stream.js", "/visible.js", "/work.js",
+  "/deciding.js", "/devices.js", "/dom.js", "/hold.js", "/icon.svg", "/keys.js", "/manifest.json",
+  "/markdown.js", "/pairing.js", "/review.js", "/shell.js", "/state.js",
+  "/stream.js", "/visible.js", "/work.js",
 ];
 
 self.addEventListener("install", (event) => {
