@@ -11,7 +11,8 @@ Rules:
 
 Families own ten exit codes each: 10 configuration, 20 storage, 30 secrets, 40 approval, 50 audit,
 60 sandbox, 70 internal, 80 work, 90 gates, 100 queue, 110 models, 120 channels, 200 backups,
-210 the running server, 220 storage again, 230 memory, 240 models again, 250 context.
+210 the running server, 220 storage again, 230 memory, 240 models again, 250 context. The internal
+error needs one code only: 71 the journal, which has the rest of its ten.
 126 to 192 belong to the shell and to signals; 193 to 199 are channels again.
 """
 
@@ -152,3 +153,11 @@ class ContextError(SilasError):
 
     code = "E_CONTEXT_FAILED"
     exit_code = 250
+
+
+class JournalError(SilasError):
+    """The journal did not do what was asked. Run `silas journal search` to see what is in it."""
+
+    code = "E_JOURNAL_FAILED"
+    exit_code = 71
+    tool_code: ClassVar[str] = "journal_failed"
