@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from silas.context.models import ContextItem, ContextKind, ContextZone
 from silas.kernel import TaintLevel, format_timestamp, parse_timestamp
 from silas.kernel.models import Data, UtcDatetime
-from silas.storage import Database, Reader, Row, Transaction
+from silas.storage import Database, Reader, Row, Transaction, briefly
 
 _COLUMNS = "entry_id, turn_number, kind, source, content, taint, created_at"
 _APPEND = f"""
@@ -81,7 +81,7 @@ class ChronicleStore:
                 also(tx)
             return Place(before, _end(tx, scope_id))
 
-        return await self._database.transaction(write)
+        return await briefly(self._database, write)
 
     async def get_recent(self, scope_id: str, limit: int) -> list[ContextItem]:
         """The newest entries, the oldest of them first."""

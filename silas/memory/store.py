@@ -35,7 +35,7 @@ from silas.memory.rows import (
     update_row,
 )
 from silas.memory.trust import changed, lowered, require_admissible, require_touchable
-from silas.storage import Database, Durability, Reader, Transaction
+from silas.storage import Database, Durability, Reader, Transaction, briefly
 
 _VALID = (
     "(m.valid_until IS NULL OR m.valid_until > ?) AND (m.valid_from IS NULL OR m.valid_from <= ?)"
@@ -117,10 +117,14 @@ class MemoryStore:
         require_admissible(prepared, confirmed=token is not None)
         if token is not None:
             await self._confirm(token, "store", [prepared])
-        await self._database.transaction(
-            lambda tx: self._insert(tx, [prepared], prepared.reingestion_tier),
-            durability=Durability.ORDINARY if token is None else Durability.TRUST,
-        )
+
+        def insert(tx: Transaction) -> None:
+            self._insert(tx, [prepared], prepared.reingestion_tier)
+
+        if token is None:
+            await briefly(self._database, insert)
+        else:
+            await self._database.transaction(insert, durability=Durability.TRUST)
         return prepared.memory_id
 
     async def store_raw(self, item: MemoryItem) -> str:

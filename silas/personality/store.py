@@ -10,7 +10,7 @@ from silas.personality.models import (
     PersonaState,
     VoiceConfig,
 )
-from silas.storage import Database, Row
+from silas.storage import Database, Row, briefly
 
 _STATE = """
 SELECT scope_id, baseline_axes_json, mood_json, voice_json, active_preset, last_context, updated_at
@@ -54,35 +54,30 @@ class PersonaStore:
 
     async def save_state(self, state: PersonaState) -> None:
         """Keep the manner of a scope."""
-        await self._database.execute(
-            _SAVE,
-            (
-                state.scope_id,
-                state.baseline_axes.model_dump_json(),
-                state.mood.model_dump_json(),
-                state.voice.model_dump_json(),
-                state.active_preset,
-                state.last_context,
-                format_timestamp(state.updated_at),
-            ),
+        values = (
+            state.scope_id,
+            state.baseline_axes.model_dump_json(),
+            state.mood.model_dump_json(),
+            state.voice.model_dump_json(),
+            state.active_preset,
+            state.last_context,
+            format_timestamp(state.updated_at),
         )
+        await briefly(self._database, lambda tx: tx.execute(_SAVE, values))
 
     async def append_event(self, event: PersonaEvent) -> bool:
         """Write down what moved the manner; False if an event with this id is there already."""
-        changed = await self._database.execute(
-            _APPEND,
-            (
-                event.event_id,
-                event.scope_id,
-                event.event_type,
-                int(event.trusted),
-                json.dumps(event.delta_axes, sort_keys=True),
-                json.dumps(event.delta_mood, sort_keys=True),
-                event.source,
-                format_timestamp(event.created_at),
-            ),
+        values = (
+            event.event_id,
+            event.scope_id,
+            event.event_type,
+            int(event.trusted),
+            json.dumps(event.delta_axes, sort_keys=True),
+            json.dumps(event.delta_mood, sort_keys=True),
+            event.source,
+            format_timestamp(event.created_at),
         )
-        return changed == 1
+        return await briefly(self._database, lambda tx: tx.execute(_APPEND, values)) == 1
 
     async def list_events(self, scope_id: str, limit: int = 100) -> list[PersonaEvent]:
         """The newest events of a scope, newest first."""

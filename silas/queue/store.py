@@ -275,6 +275,12 @@ class QueueStore:
         def body(tx: Transaction) -> Outcome:
             return raise_if_lost(self._lots.finish(tx, [item]))
 
+        if durability is Durability.ORDINARY:
+            outcome = self._database.transaction_here(body)
+            if outcome is not None:
+                if after is not None:
+                    after(outcome)
+                return
         writing = asyncio.ensure_future(self._database.transaction(body, durability=durability))
 
         def ended(done: "asyncio.Future[Outcome]") -> None:

@@ -4,6 +4,7 @@ Rooms write plain SQL in the subset that SQLite and PostgreSQL share, through th
 Nothing here knows what the tables mean, and no driver's exception leaves this room.
 """
 
+from silas.storage.brief import briefly
 from silas.storage.errors import (
     DatabaseBusy,
     DatabaseConstraint,
@@ -37,6 +38,7 @@ __all__ = [
     "SqlValue",
     "SqliteDatabase",
     "Transaction",
+    "briefly",
     "load_migrations",
     "migrate",
 ]

@@ -13,6 +13,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from silas.gates import Gate, GateAction, GateTrigger
@@ -43,10 +44,15 @@ class ReadingTool:
         return ToolOffer(
             name=self.name,
             description=self.description,
-            parameters=self.arguments.model_json_schema(),
+            parameters=_schema(self.arguments),
             contained=self.contained,
             changes_state=False,
         )
+
+
+@cache
+def _schema(arguments: type[Data]) -> dict[str, Any]:
+    return arguments.model_json_schema()
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from silas.queue.models import (
     QueueMessage,
     Urgency,
 )
-from silas.storage import Transaction
+from silas.storage import Durability, Transaction
 from silas.stream.access import Visitors
 from silas.stream.framing import mark_foreign
 from silas.stream.models import AgentResponse, InteractionRegister, RouteDecision, Usage
@@ -43,7 +43,7 @@ from silas.work.models import InteractionMode, WorkItem
 from silas.work.ports import AuditTrail, GateRunner, SkillFiles
 from silas.work.store import WorkItemStore
 
-Write = Callable[[Transaction], None]
+Write = Callable[[Transaction], object]
 Outbox = Callable[[QueueMessage], Any]
 
 
@@ -136,6 +136,7 @@ class Turn:
     mood: str | None = None
     outgoing: tuple[QueueMessage, ...] = ()
     writes: tuple[Write, ...] = ()
+    durability: Durability = Durability.ORDINARY
     stopped: str | None = None
     """Why the turn ends early."""
 
@@ -158,6 +159,10 @@ class Turn:
     def writing(self, *writes: Write) -> "Turn":
         """The turn with more to write at its end."""
         return replace(self, writes=(*self.writes, *writes))
+
+    def auditing(self, *writes: Write) -> "Turn":
+        """The turn with entries of the audit log, so that its end has to reach the disk."""
+        return replace(self, writes=(*self.writes, *writes), durability=Durability.TRUST)
 
     def saying(self, text: str) -> "Turn":
         """The turn with another text as its answer."""

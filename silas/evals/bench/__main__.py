@@ -21,6 +21,7 @@ _TOPICS = (
     "sandbox_start",
     "work_loop",
     "turn_floor",
+    "turn",
     "agent_overhead",
 )
 

@@ -73,7 +73,8 @@ class _Tools:
         )
 
 
-async def _answers(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+async def answers(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+    """A model that costs nothing and says good morning."""
     return ModelResponse(parts=[TextPart(_ANSWER)])
 
 
@@ -90,15 +91,15 @@ async def memory_search(query: str) -> str:
 
 async def measure(_folder: Path) -> list[Line]:
     """Our proxy beside the library's agent: no tools, tools on offer, and one tool call."""
-    answers, looks = FunctionModel(_answers), FunctionModel(_looks_first)
-    plain = _library_agent(answers)
-    tooled = _library_agent(looks, FunctionToolset([memory_search]))
-    ours, ours_looking = _proxy(answers), _proxy(looks)
+    says, looks = FunctionModel(answers), FunctionModel(_looks_first)
+    plain = library_agent(says)
+    tooled = library_agent(looks, FunctionToolset([memory_search]))
+    ours, ours_looking = proxy_of(says), proxy_of(looks)
     request = [ModelRequest.user_text_prompt("Good morning!")]
     none, one = _Tools(), _Tools(_TOOL)
     got = await medians(
         {
-            "direct": lambda: _timed(lambda: model_request(answers, request)),
+            "direct": lambda: _timed(lambda: model_request(says, request)),
             "agent": lambda: _timed(lambda: plain.run("Good morning!")),
             "proxy": lambda: _timed(lambda: ours.route(_TURN, none)),
             "offered": lambda: _timed(lambda: ours.route(_TURN, one)),
@@ -120,7 +121,8 @@ async def measure(_folder: Path) -> list[Line]:
     ]
 
 
-def _library_agent(model: FunctionModel, *toolsets: FunctionToolset[None]) -> Agent[None, Any]:
+def library_agent(model: FunctionModel, *toolsets: FunctionToolset[None]) -> Agent[None, Any]:
+    """The library's own agent for the same decision."""
     return Agent(
         model,
         output_type=NativeOutput(RouteDecision),
@@ -129,7 +131,8 @@ def _library_agent(model: FunctionModel, *toolsets: FunctionToolset[None]) -> Ag
     )
 
 
-def _proxy(model: FunctionModel) -> ProxyAgent:
+def proxy_of(model: FunctionModel) -> ProxyAgent:
+    """Our proxy with this model."""
     player = RoleModel(
         role=Role.PROXY,
         model=model,

@@ -61,7 +61,7 @@ class ProxyLoop:
         else:
             raise NotWorthRetrying(f"The proxy cannot read a {message.message_kind}.")
         turn = await take_turn(self.room, turn)
-        trusted = Durability.TRUST if turn.card_id else Durability.ORDINARY
+        trusted = Durability.TRUST if turn.card_id else turn.durability
         return Handled(turn.outgoing, turn.writes, trusted)
 
     async def _said(self, message: QueueMessage, said: UserMessage) -> Turn:

@@ -22,8 +22,7 @@ async def route(room: TurnContext, turn: Turn) -> Turn:
         profile = room.policy.default_profile
     if room.context is not None:
         await room.context.set_profile(turn.scope_id, profile)
-    turn = turn.having(mode=_mode(room, turn, decision))
-    await _log(room, turn, decision, profile)
+    turn = _logged(room, turn.having(mode=_mode(room, turn, decision)), decision, profile)
     return _to_planner(room, turn, decision) if decision.route == "planner" else turn
 
 
@@ -53,17 +52,18 @@ def _mode(room: TurnContext, turn: Turn, decision: RouteDecision) -> Interaction
     )
 
 
-async def _log(room: TurnContext, turn: Turn, decision: RouteDecision, profile: str) -> None:
-    await room.audit.log(
-        "turn_routed",
+def _logged(room: TurnContext, turn: Turn, decision: RouteDecision, profile: str) -> Turn:
+    """The turn with an entry of the audit log, which is written once, together with the rest."""
+    entry = {
         **known_of(turn),
-        route=decision.route,
-        interaction_register=decision.interaction_register.value,
-        interaction_mode=turn.mode.value if turn.mode else None,
-        context_profile=profile,
-        tokens=turn.usage.tokens,
-        cost_usd=turn.usage.cost_usd,
-    )
+        "route": decision.route,
+        "interaction_register": decision.interaction_register.value,
+        "interaction_mode": turn.mode.value if turn.mode else None,
+        "context_profile": profile,
+        "tokens": turn.usage.tokens,
+        "cost_usd": turn.usage.cost_usd,
+    }
+    return turn.auditing(lambda tx: room.audit.append(tx, "turn_routed", entry))
 
 
 def _to_planner(room: TurnContext, turn: Turn, decision: RouteDecision) -> Turn:
