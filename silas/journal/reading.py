@@ -1,0 +1,220 @@
+"""Finding records: every query of the journal, on one consistent view.
+
+`categories` limits a result to what belongs to one of them; None means all. A record without a
+category is only found without a limit.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from datetime import date, datetime
+from typing import TypeVar
+
+from silas.journal.belonging import category_of, may_see
+from silas.journal.models import (
+    CLOSED,
+    AccessScope,
+    Category,
+    Checklist,
+    ChecklistItem,
+    DayBlock,
+    DayPlan,
+    Link,
+    Note,
+    Rating,
+    Record,
+    Task,
+    TaskStatus,
+    TimeEntry,
+    day_plan_id,
+)
+from silas.journal.rows import CONTENT, load, read_record
+from silas.kernel import format_timestamp
+from silas.storage import Reader, SqlValue
+
+R = TypeVar("R", bound=Record)
+Categories = Collection[str] | None
+
+_MOST_WORDS = 16
+_WORD = re.compile(r"\w+")
+_LIVE = f"SELECT {CONTENT} FROM records WHERE deleted = 0 AND "  # noqa: S608 - names only
+_SEARCH = f"""
+SELECT {CONTENT} FROM record_words AS w JOIN records AS r ON r.number = w.rowid
+WHERE record_words MATCH ? ORDER BY w.rank, r.number DESC
+"""  # noqa: S608
+
+
+def live(reader: Reader, where: str, params: tuple[SqlValue, ...], kind: type[R]) -> Iterator[R]:
+    """The records of a kind that are not deleted and fit; `where` is ours, never a person's."""
+    for row in reader.rows(_LIVE + where, params):
+        record = read_record(*row)
+        if isinstance(record, kind):
+            yield record
+
+
+def categories(reader: Reader) -> list[Category]:
+    """All categories, by name."""
+    found = live(reader, "kind = 'category'", (), Category)
+    return sorted(found, key=lambda each: (each.name.casefold(), each.id))
+
+
+def tasks(
+    reader: Reader,
+    *,
+    limit_to: Categories = None,
+    status: Collection[TaskStatus] | None = None,
+    due_before: datetime | None = None,
+    labels: Collection[str] = (),
+    limit: int | None = None,
+) -> list[Task]:
+    """Tasks, the most pressing first; without `status` those that are not closed."""
+    wanted = frozenset(TaskStatus) - CLOSED if status is None else frozenset(status)
+    marks = ", ".join("?" * len(wanted))
+    where, params = f"kind = 'task' AND status IN ({marks})", [str(each) for each in sorted(wanted)]
+    if due_before is not None:
+        where, params = f"{where} AND at < ?", [*params, format_timestamp(due_before)]
+    found = [
+        task
+        for task in live(reader, where, tuple(params), Task)
+        if (limit_to is None or task.category_id in limit_to) and set(labels) <= set(task.labels)
+    ]
+    return sorted(found, key=pressing)[:limit]
+
+
+def pressing(task: Task) -> tuple[str, str, str]:
+    """By priority, then due date, then age."""
+    due = format_timestamp(task.due_at) if task.due_at else "~"
+    return task.priority, due, task.id
+
+
+def checklists_of(reader: Reader, task_id: str) -> list[tuple[Checklist, list[ChecklistItem]]]:
+    """The checklists of a task, each with its items in their order."""
+    lists = live(reader, "parent_id = ? AND kind = 'checklist'", (task_id,), Checklist)
+    return [(each, items_of(reader, each.id)) for each in sorted(lists, key=_by_age)]
+
+
+def items_of(reader: Reader, checklist_id: str) -> list[ChecklistItem]:
+    """The items of a checklist in their order."""
+    where = "parent_id = ? AND kind = 'checklist_item'"
+    found = live(reader, where, (checklist_id,), ChecklistItem)
+    return sorted(found, key=lambda each: (each.position, each.id))
+
+
+def running_timer(reader: Reader) -> TimeEntry | None:
+    """The timer that runs; the newest if another device has started one as well."""
+    found = live(reader, "kind = 'time_entry' AND until IS NULL", (), TimeEntry)
+    return max(found, key=lambda each: (each.started_at, each.id), default=None)
+
+
+def time_entries(
+    reader: Reader,
+    since: datetime,
+    until: datetime,
+    *,
+    limit_to: Categories = None,
+    task_id: str | None = None,
+) -> list[TimeEntry]:
+    """What was worked on between the two, in its order; also what began before or runs on."""
+    where = "kind = 'time_entry' AND at < ? AND (until IS NULL OR until > ?)"
+    params = (format_timestamp(until), format_timestamp(since))
+    found = [
+        each
+        for each in live(reader, where, params, TimeEntry)
+        if (task_id is None or each.task_id == task_id) and _belongs(reader, each, limit_to)
+    ]
+    return sorted(found, key=lambda each: (each.started_at, each.id))
+
+
+def day_plan(reader: Reader, day: date) -> DayPlan | None:
+    """The plan of a day."""
+    found = load(reader, day_plan_id(day))
+    return found if isinstance(found, DayPlan) and not found.deleted else None
+
+
+def blocks_of(reader: Reader, plan_id: str, *, limit_to: Categories = None) -> list[DayBlock]:
+    """The blocks of a plan in their order."""
+    found = [
+        each
+        for each in live(reader, "parent_id = ? AND kind = 'day_block'", (plan_id,), DayBlock)
+        if _belongs(reader, each, limit_to)
+    ]
+    return sorted(found, key=lambda each: (each.starts_at, each.id))
+
+
+def ratings(
+    reader: Reader,
+    *,
+    target_id: str | None = None,
+    dimension: str | None = None,
+    since: datetime | None = None,
+    limit_to: Categories = None,
+) -> list[Rating]:
+    """Ratings, the newest first."""
+    where = "kind = 'rating'"
+    params: list[str] = []
+    if target_id is not None:
+        where, params = f"{where} AND parent_id = ?", [*params, target_id]
+    if dimension is not None:
+        where, params = f"{where} AND status = ?", [*params, dimension]
+    found = [
+        each
+        for each in live(reader, where, tuple(params), Rating)
+        if (since is None or each.updated_at >= since) and _belongs(reader, each, limit_to)
+    ]
+    return sorted(found, key=lambda each: (each.updated_at, each.id), reverse=True)
+
+
+def notes(reader: Reader, *, limit_to: Categories = None, limit: int | None = None) -> list[Note]:
+    """Notes, the newest first."""
+    found = [
+        each
+        for each in live(reader, "kind = 'note'", (), Note)
+        if limit_to is None or each.category_id in limit_to
+    ]
+    return sorted(found, key=lambda each: (each.created_at, each.id), reverse=True)[:limit]
+
+
+def links_of(reader: Reader, record_id: str, scope: AccessScope) -> list[Link]:
+    """The links from and to a record, as far as both ends may be seen."""
+    where = "kind = 'link' AND (parent_id = ? OR at = ?)"
+    found = live(reader, where, (record_id, record_id), Link)
+    return sorted((each for each in found if may_see(reader, each, scope)), key=_by_age)
+
+
+def search(
+    reader: Reader,
+    text: str,
+    *,
+    limit_to: Categories = None,
+    kinds: Collection[str] | None = None,
+    limit: int = 20,
+) -> list[Record]:
+    """Records with all of these words, the best first; the last word may be its beginning."""
+    words = _WORD.findall(text)[:_MOST_WORDS]
+    if not words:
+        return []
+    # Quoted, so that nothing of the index's own language can be said.
+    expression = " ".join(f'"{word}"' for word in words) + "*"
+    found: list[Record] = []
+    for row in reader.rows(_SEARCH, (expression,)):
+        if kinds is not None and row[0] not in kinds:
+            continue
+        record = read_record(*row)
+        if _belongs(reader, record, limit_to):
+            found.append(record)
+        if len(found) == limit:
+            break
+    return found
+
+
+def everything(reader: Reader) -> Iterator[Record]:
+    """Every record, tombstones as well, in the order in which they came."""
+    for row in reader.rows(f"SELECT {CONTENT} FROM records ORDER BY number"):  # noqa: S608
+        yield read_record(*row)
+
+
+def _belongs(reader: Reader, record: Record, limit_to: Categories) -> bool:
+    return limit_to is None or category_of(reader, record) in limit_to
+
+
+def _by_age(record: Record) -> tuple[str, str]:
+    return format_timestamp(record.created_at), record.id

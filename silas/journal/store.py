@@ -1,0 +1,210 @@
+"""The journal of one device: changes with their history, and who hears of them."""
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Callable
+from typing import Any, Self, TypeVar, cast
+
+from silas.journal.edit import Edit
+from silas.journal.errors import MissingChangeProvenance, OperationReused, RecordUnknown
+from silas.journal.notifications import ChangeUnit, NotificationBatch, TypedToken, make_batch
+from silas.journal.notifier import Listener, Notifier, Unsubscribe
+from silas.journal.queries import Queries
+from silas.journal.results import Outcome, keep, kept_result
+from silas.kernel import Clock, IdFactory, canonical_bytes, format_timestamp
+from silas.storage import Database, Transaction
+
+T = TypeVar("T")
+Payload = dict[str, Any]
+
+_NEW_HOST = "INSERT INTO journal_host (one, host_id) VALUES (1, ?) ON CONFLICT (one) DO NOTHING"
+_AFTER = """
+SELECT cursor, local_batch_id, logical_change_key, change_units, typed_tokens FROM batches
+WHERE cursor > ? ORDER BY cursor LIMIT ?
+"""
+_KNOWN = "SELECT fingerprint, result FROM operations WHERE operation_id = ?"
+_DONE = """
+INSERT INTO operations (operation_id, fingerprint, result, actor, at) VALUES (?, ?, ?, ?, ?)
+"""
+_AT_ONCE = 500
+_log = logging.getLogger(__name__)
+
+
+class _PreviewOnly(Exception):
+    """Takes the transaction back, with what it would have done."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+
+
+class Journal(Queries):
+    """One `journal.db`. Open it with `Journal.open`."""
+
+    def __init__(
+        self, database: Database, *, host_id: str, clock: Clock, ids: IdFactory, cursor: int
+    ) -> None:
+        super().__init__(database)
+        self._clock = clock
+        self._ids = ids
+        self.host_id = host_id
+        self._notifier = Notifier(self.batches_after, cursor=cursor)
+
+    @classmethod
+    async def open(cls, database: Database, *, clock: Clock, ids: IdFactory) -> Self:
+        """The journal in this database, whose schema is up to date."""
+        await database.execute(_NEW_HOST, (ids.new("host"),))
+        host = await database.fetch_one("SELECT host_id FROM journal_host WHERE one = 1")
+        last = await database.fetch_one("SELECT coalesce(max(cursor), 0) FROM batches")
+        if host is None or last is None:
+            raise RecordUnknown("The journal does not know which device it is on.")
+        return cls(database, host_id=host[0], clock=clock, ids=ids, cursor=last[0])
+
+    # Changes.
+
+    async def change(
+        self,
+        edit: Callable[[Edit], T],
+        *,
+        actor: str,
+        operation_id: str | None = None,
+        fingerprint: str = "",
+    ) -> T:
+        """Make one change, whole or not at all; returns what `edit` returns.
+
+        The same `operation_id` a second time returns the first result and changes nothing; with
+        another fingerprint it raises `OperationReused`. What is kept for that is a record, a tuple
+        of records, an `Outcome` or plain JSON.
+        """
+
+        def body(tx: Transaction) -> T:
+            if operation_id is not None:
+                known = tx.fetch_one(_KNOWN, (operation_id,))
+                if known is not None:
+                    return cast("T", _first_result(known[0], known[1], fingerprint))
+            made = self._edit_in(tx, actor, operation_id)
+            result: Any = edit(made)
+            batch = made.finish()
+            if isinstance(result, Outcome):
+                result = _completed(result, made, batch)
+            if operation_id is not None:
+                now = format_timestamp(made.now)
+                tx.execute(_DONE, (operation_id, fingerprint, keep(result), actor, now))
+            return cast("T", result)
+
+        # A caller that gives up must not keep others from hearing what was committed.
+        return await asyncio.shield(asyncio.ensure_future(self._commit(body)))
+
+    async def perform(
+        self,
+        edit: Callable[[Edit], Payload],
+        *,
+        actor: str,
+        operation_id: str | None = None,
+        fingerprint: str = "",
+        preview_only: bool = False,
+    ) -> Outcome:
+        """Make a change and say what it did; with `preview_only` only say what it would do."""
+
+        def whole(made: Edit) -> Outcome:
+            outcome = Outcome(operation_id=operation_id, payload=edit(made))
+            if preview_only:
+                raise _PreviewOnly(_completed(outcome, made, None, preview=True))
+            return outcome
+
+        try:
+            return await self.change(
+                whole,
+                actor=actor,
+                operation_id=None if preview_only else operation_id,
+                fingerprint=fingerprint,
+            )
+        except _PreviewOnly as taken_back:
+            return taken_back.outcome
+
+    async def _commit(self, body: Callable[[Transaction], T]) -> T:
+        result = await self._database.transaction(body)
+        self._notifier.wake()
+        return result
+
+    def _edit_in(self, tx: Transaction, actor: str, operation_id: str | None) -> Edit:
+        return Edit(
+            tx, now=self._clock.now(), ids=self._ids, actor=actor, operation_id=operation_id
+        )
+
+    # Who hears of it.
+
+    def subscribe(self, listener: Listener) -> Unsubscribe:
+        """Tell the listener about every commit from now on."""
+        return self._notifier.subscribe(listener)
+
+    async def settled(self) -> None:
+        """Wait until the listeners have been told of all commits."""
+        await self._notifier.settled()
+
+    async def batches_after(
+        self, cursor: int, *, limit: int | None = None
+    ) -> list[NotificationBatch]:
+        """What was committed after this place in the journal's order, from what was written down.
+
+        Nobody hears of a commit whose provenance is missing; the log says so.
+        """
+        found: list[NotificationBatch] = []
+        while limit is None or len(found) < limit:
+            most = _AT_ONCE if limit is None else min(_AT_ONCE, limit - len(found))
+            rows = await self._database.fetch_all(_AFTER, (cursor, most))
+            found += [batch for row in rows if (batch := _batch(*row)) is not None]
+            if len(rows) < most:
+                break
+            cursor = rows[-1][0]
+        return found
+
+    async def last_cursor(self) -> int:
+        """The place of the newest commit."""
+        row = await self._database.fetch_one("SELECT coalesce(max(cursor), 0) FROM batches")
+        return int(row[0]) if row else 0
+
+
+def fingerprint_of(name: str, arguments: dict[str, Any]) -> str:
+    """What an operation was asked for: another name or argument gives another one."""
+    return hashlib.sha256(canonical_bytes({"name": name, "arguments": arguments})).hexdigest()
+
+
+def _first_result(fingerprint: str, result: str, wanted: str) -> Any:
+    if fingerprint != wanted:
+        raise OperationReused
+    return kept_result(result)
+
+
+def _completed(
+    outcome: Outcome, made: Edit, batch: NotificationBatch | None, *, preview: bool = False
+) -> Outcome:
+    told = batch.typed_tokens if batch is not None else ()
+    return outcome.model_copy(
+        update={
+            "records": tuple(made.changed),
+            "changed_entity_ids": tuple(each.id for each in made.changed),
+            "changed_tokens": tuple(token.token_key for token in told),
+            "logical_change_key": batch.logical_change_key if batch is not None else None,
+            "preview": preview,
+        }
+    )
+
+
+def _batch(
+    cursor: int, local_id: str, key: str, units: str, tokens: str
+) -> NotificationBatch | None:
+    try:
+        batch = make_batch(
+            local_id,
+            [ChangeUnit(**unit) for unit in json.loads(units)],
+            tokens=[TypedToken(**token) for token in json.loads(tokens)],
+            source_cursor=cursor,
+        )
+    except (MissingChangeProvenance, ValueError, TypeError):
+        batch = None
+    if batch is None or batch.logical_change_key != key:
+        _log.error("%s: %s", local_id, MissingChangeProvenance.sentence())
+        return None
+    return batch
