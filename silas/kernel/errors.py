@@ -12,7 +12,8 @@ Rules:
 Families own ten exit codes each: 10 configuration, 20 storage, 30 secrets, 40 approval, 50 audit,
 60 sandbox, 70 internal, 80 work, 90 gates, 100 queue, 110 models, 120 channels, 200 backups,
 210 the running server, 220 storage again, 230 memory, 240 models again, 250 context. The internal
-error needs one code only: 71 the journal, which has the rest of its ten.
+error needs one code only: 71 the journal, which has the rest of its ten; likewise 221 companions.
+The numbers are used up: what a companion's policy refuses shares one, and `code` tells it apart.
 126 to 192 belong to the shell and to signals; 193 to 199 are channels again.
 """
 
@@ -161,3 +162,10 @@ class JournalError(SilasError):
     code = "E_JOURNAL_FAILED"
     exit_code = 71
     tool_code: ClassVar[str] = "journal_failed"
+
+
+class CompanionError(SilasError):
+    """The companion did not do what was asked. Run `silas agents list` to see how they are."""
+
+    code = "E_COMPANION_FAILED"
+    exit_code = 221
