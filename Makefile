@@ -49,7 +49,7 @@ fuzz: $(VENV)/.dev  ## Feed nonsense to the plan parser for five minutes
 	$(BIN)/pip install --quiet atheris
 	$(BIN)/python tests/fuzz/fuzz_plan.py -max_total_time=300
 
-docs: $(VENV)/.dev  ## Write the generated documents anew (errors, schema)
+docs: $(VENV)/.dev  ## Write the generated documents anew (errors, schema, test vectors)
 	$(BIN)/python -m tests.documents
 
 lock: $(VENV)/.dev  ## Pin the newest compatible versions, with hashes

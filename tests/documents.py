@@ -17,6 +17,7 @@ import silas
 from silas.kernel import SilasError
 from silas.storage import load_migrations
 from silas.web.wire import wire_schema
+from tests.vectors.files import FILES as VECTORS
 
 ROOT = Path(__file__).parent.parent
 
@@ -99,6 +100,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/errors.md": error_table,
     "docs/schema.sql": schema,
     "docs/wire.schema.json": wire,
+    **VECTORS,
 }
 
 
