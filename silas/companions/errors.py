@@ -132,3 +132,59 @@ class Stopped(CompanionError):
 
     code = "E_COMPANION_STOPPED"
     exit_code = _REFUSED
+
+
+class InvalidArguments(CompanionError):
+    """These arguments do not fit the tool. Nothing was done: correct what the message names."""
+
+    code = "E_COMPANION_INVALID_ARGUMENTS"
+    exit_code = _REFUSED
+
+
+class UnknownTool(CompanionError):
+    """There is no such tool for companions. Nothing was done."""
+
+    code = "E_COMPANION_UNKNOWN_TOOL"
+    exit_code = _REFUSED
+
+
+class CapabilityDenied(CompanionError):
+    """This kind of companion may not use this tool. Allow it in the companion's definition."""
+
+    code = "E_COMPANION_CAPABILITY_DENIED"
+    exit_code = _REFUSED
+
+
+class WakeReasonDenied(CompanionError):
+    """The tool may not be used for what the companion was woken by. Ask the companion yourself."""
+
+    code = "E_COMPANION_WAKE_REASON_DENIED"
+    exit_code = _REFUSED
+
+
+class AnswerRequired(CompanionError):
+    """The companion has asked you something that must be answered first. Answer its question."""
+
+    code = "E_COMPANION_ANSWER_REQUIRED"
+    exit_code = _REFUSED
+
+
+class ApprovalRefused(CompanionError):
+    """What was approved is not what is to be done now. Nothing was changed: decide again."""
+
+    code = "E_COMPANION_APPROVAL_REFUSED"
+    exit_code = _REFUSED
+
+
+class ReportInvalid(CompanionError):
+    """A claim of the report names no source that was read. The report was not taken."""
+
+    code = "E_COMPANION_REPORT_INVALID"
+    exit_code = _REFUSED
+
+
+class AgentPaused(CompanionError):
+    """The companion is paused. Resume it to let it go on."""
+
+    code = "E_COMPANION_AGENT_PAUSED"
+    exit_code = _REFUSED

@@ -38,6 +38,7 @@ from silas.companions.models import (
     StopSwitch,
     WakeRun,
 )
+from silas.companions.models.deciding import KeptDefinition, WaitingAction
 from silas.companions.models.synced import Synced
 from silas.journal.notifications import TokenClass
 from silas.kernel import format_timestamp
@@ -263,6 +264,21 @@ _ALL: tuple[Table[Any], ...] = (
     ),
     Table("projection_policies", ProjectionPolicy, ("boundary_type", "operation_key")),
     Table("stop_switches", StopSwitch, ("scope", "target", "engaged")),
+    Table(
+        "agent_waiting_actions",
+        WaitingAction,
+        ("run_key", "agent_id", "status", "created_at"),
+        key="operation_id",
+        order="created_at",
+        outlives=True,
+    ),
+    Table(
+        "agent_definitions",
+        KeptDefinition,
+        ("definition_hash", "updated_at"),
+        key="agent_id",
+        order="updated_at",
+    ),
 )
 
 TABLES: Mapping[type[Data], Table[Any]] = MappingProxyType({each.record: each for each in _ALL})

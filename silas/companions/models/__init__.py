@@ -12,6 +12,7 @@ from silas.companions.models.artifacts import (
     AgentReportHead,
     ReportSourceRef,
 )
+from silas.companions.models.deciding import KeptDefinition, WaitingAction, WaitingStatus
 from silas.companions.models.identity import (
     SLOTS,
     AgentConfig,
@@ -131,6 +132,7 @@ __all__ = [
     "InteractionMode",
     "InteractiveSession",
     "JsonMap",
+    "KeptDefinition",
     "LinkDraft",
     "MessageDraft",
     "MessagePointer",
@@ -157,6 +159,8 @@ __all__ = [
     "ToolResultStatus",
     "TracedCall",
     "VectorClock",
+    "WaitingAction",
+    "WaitingStatus",
     "WakeJob",
     "WakeReason",
     "WakeRun",
