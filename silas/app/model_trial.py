@@ -33,7 +33,7 @@ async def try_roles(
             tried.append(TriedRole(role=choice.role))
             continue
         if choice.model not in seen:
-            seen[choice.model] = await _try(ground, choice, environ, quick=quick)
+            seen[choice.model] = await try_choice(ground, choice, environ, quick=quick)
         report = seen[choice.model]
         tried.append(TriedRole(role=choice.role, is_fallback=is_fallback, report=report))
     return tried
@@ -47,9 +47,10 @@ def _each(choices: Iterator[RoleChoice]) -> Iterator[tuple[RoleChoice, bool]]:
             yield choice.model_copy(update={"model": choice.fallback, "fallback": None}), True
 
 
-async def _try(
+async def try_choice(
     ground: Ground, choice: RoleChoice, environ: Mapping[str, str], *, quick: bool
 ) -> ProbeReport:
+    """Ask one model; what fails is part of the report."""
     memory = ModeMemory(ground.paths.model_modes)
     models = Models({choice.role: choice}, environ=environ, clock=ground.clock)
     try:

@@ -44,6 +44,11 @@ class Paths:
         return self.data_dir / "model_modes.json"
 
     @property
+    def first_run(self) -> Path:
+        """That the owner was welcomed, and what he is called; without it he is welcomed again."""
+        return self.data_dir / "first_run.json"
+
+    @property
     def archive(self) -> Path:
         """Old parts of the audit log, each a file that proves itself."""
         return self.data_dir / "archive"

@@ -1,19 +1,30 @@
-"""The web page, wired: the front of a house, its server, and the ways in."""
+"""The web page, wired: the front of a house, its server, and the ways in.
 
+A model that is chosen in the page is used at once: the house is closed in its orderly way and
+opened again with the new settings, while the address, the lock and the pairing codes stay.
+"""
+
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from starlette.types import ASGIApp, Receive, Scope, Send
+
 import silas
 from silas.agents.brain.proxy import chips
+from silas.agents.models.detection import KNOWN_SERVERS, LocalServer
 from silas.agents.models.roles import Role
+from silas.app.first_run import FirstRun
 from silas.app.ground import Ground
 from silas.app.house import House, open_house
 from silas.app.model_choices import model_name
 from silas.app.personality import open_personality
-from silas.kernel import Clock, ServerError, format_timestamp
+from silas.app.settings import LoadedSettings, Settings
+from silas.kernel import Clock, ServerError, SilasError, format_timestamp
 from silas.stream.said import SaidStore
 from silas.web.app import make_app
 from silas.web.calls import WaitingCalls
@@ -27,6 +38,8 @@ from silas.web.serving import bound, serving
 from silas.web.sessions import Sessions
 from silas.work.store import WorkItemStore
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass
 class WebFront:
@@ -37,12 +50,20 @@ class WebFront:
     home: Path
     address: str = ""
     """Where it is, once it is there; empty if it is switched off."""
+    reload: Callable[[], LoadedSettings] | None = None
+    """Reads the settings the way they were read at the start; None: the page changes none."""
+    servers: Sequence[LocalServer] = KNOWN_SERVERS
+    """Where models may answer on this machine."""
     pairing: PairingDesk = field(init=False)
+    sessions: Sessions = field(init=False)
     hub: Hub = field(default_factory=Hub)
     _front: Front | None = None
+    _app: ASGIApp | None = None
+    _wanted: asyncio.Queue[Settings | None] = field(default_factory=asyncio.Queue)
 
     def __post_init__(self) -> None:
         self.pairing = PairingDesk(self.clock)
+        self.sessions = Sessions(self.clock)
 
     @contextlib.asynccontextmanager
     async def open(self, ground: Ground) -> AsyncIterator[House]:
@@ -53,16 +74,64 @@ class WebFront:
             listening = bound(web.host, web.port) if web.enabled else None
             if listening is not None:
                 stack.callback(listening.close)
-            house = await stack.enter_async_context(
-                open_house(ground, environ=self.environ, home=self.home, live=self.hub)
-            )
+            port = listening.getsockname()[1] if listening is not None else None
+            house = await stack.enter_async_context(self._kept_open(ground, port))
             if listening is not None:
-                port = listening.getsockname()[1]
+                await stack.enter_async_context(serving(self._answer, listening))
+                self.address = _address(web.host, listening.getsockname()[1])
+            yield house
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Whatever the front of the house is right now answers."""
+        if self._app is not None:
+            await self._app(scope, receive, send)
+
+    @contextlib.asynccontextmanager
+    async def _kept_open(self, ground: Ground, port: int | None) -> AsyncIterator[House]:
+        """The house, opened and closed in one task, also when it is opened again in between."""
+        first: asyncio.Future[House] = asyncio.get_running_loop().create_future()
+        keeping = asyncio.create_task(self._keep(ground, port, first), name="house")
+        either: set[asyncio.Future[Any]] = {keeping, first}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not first.done():
+            await keeping  # raises what went wrong
+        try:
+            yield first.result()
+        finally:
+            self._wanted.put_nowait(None)
+            await keeping
+
+    async def _keep(self, ground: Ground, port: int | None, first: asyncio.Future[House]) -> None:
+        good = ground
+        while True:
+            try:
+                settings = await self._live_in(ground, port, first)
+            except SilasError:
+                if ground is good:
+                    raise
+                _log.exception("Silas cannot work with the new settings, and keeps the old ones.")
+                ground = good
+                continue
+            if settings is None:
+                return
+            good, ground = ground, replace(ground, settings=settings)
+
+    async def _live_in(
+        self, ground: Ground, port: int | None, first: asyncio.Future[House]
+    ) -> Settings | None:
+        """One house, until other settings are wanted; None at the end."""
+        async with (
+            open_house(ground, environ=self.environ, home=self.home, live=self.hub) as house,
+            contextlib.AsyncExitStack() as stack,
+        ):
+            if port is not None:
                 front = self._front = self._make(house, port)
                 await stack.enter_async_context(self.hub.running(front))
-                await stack.enter_async_context(serving(make_app(front, self.hub), listening))
-                self.address = _address(web.host, port)
-            yield house
+                self._app = make_app(front, self.hub)
+                self.hub.call_again()
+            if not first.done():
+                first.set_result(house)
+            return await self._wanted.get()
 
     def link(self) -> str:
         """A new way in for one browser. The code is in the fragment: no server ever sees it."""
@@ -100,7 +169,7 @@ class WebFront:
             calls=WaitingCalls(house.stream.work.bench, ground.devices, clock),
             audit=ground.audit,
             pairing=self.pairing,
-            sessions=Sessions(clock),
+            sessions=self.sessions,
             secrets=PendingSecrets(ground.vault),
             per_scope=RateLimit(clock, limits.ws_messages_per_minute_per_scope),
             per_address=RateLimit(clock, limits.ws_messages_per_minute_per_ip),
@@ -111,6 +180,9 @@ class WebFront:
             personality=manners.engine if manners else None,
             model=thinks,
             chips=() if thinks else chips(),
+            setup=FirstRun(
+                ground, self.environ, self.reload, self._wanted.put_nowait, self.servers
+            ),
         )
 
 

@@ -7,6 +7,8 @@ import shlex
 import signal
 import sys
 import webbrowser
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -38,7 +40,8 @@ def start(cli: CliContext, host: str | None, port: int | None, *, no_browser: bo
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     loaded = _settings(cli, host=host, port=port)
     opens = not no_browser and on_terminal() and _has_display()
-    asyncio.run(_serve(cli, loaded, opens_browser=opens))
+    reload = partial(_settings, cli, host=host, port=port)
+    asyncio.run(_serve(cli, loaded, reload=reload, opens_browser=opens))
 
 
 def _settings(cli: CliContext, *, host: str | None, port: int | None) -> LoadedSettings:
@@ -53,13 +56,19 @@ def _settings(cli: CliContext, *, host: str | None, port: int | None) -> LoadedS
     )
 
 
-async def _serve(cli: CliContext, loaded: LoadedSettings, *, opens_browser: bool) -> None:
+async def _serve(
+    cli: CliContext,
+    loaded: LoadedSettings,
+    *,
+    reload: Callable[[], LoadedSettings],
+    opens_browser: bool,
+) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, stopping.set)
     clock = SystemClock()
-    web = WebFront(clock, environ=os.environ, home=Path.home())
+    web = WebFront(clock, environ=os.environ, home=Path.home(), reload=reload)
     async with running_server(
         loaded.paths,
         clock=clock,

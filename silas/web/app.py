@@ -1,6 +1,8 @@
 """The ASGI application: the door, the page, the API, the conversation."""
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
@@ -18,8 +20,17 @@ def make_app(front: Front, hub: Hub) -> ASGIApp:
     app.include_router(make_routes(front, hub))
     app.router.routes.extend(page_routes())
 
+    app.add_exception_handler(RequestValidationError, _not_understood)
+
     @app.websocket("/ws")
     async def conversation(socket: WebSocket) -> None:
         await Conversation(front, hub, socket).run()
 
     return Door(app, origins=front.origins)
+
+
+async def _not_understood(_request: Request, error: Exception) -> JSONResponse:
+    """What is wrong with a request, without what it said: that may be a secret."""
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    told = [{"loc": each["loc"], "msg": each["msg"], "type": each["type"]} for each in found]
+    return JSONResponse({"detail": told}, status_code=422)

@@ -14,6 +14,7 @@ from silas.stream.intake import Intake
 from silas.stream.said import SaidStore
 from silas.web.calls import WaitingCalls
 from silas.web.limits import RateLimit
+from silas.web.onboarding import SetupDesk
 from silas.web.origins import Origins
 from silas.web.pairing import PairingDesk
 from silas.web.pending_secrets import PendingSecrets
@@ -61,3 +62,5 @@ class Front:
     personality: PersonalityEngine | None = None
     model: str | None = None
     chips: tuple[str, ...] = ()
+    setup: SetupDesk | None = None
+    """The first run, and the choice of a model; without it, nothing is set up from the page."""

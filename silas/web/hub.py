@@ -33,6 +33,10 @@ class Page(Protocol):
         """The device is no longer trusted: close at once."""
         ...
 
+    def call_again(self) -> None:
+        """Silas was set up anew: close, and have the page come back."""
+        ...
+
 
 class Hub:
     """`silas.stream.ports.Live`, and the news."""
@@ -56,6 +60,11 @@ class Hub:
         """Send it to every page."""
         for page in tuple(self.pages):
             page.put(frame)
+
+    def call_again(self) -> None:
+        """Have every page come back."""
+        for page in tuple(self.pages):
+            page.call_again()
 
     @contextlib.asynccontextmanager
     async def running(self, front: Front) -> AsyncIterator[None]:

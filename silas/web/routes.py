@@ -17,6 +17,7 @@ from silas.web.errors import NotLetIn, PairingRefused
 from silas.web.front import Front
 from silas.web.guards import COOKIE, guards_of
 from silas.web.hub import Hub
+from silas.web.onboarding import setup_routes
 from silas.web.pairing import pairing_bytes
 from silas.web.pending_secrets import SecretState
 from silas.web.persona import persona_routes
@@ -136,6 +137,7 @@ def make_routes(front: Front, hub: Hub) -> APIRouter:
         return Stored()
 
     router.include_router(persona_routes(front, reader=reader, signer=signer))
+    router.include_router(setup_routes(front.setup, reader=reader, signer=signer))
     return router
 
 

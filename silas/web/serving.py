@@ -49,6 +49,7 @@ async def serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None]
     """Serve until the end of the block."""
     config = uvicorn.Config(
         app,
+        interface="asgi3",
         lifespan="off",
         log_config=None,
         log_level="warning",

@@ -25,7 +25,7 @@ from silas.web.welcoming import welcome
 
 UNAUTHORISED = 4001
 _AUTH_SECONDS = 5.0
-_GOING, _NONSENSE, _TOO_SLOW = 1001, 1008, 1013
+_GOING, _NONSENSE, _ANEW, _TOO_SLOW = 1001, 1008, 1012, 1013
 _OUTBOX = 2000
 _MOST_NONSENSE = 20
 
@@ -61,6 +61,10 @@ class Conversation:
     def leave(self) -> None:
         """The device is no longer trusted."""
         self._end(UNAUTHORISED)
+
+    def call_again(self) -> None:
+        """Silas was set up anew."""
+        self._end(_ANEW)
 
     async def run(self) -> None:
         """Serve the page until it goes."""

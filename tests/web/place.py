@@ -5,7 +5,7 @@ import base64
 import contextlib
 import json
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from websockets.asyncio.client import ClientConnection, connect
 
+from silas.agents.models.detection import LocalServer
 from silas.app.ground import Ground, open_ground
 from silas.app.house import House
 from silas.app.settings import load_settings
@@ -83,15 +84,25 @@ async def make_home(directory: Path, environ: dict[str, str]) -> None:
         data / "vault.json", environ=environ, choice="passphrase", unsafe_scrypt_n_for_tests=FAST_N
     )
     await set_up(settings_for(directory, environ), environ=environ, clock=SystemClock())
+    # The first run has tests of its own; everybody else has been here before.
+    (data / "first_run.json").write_text("{}")
 
 
 @contextlib.asynccontextmanager
-async def open_place(directory: Path, environ: dict[str, str]) -> AsyncIterator[Place]:
+async def open_place(
+    directory: Path, environ: dict[str, str], *, servers: Sequence[LocalServer] = ()
+) -> AsyncIterator[Place]:
     """Silas, running; the same directory opened again is the same Silas after a restart."""
     if not (directory / "data").exists():
         await make_home(directory, environ)
-    web = WebFront(SystemClock(), environ=environ, home=Path(environ["HOME"]))
     loaded = settings_for(directory, environ)
+    web = WebFront(
+        SystemClock(),
+        environ=environ,
+        home=Path(environ["HOME"]),
+        reload=lambda: settings_for(directory, environ),
+        servers=servers,
+    )
     async with open_ground(loaded, environ=environ) as ground, web.open(ground) as house:
         yield Place(web, ground, house, Path(environ["HOME"]))
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from silas.app.settings.origin import Problem, in_order
-from silas.kernel.errors import ConfigError
+from silas.kernel.errors import ConfigError, ServerError
 
 
 def invalid_settings(problems: Iterable[Problem], warnings: Iterable[str]) -> ConfigError:
@@ -69,3 +69,10 @@ class ConfigBinary(ConfigError):
 
     code = "E_CFG_BINARY"
     exit_code = 19
+
+
+class SettingsNotChanged(ServerError):
+    """This cannot be changed from here. Write it into the configuration file, and start again."""
+
+    code = "E_SERVER_SETTINGS"
+    exit_code = 219

@@ -153,5 +153,10 @@ def _flow(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def rendered_value(value: Any) -> str:
+    """A value on one line, as it is written in the file."""
+    return _flow(value)
+
+
 def _indent(key: tuple[str, ...]) -> str:
     return "  " * len(key)
