@@ -206,6 +206,15 @@ def search(
     return found
 
 
+def parts_of(reader: Reader, parent_id: str, kind: str, *, deleted: bool) -> list[Record]:
+    """What belongs to a record, of one kind, deleted or not."""
+    rows = reader.fetch_all(
+        f"SELECT {CONTENT} FROM records WHERE parent_id = ? AND kind = ? AND deleted = ?",  # noqa: S608
+        (parent_id, kind, int(deleted)),
+    )
+    return [read_record(*row) for row in rows]
+
+
 def everything(reader: Reader) -> Iterator[Record]:
     """Every record, tombstones as well, in the order in which they came."""
     for row in reader.rows(f"SELECT {CONTENT} FROM records ORDER BY number"):  # noqa: S608

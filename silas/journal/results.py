@@ -14,7 +14,7 @@ class Outcome(Data):
 
     operation_id: str | None = None
     records: tuple[AnyRecord, ...] = ()
-    """What was changed, as it is now; what the operation is about comes first."""
+    """What was changed, as it is now."""
     changed_entity_ids: tuple[str, ...] = ()
     changed_tokens: tuple[str, ...] = ()
     """The keys of the typed tokens that were told."""

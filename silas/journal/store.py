@@ -115,10 +115,7 @@ class Journal(Queries):
 
         try:
             return await self.change(
-                whole,
-                actor=actor,
-                operation_id=None if preview_only else operation_id,
-                fingerprint=fingerprint,
+                whole, actor=actor, operation_id=operation_id, fingerprint=fingerprint
             )
         except _PreviewOnly as taken_back:
             return taken_back.outcome

@@ -1,0 +1,74 @@
+"""How an operation is made: once for each operation id, and never outside of its scope."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Required, TypeVar
+
+from pydantic_core import to_jsonable_python
+from typing_extensions import TypedDict  # pydantic reads this one only, before Python 3.12
+
+from silas.journal.belonging import may_see
+from silas.journal.edit import Edit
+from silas.journal.errors import OutOfScope
+from silas.journal.models import AccessScope, Category, Record
+from silas.journal.results import Outcome
+from silas.journal.store import Journal, fingerprint_of
+
+R = TypeVar("R", bound=Record)
+Payload = dict[str, Any]
+
+
+class By(TypedDict, total=False):
+    """Who asks for an operation, and how far that one reaches."""
+
+    scope: Required[AccessScope]
+    actor: Required[str]
+    operation_id: str | None
+    """The same one a second time returns the first outcome and changes nothing."""
+    preview_only: bool
+    """Say what would be changed, and change nothing."""
+
+
+@dataclass(frozen=True)
+class ScopedEdit:
+    """An edit that reaches no further than its scope."""
+
+    edit: Edit
+    scope: AccessScope
+
+    def get(self, kind: type[R], record_id: str, *, deleted: bool = False) -> R:
+        """The record; raises `RecordUnknown`, or `OutOfScope`."""
+        found = self.edit.get(kind, record_id, deleted=deleted)
+        if not may_see(self.edit.tx, found, self.scope):
+            raise OutOfScope(record_id=record_id)
+        return found
+
+    def require_category(self, category_id: str | None) -> None:
+        """The category is there, and something may be put into it; None is the owner's alone."""
+        if not self.scope.allows(category_id):
+            raise OutOfScope(category_id=category_id)
+        if category_id is not None:
+            self.edit.get(Category, category_id)
+
+    def require_owner(self) -> None:
+        """What concerns all categories is the owner's to decide."""
+        if self.scope.allowed_category_ids is not None:
+            raise OutOfScope
+
+
+async def perform(
+    journal: Journal,
+    name: str,
+    arguments: Mapping[str, Any],
+    edit: Callable[[ScopedEdit], Payload],
+    by: By,
+) -> Outcome:
+    """Make the operation, or say what came of it when it was made before."""
+    plain: dict[str, Any] = to_jsonable_python(dict(arguments))
+    return await journal.perform(
+        lambda made: edit(ScopedEdit(made, by["scope"])),
+        actor=by["actor"],
+        operation_id=by.get("operation_id"),
+        fingerprint=fingerprint_of(name, plain),
+        preview_only=by.get("preview_only", False),
+    )
