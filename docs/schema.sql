@@ -1,5 +1,415 @@
 -- The schema that the migrations add up to. Generated; the migrations are the source.
 
+-- agent
+
+CREATE TABLE agent_action_plans (
+    run_key TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    created_at TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE TABLE agent_budget_windows (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    window_start_local_date TEXT NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE UNIQUE INDEX idx_agent_budget_windows_agent_date
+    ON agent_budget_windows (agent_id, window_start_local_date);
+
+CREATE TABLE agent_compaction_jobs (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    thread_id TEXT NOT NULL,
+    status TEXT NOT NULL,
+    next_attempt_at TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_compaction_jobs_ready
+    ON agent_compaction_jobs (status, next_attempt_at);
+
+CREATE INDEX idx_agent_compaction_jobs_thread_status
+    ON agent_compaction_jobs (agent_id, thread_id, status);
+
+CREATE TABLE agent_definitions (
+    agent_id TEXT PRIMARY KEY REFERENCES agents (id),
+    definition_hash TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE TABLE agent_diagnostics (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT,
+    kind TEXT NOT NULL,
+    subject_id TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_diagnostics_kind ON agent_diagnostics (kind, created_at);
+
+CREATE TABLE agent_host (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    host_id TEXT NOT NULL,
+    counter BIGINT NOT NULL DEFAULT 0
+);
+
+CREATE TABLE agent_links (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    type TEXT NOT NULL,
+    from_id TEXT NOT NULL,
+    to_id TEXT NOT NULL,
+    hidden INTEGER NOT NULL,
+    created_at TEXT NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_links_type_from_hidden_created
+    ON agent_links (type, from_id, hidden, created_at DESC);
+
+CREATE INDEX idx_agent_links_type_to_hidden_created
+    ON agent_links (type, to_id, hidden, created_at DESC);
+
+CREATE TABLE agent_message_payloads (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    created_at TEXT NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_message_payloads_agent_created
+    ON agent_message_payloads (agent_id, created_at DESC);
+
+CREATE TABLE agent_messages (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    thread_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    sequence BIGINT NOT NULL,
+    summary_depth INTEGER NOT NULL,
+    operation_id TEXT,
+    content_entry_id TEXT REFERENCES agent_message_payloads (id),
+    created_at TEXT NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_messages_agent_created
+    ON agent_messages (agent_id, created_at DESC);
+
+CREATE INDEX idx_agent_messages_agent_sequence ON agent_messages (agent_id, sequence);
+
+CREATE INDEX idx_agent_messages_depth
+    ON agent_messages (agent_id, summary_depth, sequence);
+
+CREATE INDEX idx_agent_messages_operation ON agent_messages (operation_id);
+
+CREATE INDEX idx_agent_messages_thread_depth
+    ON agent_messages (agent_id, thread_id, summary_depth, sequence);
+
+CREATE TABLE agent_persona_heads (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    persona_version_id TEXT NOT NULL REFERENCES agent_persona_versions (id),
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE UNIQUE INDEX idx_agent_persona_heads_agent ON agent_persona_heads (agent_id);
+
+CREATE TABLE agent_persona_versions (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    version INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_persona_versions_agent_version
+    ON agent_persona_versions (agent_id, version DESC);
+
+CREATE TABLE agent_prompt_items (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    run_key TEXT NOT NULL,
+    state TEXT NOT NULL,
+    required_by TEXT,
+    created_at TEXT NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_prompt_items_agent_state_due
+    ON agent_prompt_items (agent_id, state, required_by);
+
+CREATE TABLE agent_prompt_responses (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    prompt_item_id TEXT NOT NULL REFERENCES agent_prompt_items (id),
+    responded_at TEXT NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_prompt_responses_prompt_responded
+    ON agent_prompt_responses (prompt_item_id, responded_at DESC);
+
+CREATE TABLE agent_report_heads (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    scope TEXT NOT NULL,
+    report_id TEXT NOT NULL REFERENCES agent_reports (id),
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE UNIQUE INDEX idx_agent_report_heads_agent_scope
+    ON agent_report_heads (agent_id, scope);
+
+CREATE TABLE agent_reports (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    scope TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_reports_agent_scope_created
+    ON agent_reports (agent_id, scope, created_at DESC);
+
+CREATE TABLE agent_run_traces (
+    run_key TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL,
+    started_at TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_run_traces_agent_started
+    ON agent_run_traces (agent_id, started_at DESC);
+
+CREATE TABLE agent_saga_log (
+    operation_id TEXT PRIMARY KEY,
+    run_key TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    phase TEXT NOT NULL,
+    status TEXT NOT NULL,
+    last_error TEXT,
+    updated_at TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_saga_log_run ON agent_saga_log (run_key);
+
+CREATE INDEX idx_agent_saga_log_status ON agent_saga_log (status, updated_at);
+
+CREATE TABLE agent_sessions (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    expires_at TEXT NOT NULL,
+    closed_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_sessions_agent ON agent_sessions (agent_id, closed_at);
+
+CREATE INDEX idx_agent_sessions_open ON agent_sessions (closed_at, expires_at);
+
+CREATE TABLE agent_source_refs (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    report_id TEXT NOT NULL REFERENCES agent_reports (id),
+    source_type TEXT NOT NULL,
+    source_id TEXT NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_source_refs_agent_source
+    ON agent_source_refs (agent_id, source_type, source_id);
+
+CREATE INDEX idx_agent_source_refs_report ON agent_source_refs (report_id);
+
+CREATE TABLE agent_states (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    revision BIGINT NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE UNIQUE INDEX idx_agent_states_agent ON agent_states (agent_id);
+
+CREATE TABLE agent_subscription_tokens (
+    subscription_id TEXT NOT NULL REFERENCES agent_subscriptions (id),
+    token_class TEXT NOT NULL,
+    token_namespace TEXT,
+    token_value TEXT NOT NULL,
+    active INTEGER NOT NULL
+);
+
+CREATE INDEX idx_agent_subscription_tokens_class_namespace_value_active
+    ON agent_subscription_tokens (token_class, token_namespace, token_value, active);
+
+CREATE INDEX idx_agent_subscription_tokens_subscription_active
+    ON agent_subscription_tokens (subscription_id, active);
+
+CREATE TABLE agent_subscriptions (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    notification_key TEXT,
+    active INTEGER NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_subscriptions_agent_active
+    ON agent_subscriptions (agent_id, active);
+
+CREATE INDEX idx_agent_subscriptions_key_active
+    ON agent_subscriptions (notification_key, active);
+
+CREATE TABLE agent_timers (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    active INTEGER NOT NULL,
+    next_run_at TEXT,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_timers_agent ON agent_timers (agent_id);
+
+CREATE INDEX idx_agent_timers_due ON agent_timers (active, next_run_at);
+
+CREATE TABLE agent_waiting_actions (
+    operation_id TEXT PRIMARY KEY,
+    run_key TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    status TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_waiting_actions_agent
+    ON agent_waiting_actions (agent_id, status);
+
+CREATE INDEX idx_agent_waiting_actions_status
+    ON agent_waiting_actions (status, created_at);
+
+CREATE TABLE agents (
+    id TEXT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    lifecycle TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agents_lifecycle ON agents (lifecycle, created_at);
+
+CREATE TABLE consent_receipts (
+    id TEXT PRIMARY KEY,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    policy_version TEXT NOT NULL,
+    confirmed_at TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_consent_receipts_model ON consent_receipts (provider, model);
+
+CREATE TABLE notification_provenance (
+    logical_change_key TEXT PRIMARY KEY,
+    position BIGINT NOT NULL,
+    received_at TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_notification_provenance_position
+    ON notification_provenance (position);
+
+CREATE TABLE projection_policies (
+    id TEXT PRIMARY KEY,
+    boundary_type TEXT NOT NULL,
+    operation_key TEXT NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_projection_policies_operation
+    ON projection_policies (boundary_type, operation_key);
+
+CREATE TABLE provider_access_policies (
+    id TEXT PRIMARY KEY,
+    agent_kind TEXT,
+    agent_id TEXT,
+    category_id TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_provider_access_policies_category
+    ON provider_access_policies (category_id, provider, model);
+
+CREATE TABLE provider_credential_refs (
+    id TEXT PRIMARY KEY,
+    provider TEXT NOT NULL,
+    account TEXT NOT NULL,
+    secret_ref_id TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE TABLE provider_privacy_policies (
+    id TEXT PRIMARY KEY,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    policy_version TEXT NOT NULL,
+    deleted_at TEXT,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_provider_privacy_policies_model
+    ON provider_privacy_policies (provider, model);
+
+CREATE TABLE stop_switches (
+    id TEXT PRIMARY KEY,
+    scope TEXT NOT NULL,
+    target TEXT,
+    engaged INTEGER NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE TABLE wake_cursor (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    position BIGINT NOT NULL
+);
+
+CREATE TABLE wake_run_log (
+    run_key TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL,
+    status TEXT NOT NULL,
+    queued_at TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_wake_run_log_agent_queued ON wake_run_log (agent_id, queued_at DESC);
+
+CREATE INDEX idx_wake_run_log_status ON wake_run_log (status, queued_at);
+
+
 -- embeddings
 
 CREATE TABLE vectors (
@@ -11,6 +421,81 @@ CREATE TABLE vectors (
 );
 
 CREATE INDEX vectors_written ON vectors (written);
+
+
+-- journal
+
+CREATE TABLE batches (
+    cursor INTEGER PRIMARY KEY AUTOINCREMENT,
+    local_batch_id TEXT NOT NULL UNIQUE,
+    logical_change_key TEXT NOT NULL,
+    change_units TEXT NOT NULL,
+    typed_tokens TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    operation_id TEXT,
+    at TEXT NOT NULL
+);
+
+CREATE INDEX batches_key ON batches (logical_change_key);
+
+CREATE TABLE history (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    record_id TEXT NOT NULL,
+    batch BIGINT NOT NULL REFERENCES batches (cursor),
+    origin TEXT NOT NULL,
+    host_id TEXT NOT NULL,
+    counter BIGINT NOT NULL,
+    before TEXT,
+    after TEXT NOT NULL
+);
+
+CREATE INDEX history_batch ON history (batch);
+
+CREATE INDEX history_record ON history (record_id, number);
+
+CREATE TABLE journal_host (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    host_id TEXT NOT NULL,
+    counter BIGINT NOT NULL DEFAULT 0
+);
+
+CREATE TABLE operations (
+    operation_id TEXT PRIMARY KEY,
+    fingerprint TEXT NOT NULL,
+    result TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    at TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE VIRTUAL TABLE record_words USING fts5(
+    words, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2', prefix='2 3'
+);
+
+CREATE TABLE records (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    kind TEXT NOT NULL,
+    parent_id TEXT,
+    category_id TEXT,
+    status TEXT,
+    at TEXT,
+    until TEXT,
+    deleted INTEGER NOT NULL,
+    content TEXT NOT NULL
+);
+
+CREATE INDEX records_category ON records (category_id, kind, deleted);
+
+CREATE INDEX records_kind ON records (kind, deleted, status, at);
+
+CREATE INDEX records_parent ON records (parent_id, kind, deleted);
+
+CREATE INDEX records_running ON records (kind)
+    WHERE kind = 'time_entry' AND until IS NULL AND deleted = 0;
+
+CREATE INDEX records_time ON records (kind, deleted, at);
+
+CREATE TABLE sqlite_sequence(name,seq);
 
 
 -- runtime

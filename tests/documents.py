@@ -5,6 +5,7 @@ is seen in review.
 """
 
 import importlib
+import inspect
 import json
 import pkgutil
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import apsw
 
 import silas
 from silas.kernel import SilasError
+from silas.kernel import errors as kernel_errors
 from silas.storage import load_migrations
 from silas.web.wire import wire_schema
 from tests.vectors.files import FILES as VECTORS
@@ -57,12 +59,20 @@ def error_table() -> str:
             "",
             "Codes and exit codes are stable: scripts may rely on them.",
             "",
+            exit_code_ranges(),
+            "",
             "| Code | Exit code | What it says |",
             "|---|---|---|",
             *rows,
             "",
         ]
     )
+
+
+def exit_code_ranges() -> str:
+    """Whose exit codes are whose, as the kernel tells it."""
+    told = inspect.cleandoc(kernel_errors.__doc__ or "")
+    return told[told.index("Families own") :]
 
 
 def schema() -> str:
