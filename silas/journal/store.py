@@ -120,6 +120,11 @@ class Journal(Queries):
         except _PreviewOnly as taken_back:
             return taken_back.outcome
 
+    async def outcome_of(self, operation_id: str) -> Any | None:
+        """What came of an operation; None if it was never made."""
+        known = await self._database.fetch_one(_KNOWN, (operation_id,))
+        return kept_result(known[1]) if known else None
+
     async def _commit(self, body: Callable[[Transaction], T]) -> T:
         result = await self._database.transaction(body)
         self._notifier.wake()
