@@ -1,0 +1,60 @@
+"""Real databases with the real schema: companions, the journal, the bus."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from silas.companions.models import Companion
+from silas.companions.store import CompanionStore
+from silas.journal.store import Journal
+from silas.kernel import IdFactory
+from silas.queue import Bus, QueueStore
+from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.testing import FakeClock
+from tests.companions.making import make_companion
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def ids(clock: FakeClock) -> IdFactory:
+    return IdFactory(clock)
+
+
+@pytest.fixture
+async def database(tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteDatabase]:
+    """`agent.db`."""
+    database = SqliteDatabase.open(tmp_path / "agent.db")
+    await migrate(database, load_migrations("agent"), clock=clock)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+def store(database: SqliteDatabase, clock: FakeClock, ids: IdFactory) -> CompanionStore:
+    return CompanionStore(database, clock=clock, ids=ids, host_id="host-a")
+
+
+@pytest.fixture
+async def companion(store: CompanionStore) -> Companion:
+    return await make_companion(store)
+
+
+@pytest.fixture
+async def journal(tmp_path: Path, clock: FakeClock, ids: IdFactory) -> AsyncIterator[Journal]:
+    database = SqliteDatabase.open(tmp_path / "journal.db")
+    await migrate(database, load_migrations("journal"), clock=clock)
+    yield await Journal.open(database, clock=clock, ids=ids)
+    await database.close()
+
+
+@pytest.fixture
+async def queue(tmp_path: Path, clock: FakeClock, ids: IdFactory) -> AsyncIterator[QueueStore]:
+    database = SqliteDatabase.open(tmp_path / "silas.db")
+    await migrate(database, load_migrations("runtime"), clock=clock)
+    yield QueueStore(database, clock=clock, ids=ids, holder="here", bus=Bus(poll_seconds=0.01))
+    await database.close()
