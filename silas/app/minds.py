@@ -18,6 +18,8 @@ from silas.app.ground import Ground
 from silas.app.model_choices import model_name
 from silas.app.models import open_models
 from silas.app.stream import Minds
+from silas.stream.limited import LimitedPlanner, LimitedProxy, LimitedResearcher
+from silas.stream.limits import RateLimit
 from silas.work.script_worker import ScriptWorker
 
 
@@ -48,14 +50,23 @@ def _minds(ground: Ground, models: Models) -> Minds:
     works = model_name(settings, Role.EXECUTOR) is not None
     judges = model_name(settings, Role.GATE) is not None
     scores = model_name(settings, Role.SCORER) is not None
+    profile = settings.context.default_profile
+    proxy = ProxyAgent(
+        models.for_role(Role.PROXY),
+        profiles=tuple(settings.context.profiles),
+        default_profile=profile,
+    )
+    planner = PlannerAgent(models.for_role(Role.PLANNER), ids=ground.ids)
+    # What costs nothing is not counted: the offline brain answers as often as it is asked.
+    limit = RateLimit(ground.clock, settings.limits.llm_calls_per_minute_per_scope)
+    thinks = model_name(settings, Role.PROXY) is not None
+    plans = model_name(settings, Role.PLANNER) is not None
     return Minds(
-        proxy=ProxyAgent(
-            models.for_role(Role.PROXY),
-            profiles=tuple(settings.context.profiles),
-            default_profile=settings.context.default_profile,
-        ),
-        planner=PlannerAgent(models.for_role(Role.PLANNER), ids=ground.ids),
-        research=ResearchAgent(models.for_role(Role.EXECUTOR)) if works else None,
+        proxy=LimitedProxy(proxy, limit, profile) if thinks else proxy,
+        planner=LimitedPlanner(planner, limit) if plans else planner,
+        research=LimitedResearcher(ResearchAgent(models.for_role(Role.EXECUTOR)), limit)
+        if works
+        else None,
         executor=ExecutorAgent(models.for_role(Role.EXECUTOR)) if works else ScriptWorker(),
         gate=LlmGate(models.for_role(Role.GATE)) if judges else None,
         scorer=ContextScorer(models.for_role(Role.SCORER)) if scores else None,

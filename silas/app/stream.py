@@ -19,10 +19,12 @@ from silas.app.settings import Settings
 from silas.app.turns import Minds, Rooms, open_turns, research_limits
 from silas.app.workshop import open_workshop
 from silas.queue import Consumer, Handler, QueueName, QueueStore
+from silas.stream.admission import Admission
 from silas.stream.consult import BusPlanner, Consultations
 from silas.stream.draining import Busy
 from silas.stream.healing import Running
 from silas.stream.intake import Intake
+from silas.stream.limits import RateLimit
 from silas.stream.loops.executor import ExecutorLoop
 from silas.stream.loops.planner import PlannerLoop
 from silas.stream.loops.proxy import ProxyLoop
@@ -34,7 +36,7 @@ from silas.stream.turn_context import TurnContext
 from silas.work.executor import WorkItemExecutor
 from silas.work.runners import may_be_alive, this_runner
 
-__all__ = ["Minds", "Rooms", "Stream", "make_stream", "open_queue", "open_stream"]
+__all__ = ["Minds", "Rooms", "Stream", "make_stream", "open_intake", "open_queue", "open_stream"]
 
 _LOOK_AT_THE_CLOCK = timedelta(seconds=5)
 _AT_ONCE = 32
@@ -113,6 +115,20 @@ def open_queue(ground: Ground) -> QueueStore:
     )
 
 
+def open_intake(ground: Ground, queue: QueueStore) -> Intake:
+    """The way in, with the limits that are configured."""
+    clock, limits, most = ground.clock, ground.settings.limits, ground.settings.backpressure
+    admission = Admission(
+        queue,
+        per_scope=RateLimit(clock, limits.ws_messages_per_minute_per_scope),
+        per_sender=RateLimit(clock, limits.messages_per_minute_per_sender),
+        owner_id=ground.settings.owner_id,
+        most_per_scope=most.max_pending_turns_per_scope,
+        most_total=most.max_pending_turns_total,
+    )
+    return Intake(queue, clock=clock, ids=ground.ids, admission=admission)
+
+
 def make_stream(
     ground: Ground, minds: Minds, *, rooms: Rooms, queue: QueueStore | None = None
 ) -> Stream:
@@ -139,7 +155,7 @@ def make_stream(
         QueueName.RUNTIME: RuntimeLoop(room, work.bench, consultations),
     }
     return Stream(
-        intake=Intake(queue, clock=ground.clock, ids=ground.ids),
+        intake=open_intake(ground, queue),
         queue=queue,
         room=room,
         work=work,

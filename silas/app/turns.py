@@ -16,6 +16,7 @@ from silas.gates.ports import GateModel
 from silas.queue import QueueStore
 from silas.stream.access import Visitors
 from silas.stream.activity import recent_activity
+from silas.stream.limits import RateLimit
 from silas.stream.models import InteractionRegister
 from silas.stream.ports import (
     ContextRoom,
@@ -100,6 +101,7 @@ def open_turns(
         skills=rooms.skills,
         live=rooms.live,
         active_goal=goal,
+        memory_ops=RateLimit(clock, settings.limits.memory_ops_per_minute_per_scope),
     )
 
 
@@ -112,6 +114,9 @@ def _reading(ground: Ground, rooms: Rooms, work: WorkItemExecutor) -> ReadingRoo
         tools=tuple(tool for tool in looking if tool is not None),
         directory=ground.settings.planner.research_dir,
         activity=partial(recent_activity, ground.audit),
+        searches=RateLimit(
+            ground.clock, ground.settings.limits.web_search_calls_per_minute_per_scope
+        ),
     )
 
 
@@ -148,6 +153,7 @@ def _policy(settings: Settings) -> TurnPolicy:
             for register, mode in interaction.default_mode_by_register.items()
         },
         max_memory_ops=settings.limits.max_memory_ops_per_turn,
+        max_open_cards=settings.backpressure.max_open_cards_per_visitor,
         max_tokens=planner.max_tokens_per_turn,
         max_cost_usd=planner.max_cost_usd_per_turn,
         plans_base=Path.home(),

@@ -25,12 +25,12 @@ from silas.app.model_choices import model_name
 from silas.app.personality import open_personality
 from silas.app.settings import LoadedSettings, Settings
 from silas.kernel import Clock, ServerError, SilasError, format_timestamp
+from silas.stream.limits import RateLimit
 from silas.stream.said import SaidStore
 from silas.web.app import make_app
 from silas.web.calls import WaitingCalls
 from silas.web.front import Front
 from silas.web.hub import Hub
-from silas.web.limits import RateLimit
 from silas.web.origins import Origins
 from silas.web.pairing import PairingDesk
 from silas.web.pending_secrets import PendingSecrets
@@ -171,7 +171,6 @@ class WebFront:
             pairing=self.pairing,
             sessions=self.sessions,
             secrets=PendingSecrets(ground.vault),
-            per_scope=RateLimit(clock, limits.ws_messages_per_minute_per_scope),
             per_address=RateLimit(clock, limits.ws_messages_per_minute_per_ip),
             clock=clock,
             ids=ground.ids,

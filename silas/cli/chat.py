@@ -16,7 +16,7 @@ import click
 from silas.app.ground import Ground
 from silas.app.house import open_cards, open_house
 from silas.app.instance import InstanceLock, InstanceLocked, holder_of
-from silas.app.stream import open_queue
+from silas.app.stream import open_intake, open_queue
 from silas.approval import message_bytes
 from silas.channels.terminal import TerminalChannel
 from silas.cli.commands import JsonCommand
@@ -64,11 +64,9 @@ class _Line:
             signature=base64.b64encode(signature).decode(),
             nonce=nonce,
         )
-        message_id = ground.ids.new("msg")
-        await SaidStore(ground.database, ground.clock).keep(
-            text, connection_id=owner, message_id=message_id
-        )
-        return await self.intake.accept(text, said, message_id=message_id)
+        message = await self.intake.accept(text, said)
+        await SaidStore(ground.database, ground.clock).keep(message, connection_id=owner)
+        return message
 
     async def show(self, card: Card) -> str:
         """Everything that the card asks about, exactly as it is signed."""
@@ -157,7 +155,7 @@ async def _line(cli: CliContext) -> AsyncIterator[_Line]:
 async def _beside(ground: Ground, lock: InstanceLock) -> AsyncIterator[_Line]:
     """The line to the Silas that runs; if that one ends, this process goes on in its place."""
     queue = open_queue(ground)
-    intake = Intake(queue, clock=ground.clock, ids=ground.ids)
+    intake = open_intake(ground, queue)
     cards, deliveries = open_cards(ground, queue), Deliveries(ground.database, ground.clock)
     watching = asyncio.create_task(_take_over(ground, lock))
     try:

@@ -47,6 +47,10 @@ _WORK = """
 SELECT EXISTS (SELECT 1 FROM queue_messages WHERE queue = ? AND state = 'ready')
     OR EXISTS (SELECT 1 FROM queue_messages WHERE due_at <= ?)
 """
+_WAITING = """
+SELECT count(*) FILTER (WHERE lane = ?), count(*) FROM queue_messages
+WHERE lane IS NOT NULL AND lane >= ? AND lane < ?
+"""
 _DEPTH = "SELECT queue, COUNT(*) FROM queue_messages GROUP BY queue"
 _PRUNE = """
 DELETE FROM processed_messages WHERE processed_at < ?
@@ -228,6 +232,13 @@ class QueueStore:
         """How many messages each queue holds, whatever their state."""
         counted: dict[str, int] = dict(await self._database.fetch_all(_DEPTH))
         return {queue: counted.get(queue.value, 0) for queue in QueueName}
+
+    async def waiting(self, queue: QueueName, scope_id: str) -> tuple[int, int]:
+        """How many messages of this scope an ordered queue holds, and how many altogether."""
+        # `0` is what comes after `/`: all lanes of the queue, and no others.
+        params = (f"{queue}/{scope_id}", f"{queue}/", f"{queue}0")
+        row = await self._database.fetch_one(_WAITING, params)
+        return (int(row[0]), int(row[1])) if row else (0, 0)
 
     async def recover(self, *, alive: Callable[[str], bool]) -> int:
         """At the start: queue again what processes held that are not alive; returns how many.

@@ -31,6 +31,13 @@ class NotTaken(ChannelError):
     exit_code = 124
 
 
+class BusyRetry(ChannelError):
+    """Silas has more to do than it can take at once. Wait a moment, then send it again."""
+
+    code = "E_CHANNEL_BUSY_RETRY"
+    exit_code = 198
+
+
 class CardUnknown(ChannelError):
     """There is no such card. `silas review list` shows what waits for a decision."""
 

@@ -1,9 +1,9 @@
 """Which looking tools each role has, and what they look at. Everything stays in its own scope."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from silas.kernel import IdFactory, TaintLevel, join_taint
 from silas.kernel.models import Data
 from silas.memory.models import MemoryQuery, MemoryQueryStrategy
 from silas.sandbox.models import SandboxConfig
+from silas.stream.limits import RateLimit
 from silas.stream.ports import ContextRoom, MemoryRoom
 from silas.stream.reading_tools import ReadingTool, answered_view, refused_view
 from silas.work.errors import PlanInvalid
@@ -24,6 +25,7 @@ PROXY_TOOLS = frozenset(
 PLANNER_TOOLS = frozenset({"memory_search", "request_research", "validate_plan"})
 _FILE_TOOLS = frozenset({"read_file", "grep", "glob"})
 _SECONDS = 30
+_TOO_MANY_SEARCHES = "There were too many searches in this minute. Go on without it."
 
 
 class MemoryArguments(Data):
@@ -71,6 +73,8 @@ class ReadingRoom:
     directory: Path | None = None
     activity: Callable[[], Awaitable[str]] | None = None
     """What Silas did, from the audit log."""
+    searches: RateLimit | None = None
+    """How often each scope may search; None: as often as it likes."""
 
     def for_proxy(
         self, scope_id: str, *, turn_number: int, tell: Callable[[str], Awaitable[None]]
@@ -78,7 +82,7 @@ class ReadingRoom:
         """Memory, context, search, and a word to the user in between."""
         inspect = [self._inspection(scope_id, turn_number)] if self.context else []
         did = [_reporting(self.activity)] if self.activity else []
-        return [*self._memory(scope_id), *inspect, *self._searching(), *did, _telling(tell)]
+        return [*self._memory(scope_id), *inspect, *self._searching(scope_id), *did, _telling(tell)]
 
     def for_planner(
         self, scope_id: str, *, ask: Callable[[QuestionArguments], str]
@@ -88,7 +92,7 @@ class ReadingRoom:
 
     def for_research(self, scope_id: str) -> list[ReadingTool]:
         """Memory, search, and files below the research directory."""
-        return [*self._memory(scope_id), *self._searching(), *self._files()]
+        return [*self._memory(scope_id), *self._searching(scope_id), *self._files()]
 
     def _memory(self, scope_id: str) -> list[ReadingTool]:
         memory = self.memory
@@ -119,8 +123,22 @@ class ReadingRoom:
         told = "Show the context of this conversation as it is now."
         return ReadingTool("context_inspect", told, NoArguments, inspect, private=True)
 
-    def _searching(self) -> list[ReadingTool]:
-        return [self._of(tool) for tool in self.tools if tool.name == "web_search"]
+    def _searching(self, scope_id: str) -> list[ReadingTool]:
+        return [
+            replace(found, run=self._paced(found.run, scope_id))
+            for found in map(self._of, self.tools)
+            if found.name == "web_search"
+        ]
+
+    def _paced(
+        self, run: Callable[[Any], Awaitable[ModelView]], scope_id: str
+    ) -> Callable[[Any], Awaitable[ModelView]]:
+        async def look(args: Data) -> ModelView:
+            if self.searches is not None and not self.searches.take(scope_id):
+                return refused_view(_TOO_MANY_SEARCHES, taint=TaintLevel.OWNER)
+            return await run(args)
+
+        return look
 
     def _files(self) -> list[ReadingTool]:
         if self.directory is None:

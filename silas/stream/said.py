@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from silas.kernel import Clock, format_timestamp, parse_timestamp
-from silas.storage import Database, Row
+from silas.queue.models import QueueMessage
+from silas.storage import Database, Row, briefly
 
 _INSERT = """
 INSERT INTO said (message_id, connection_id, text, created_at) VALUES (?, ?, ?, ?)
@@ -40,10 +41,11 @@ class SaidStore:
     database: Database
     clock: Clock
 
-    async def keep(self, text: str, *, connection_id: str, message_id: str) -> None:
-        """Write it down; a message that is known by its id is kept already."""
-        now = format_timestamp(self.clock.now())
-        await self.database.execute(_INSERT, (message_id, connection_id, text, now))
+    async def keep(self, message: QueueMessage, *, connection_id: str) -> None:
+        """Write down what was accepted; a message that is known by its id is kept already."""
+        said_at = format_timestamp(message.created_at)
+        values = (message.message_id, connection_id, message.content, said_at)
+        await briefly(self.database, lambda tx: tx.execute(_INSERT, values))
 
     async def after(self, connection_id: str, number: int, *, limit: int = 200) -> list[Saying]:
         """What was said after a number, in its order."""

@@ -32,6 +32,7 @@ INSERT INTO conversation_work
     (work_item_id, trace_id, scope_id, taint, depth, replaces, created_at)
 VALUES (?, ?, ?, ?, ?, ?, ?)
 """
+_OPEN_CARDS = "SELECT count(*) FROM review_cards WHERE scope_id = ? AND state = 'open'"
 
 
 class Origin(Data):
@@ -128,6 +129,11 @@ class ConversationStore:
             if origin is not None and origin.scope_id == scope_id:
                 found.add(each)
         return found
+
+    async def open_cards(self, scope_id: str) -> int:
+        """How many decisions of the owner's this scope waits for."""
+        row = await self._database.fetch_one(_OPEN_CARDS, (scope_id,))
+        return row[0] if row else 0
 
     async def looked_until(self, goal_id: str) -> datetime | None:
         """Until when the goal's schedule has been looked at."""

@@ -24,6 +24,7 @@ from silas.queue.models import (
 from silas.storage import Durability, Transaction
 from silas.stream.access import Visitors
 from silas.stream.framing import mark_foreign
+from silas.stream.limits import RateLimit
 from silas.stream.models import AgentResponse, InteractionRegister, RouteDecision, Usage
 from silas.stream.ports import (
     ContextRoom,
@@ -62,6 +63,8 @@ class TurnPolicy(Data):
     default_modes: dict[InteractionRegister, InteractionMode] = Field(default_factory=dict)
     max_memory_ops: int = 10
     max_told: int = 3
+    max_open_cards: int = 3
+    """Of one scope that is not the owner's."""
     max_tokens: int = 50_000
     max_cost_usd: float = 0.5
     plans_base: Path = Path("/")
@@ -96,6 +99,8 @@ class TurnContext:
     skills: SkillFiles | None = None
     live: Live | None = None
     active_goal: WorkItem | None = None
+    memory_ops: RateLimit | None = None
+    """How many memory operations a scope may have in a minute."""
     frame: Callable[[str, TaintLevel], str] = mark_foreign
 
     def tools_of(self, origin: Origin) -> frozenset[str]:

@@ -8,9 +8,9 @@ from silas.audit.models import AuditEntry
 from silas.kernel import ChannelError
 from silas.queue.models import UserMessage
 from silas.stream.activity import sentence_of
+from silas.stream.admission import busy_for
 from silas.stream.errors import CardUnknown
 from silas.web import wire
-from silas.web.errors import TooMuch
 from silas.web.front import Front
 from silas.web.hub import Hub, Page
 
@@ -23,8 +23,8 @@ async def act(front: Front, hub: Hub, page: Page, frame: wire.FromPage, *, addre
     """Do what a frame asks for; raises `SilasError` with the reason if it is not done."""
     match frame:
         case wire.Say():
-            if not (front.per_scope.take(front.owner_id) and front.per_address.take(address)):
-                raise TooMuch
+            if not front.per_address.take(address):
+                raise busy_for(front.per_address.wait(address))
             await _say(front, hub, page, frame)
         case wire.ApprovalResponse():
             await _decide(front, hub, page, frame)
@@ -47,8 +47,8 @@ async def _say(front: Front, hub: Hub, page: Page, frame: wire.Say) -> None:
         signature=base64.b64encode(frame.signature).decode(),
         nonce=frame.nonce,
     )
-    await front.said.keep(frame.text, connection_id=front.owner_id, message_id=frame.message_id)
     message = await front.intake.accept(frame.text, said, message_id=frame.message_id)
+    await front.said.keep(message, connection_id=front.owner_id)
     page.put(wire.Accepted(message_id=frame.message_id, trace_id=message.trace_id))
     await hub.tell_said(front)
 

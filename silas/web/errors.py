@@ -22,10 +22,3 @@ class CannotListen(ServerError):
 
     code = "E_SERVER_ADDRESS"
     exit_code = 218
-
-
-class TooMuch(ChannelError):
-    """That is more at once than Silas takes. Wait a moment, then send it again."""
-
-    code = "E_CHANNEL_BUSY_RETRY"
-    exit_code = 198

@@ -11,9 +11,9 @@ from silas.personality import PersonalityEngine
 from silas.stream.cards import CardStore
 from silas.stream.delivery import Deliveries
 from silas.stream.intake import Intake
+from silas.stream.limits import RateLimit
 from silas.stream.said import SaidStore
 from silas.web.calls import WaitingCalls
-from silas.web.limits import RateLimit
 from silas.web.onboarding import SetupDesk
 from silas.web.origins import Origins
 from silas.web.pairing import PairingDesk
@@ -52,7 +52,6 @@ class Front:
     pairing: PairingDesk
     sessions: Sessions
     secrets: PendingSecrets
-    per_scope: RateLimit
     per_address: RateLimit
     clock: Clock
     ids: IdFactory

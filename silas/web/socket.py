@@ -173,4 +173,7 @@ class Conversation:
                 return
             await act(self._front, self._hub, self, frame, address=address)
         except SilasError as error:
-            self.put(wire.Failed(code=error.code, message=error.message, about=about))
+            wait = error.details.get("retry_after_seconds")
+            self.put(
+                wire.Failed(code=error.code, message=error.message, about=about, retry_after=wait)
+            )

@@ -342,6 +342,8 @@ class Failed(Data):
     code: str
     message: str
     about: str | None = None
+    retry_after: int | None = None
+    """Seconds to wait before it is sent again, where that helps."""
 
 
 class Pong(Data):

@@ -314,7 +314,7 @@ async def test_where_a_token_is_configured_it_is_needed_besides(
 
 
 async def test_more_than_a_person_types_is_too_much(device: TestDevice, place: Place) -> None:
-    place.front.per_scope.per_minute = 3
+    place.house.stream.intake._admission.per_scope.per_minute = 3
     async with device.conversation() as line:
         for _ in range(3):
             await line.say("thanks")
@@ -322,3 +322,4 @@ async def test_more_than_a_person_types_is_too_much(device: TestDevice, place: P
         refused = await line.until("error")
         assert refused["code"] == "E_CHANNEL_BUSY_RETRY"
         assert refused["about"] == frame["message_id"]
+        assert 0 < refused["retry_after"] <= 60

@@ -94,6 +94,9 @@ class LimitSettings(Section):
     ws_messages_per_minute_per_scope: Count = Field(
         60, description="Messages a minute in one conversation."
     )
+    messages_per_minute_per_sender: Count = Field(
+        60, description="Messages a minute of one person, in whatever conversations."
+    )
     ws_messages_per_minute_per_ip: Count = Field(
         240, description="Messages a minute from one address."
     )
@@ -123,6 +126,9 @@ class BackpressureSettings(Section):
         20, description="Most turns that wait in one conversation."
     )
     max_pending_turns_total: Count = Field(500, description="Most turns that wait altogether.")
+    max_open_cards_per_visitor: Count = Field(
+        3, description="Most decisions of the owner's that somebody else's conversation waits for."
+    )
     shutdown_grace_seconds: Seconds = Field(
         30, description="How long running turns may finish when Silas is stopped."
     )

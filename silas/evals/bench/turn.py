@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from pydantic_ai.models.function import FunctionModel
 
@@ -25,7 +25,6 @@ from silas.evals.bench.turn_floor import answers, library_agent, proxy_of
 from silas.memory.keeper import MemoryKeeper
 from silas.queue import Consumer, Handled, Lease, QueueName
 from silas.queue.models import AgentReply, UserMessage
-from silas.secrets import Vault
 from silas.stream.delivery import Deliveries
 from silas.testing import MemoryVault
 
@@ -71,7 +70,7 @@ async def open_parlour(folder: Path) -> AsyncIterator[Parlour]:
     loaded = load_settings(
         data_dir=str(folder / "data"), config_file=None, environ=_NO_LIMIT, cwd=folder
     )
-    vault = cast("Vault", MemoryVault())
+    vault: Any = MemoryVault()
     minds = Minds(proxy=proxy_of(FunctionModel(answers)))
     async with contextlib.AsyncExitStack() as stack:
         ground = await stack.enter_async_context(make_ground(loaded, OnDemandVault(lambda: vault)))

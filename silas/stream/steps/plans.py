@@ -17,6 +17,7 @@ from silas.work.plan import Plan
 from silas.work.store import save_item
 
 _NO_REVIEWS = "I have a plan, but there is nobody here whom I could ask to approve it."
+_TOO_MANY_CARDS = "The owner has not decided about your earlier requests yet. Ask again later."
 _SAME = "The new plan is the one that did not work."
 _GIVEN_UP = (
     "{item} did not work, and I found no other way. Everything that I could try by myself was "
@@ -38,6 +39,7 @@ async def handle_plan(room: TurnContext, turn: Turn) -> Turn:
     if room.reviews is None:
         return turn.saying(f"{response.message}\n\n{_NO_REVIEWS}".strip())
     try:
+        await _require_place(room, turn)
         plan = await adopt(room, _wanted(room, turn, action))
         await _require_new_approach(room, plan, replaced)
     except WorkError as error:
@@ -46,6 +48,13 @@ async def handle_plan(room: TurnContext, turn: Turn) -> Turn:
             return _give_up(turn, replaced)
         return turn.saying(f"I wrote a plan that cannot be used. {error.message}")
     return await _ask(room, turn, plan, reviews=room.reviews, response=response)
+
+
+async def _require_place(room: TurnContext, turn: Turn) -> None:
+    """Whoever is not the owner cannot bury him in questions."""
+    most = room.policy.max_open_cards
+    if not is_owners(room, turn) and await room.store.open_cards(turn.scope_id) >= most:
+        raise WorkError(_TOO_MANY_CARDS)
 
 
 def _replaced(turn: Turn) -> str | None:

@@ -61,7 +61,8 @@ async def apply_memory_ops(room: TurnContext, turn: Turn) -> Turn:
     """Step 10: what the agent wishes to be remembered: not too much, and past the gates."""
     if turn.response is None or room.memory is None:
         return turn
-    wishes, most = turn.response.memory_ops, room.policy.max_memory_ops
+    wishes = turn.response.memory_ops
+    most = _how_many(room, turn.scope_id, len(wishes))
     if len(wishes) > most:
         await room.audit.log(
             "memory_ops_truncated", **known_of(turn), wanted=len(wishes), kept=most
@@ -69,6 +70,14 @@ async def apply_memory_ops(room: TurnContext, turn: Turn) -> Turn:
     for number, op in enumerate(wishes[:most]):
         await _apply(room, turn, op, key=f"{turn.message.message_id}.op{number}")
     return turn
+
+
+def _how_many(room: TurnContext, scope_id: str, wanted: int) -> int:
+    """As many as one turn may have, and as are left in this minute."""
+    most = min(wanted, room.policy.max_memory_ops)
+    if room.memory_ops is None:
+        return most
+    return sum(room.memory_ops.take(scope_id) for _ in range(most))
 
 
 async def chronicle_response(room: TurnContext, turn: Turn) -> Turn:
