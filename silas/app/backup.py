@@ -2,7 +2,8 @@
 
 A backup brings back an old state, in which approvals that were used up since are unused again. So
 every approval that a backup holds is voided before the data takes its place, and the audit log that
-comes back says so. Signed messages that may have been used since are not accepted either.
+comes back says so. Signed messages that may have been used since are not accepted either. The
+journal goes on under a new name in vector clocks: its old one may have counted further elsewhere.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from pathlib import Path
 import silas
 from silas.app.errors import NotInitialised
 from silas.app.instance import InstanceLock
+from silas.app.journal import renew_host
 from silas.app.paths import Paths
 from silas.approval import NonceStore
 from silas.approval.public_keys import PublicKeys
@@ -39,7 +41,7 @@ from silas.storage.trees import unpack_tree
 
 _DERIVED = {"embeddings.db"}
 _TREES = ("artifacts", "customer_context")
-_MIGRATIONS = {"silas.db": "runtime"}
+_MIGRATIONS = {"silas.db": "runtime", "journal.db": "journal"}
 _CONFIG_ELSEWHERE = "config.backup.yaml"
 _VOID_OPEN_TOKENS = """
 UPDATE approval_tokens SET voided_at = ?, void_reason = 'restored from a backup'
@@ -143,6 +145,7 @@ async def _prepare(inside: Paths, clock: Clock) -> int:
         if packed.exists():
             unpack_tree(packed, inside.data_dir / name)
             packed.unlink()
+    await renew_host(inside, clock=clock)
     database = SqliteDatabase.open(inside.database)
     try:
         await migrate(database, load_migrations("runtime"), clock=clock)

@@ -16,6 +16,11 @@ class Paths:
         return self.data_dir / "silas.db"
 
     @property
+    def journal(self) -> Path:
+        """The owner's own records."""
+        return self.data_dir / "journal.db"
+
+    @property
     def vault(self) -> Path:
         return self.data_dir / "vault.json"
 

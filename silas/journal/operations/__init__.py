@@ -19,6 +19,7 @@ from silas.journal.operations.days import (
     replan_day_blocks,
     upsert_day_plan_blocks,
 )
+from silas.journal.operations.importing import TaskInput, import_records, import_tasks
 from silas.journal.operations.records import (
     create_category,
     create_note,
@@ -56,6 +57,7 @@ __all__ = [
     "By",
     "ItemUpdate",
     "TaskFields",
+    "TaskInput",
     "TimeFields",
     "add_multiple_checklist_items",
     "annotate_time_entry",
@@ -70,6 +72,8 @@ __all__ = [
     "create_task",
     "delete_record",
     "get_or_create_day_plan",
+    "import_records",
+    "import_tasks",
     "link_records",
     "move_checklist_items",
     "move_checklist_items_to_new_task",
