@@ -113,6 +113,8 @@ class NotificationBatch(Data):
     typed_tokens: tuple[TypedToken, ...]
     source_cursor: int | None = None
     """Its place in the journal's own order, for catching up."""
+    actor: str | None = None
+    """Who made the change on this device: nobody needs to be woken by what they did themselves."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -131,6 +133,7 @@ def make_batch(
     *,
     tokens: Iterable[TypedToken],
     source_cursor: int | None = None,
+    actor: str | None = None,
 ) -> NotificationBatch:
     """The batch of these writes; raises `MissingChangeProvenance` if there are none."""
     keys = tuple(sorted({unit.change_unit_key for unit in units}))
@@ -140,6 +143,7 @@ def make_batch(
         change_unit_keys=keys,
         typed_tokens=_each_once(tokens),
         source_cursor=source_cursor,
+        actor=actor,
     )
 
 

@@ -14,14 +14,14 @@ from silas.journal.notifier import Listener, Notifier, Unsubscribe
 from silas.journal.queries import Queries
 from silas.journal.results import Outcome, keep, kept_result
 from silas.kernel import Clock, IdFactory, canonical_bytes, format_timestamp
-from silas.storage import Database, Transaction
+from silas.storage import Database, Row, Transaction
 
 T = TypeVar("T")
 Payload = dict[str, Any]
 
 _NEW_HOST = "INSERT INTO journal_host (one, host_id) VALUES (1, ?) ON CONFLICT (one) DO NOTHING"
 _AFTER = """
-SELECT cursor, local_batch_id, logical_change_key, change_units, typed_tokens FROM batches
+SELECT cursor, local_batch_id, logical_change_key, change_units, typed_tokens, actor FROM batches
 WHERE cursor > ? ORDER BY cursor LIMIT ?
 """
 _KNOWN = "SELECT fingerprint, result FROM operations WHERE operation_id = ?"
@@ -156,7 +156,7 @@ class Journal(Queries):
         while limit is None or len(found) < limit:
             most = _AT_ONCE if limit is None else min(_AT_ONCE, limit - len(found))
             rows = await self._database.fetch_all(_AFTER, (cursor, most))
-            found += [batch for row in rows if (batch := _batch(*row)) is not None]
+            found += [batch for row in rows if (batch := _batch(row)) is not None]
             if len(rows) < most:
                 break
             cursor = rows[-1][0]
@@ -194,15 +194,15 @@ def _completed(
     )
 
 
-def _batch(
-    cursor: int, local_id: str, key: str, units: str, tokens: str
-) -> NotificationBatch | None:
+def _batch(row: Row) -> NotificationBatch | None:
+    cursor, local_id, key, units, tokens, actor = row
     try:
         batch = make_batch(
             local_id,
             [ChangeUnit(**unit) for unit in json.loads(units)],
             tokens=[TypedToken(**token) for token in json.loads(tokens)],
             source_cursor=cursor,
+            actor=actor,
         )
     except (MissingChangeProvenance, ValueError, TypeError):
         batch = None
