@@ -7,14 +7,17 @@ value whose source is not known. What follows for a call:
 1. A call that acts in the sandbox and nowhere else needs no envelope.
 2. A call inside an envelope needs no new decision.
 3. A call that changes something outside of the sandbox does.
-4. Once foreign content has entered the run, so does every other call outside of the sandbox.
+4. Once foreign content has entered the run, so does every call that tells somebody something: a
+   read whose address a stranger chose is a letter to him. Two kinds of reading tell nobody
+   anything new: looking into an account of the owner's own, and asking for exactly what stands in
+   the words that the owner approved.
 
 What is not known about a call counts against it.
 """
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from silas.gates.decisions import asks, passes
@@ -32,7 +35,7 @@ def is_inside(
     tool: str,
     args: Mapping[str, Any],
     *,
-    sources: Mapping[str, str] | None = None,
+    sources: Mapping[str, Collection[str]] | None = None,
 ) -> bool:
     """Whether one of the envelopes covers exactly this call."""
     known = sources or {}
@@ -46,13 +49,14 @@ def outside_reason(
     changes_state: bool,
     taint: TaintLevel,
     taint_sources: Sequence[str] = (),
+    tells_nobody: bool = False,
 ) -> str | None:
     """Why the owner has to decide about a call; None if nobody has to."""
     if contained or inside:  # 1, 2
         return None
     if changes_state:  # 3
         return CHANGES
-    if taint is TaintLevel.EXTERNAL:  # 4
+    if taint is TaintLevel.EXTERNAL and not tells_nobody:  # 4
         shown = ", ".join(taint_sources)
         return FOREIGN.format(sources=f" (from {shown})" if shown else "")
     return None
@@ -62,7 +66,7 @@ def check_action_envelope(gate: Gate, context: Mapping[str, Any]) -> GateResult:
     """The gate `action_envelope`, for the provider `custom`.
 
     The runtime puts into the context, besides the call: `contained`, `changes_state`, `taint`,
-    `taint_sources`, `envelopes` and `argument_sources`.
+    `taint_sources`, `tells_nobody`, `envelopes` and `argument_sources`.
     """
     foreign = [str(each) for each in context.get("taint_sources") or ()]
     reason = outside_reason(
@@ -71,6 +75,7 @@ def check_action_envelope(gate: Gate, context: Mapping[str, Any]) -> GateResult:
         changes_state=context.get("changes_state") is not False,
         taint=_TRUSTED.get(str(context.get("taint")), TaintLevel.EXTERNAL),
         taint_sources=foreign,
+        tells_nobody=context.get("tells_nobody") is True,
     )
     return asks(gate, reason, taint_sources=foreign) if reason else passes(gate)
 
@@ -83,17 +88,21 @@ def _context_inside(context: Mapping[str, Any]) -> bool:
     return is_inside(envelopes, tool, args, sources=context.get("argument_sources"))
 
 
-def _covers(envelope: ActionEnvelope, args: Mapping[str, Any], sources: Mapping[str, str]) -> bool:
+def _covers(
+    envelope: ActionEnvelope, args: Mapping[str, Any], sources: Mapping[str, Collection[str]]
+) -> bool:
     if set(args) - set(envelope.constraints):
         return False
     return all(
-        _holds(constraint, args[name], sources.get(name)) if name in args else constraint.optional
+        _holds(constraint, args[name], sources.get(name, ()))
+        if name in args
+        else constraint.optional
         for name, constraint in envelope.constraints.items()
     )
 
 
-def _holds(constraint: ArgumentConstraint, value: Any, source: str | None) -> bool:
-    if constraint.source is not None and constraint.source != source:
+def _holds(constraint: ArgumentConstraint, value: Any, sources: Collection[str]) -> bool:
+    if constraint.source is not None and constraint.source not in sources:
         return False
     if constraint.any:
         return True

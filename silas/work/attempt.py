@@ -115,6 +115,7 @@ async def resume_attempt(
         taint_sources=list(scene.taint_sources),
         decided=kept.approved(),
     )
+    tools.remember(await bench.ledger.entries(item.id, files.attempt))
     briefing = scene.briefing.model_copy(update={"limits": _limits(item)})
     return await _concluded(tools, scene, await _work(bench, briefing, tools, kept))
 

@@ -6,7 +6,8 @@
 3. the gates `on_tool_call` let it pass, may rewrite its arguments (which must fit again), block it,
    or ask the owner;
 4. a tool that acts outside of the sandbox is inside an envelope of the plan, or the owner is asked:
-   always if it changes something, and also if foreign content has entered the run;
+   always if it changes something, and if foreign content has entered the run, also if it tells
+   somebody something (`silas.gates.envelope_rules`);
 5. what the approval covers is still what it was;
 6. the call is written down, made, and its result written down.
 
@@ -15,8 +16,9 @@ decide later is not performed: the review says so, and a worker that can wait en
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from silas.gates import Gate, GateAction, GateTrigger
@@ -36,8 +38,10 @@ from silas.work.errors import BindingBroken
 from silas.work.execution_models import ExecutionEnvelope, ExecutionResult, ModelView
 from silas.work.executors import Tool
 from silas.work.executors.arguments import ArgumentsRefused
+from silas.work.ledger import LedgerEntry
 from silas.work.paused import DecidedCall
 from silas.work.ports import CallReview, PausedCall, ToolOffer
+from silas.work.provenance import Provenance
 from silas.work.workbench import Workbench
 from silas.work.workspaces import AttemptWorkspace
 
@@ -80,6 +84,23 @@ class AttemptTools:
     _passed: dict[int, tuple[CallReview, bool]] = field(default_factory=dict)
     """Reviews that let a call pass and were not performed yet, and whether the owner was asked."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @cached_property
+    def _provenance(self) -> Provenance:
+        # Nobody was shown the body of a spawned task: what checks printed stands in it.
+        spawned = self.files.item.spawned_by is not None
+        return Provenance("" if spawned else self.files.item.body)
+
+    def remember(self, entries: Iterable[LedgerEntry]) -> None:
+        """What earlier calls of this attempt gave, for an attempt that was paused."""
+        for each in entries:
+            if each.result is not None:
+                self._saw(each.tool, each.args, each.result)
+
+    def _saw(self, name: str, args: dict[str, Any], result: ExecutionResult) -> None:
+        tool = self.bench.registry.get(name)
+        if tool is not None and not tool.contained:
+            self._provenance.saw(name, args, result.return_value)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -236,6 +257,8 @@ class AttemptTools:
             "changes_state": tool.changes_state,
             "taint": self.taint.value,
             "taint_sources": self.taint_sources,
+            "tells_nobody": self._tells_nobody(tool, args),
+            "argument_sources": self._provenance.of_arguments(args),
             "envelopes": [each.model_dump(mode="json") for each in item.approvals],
             "work_dir": str(self.files.directory),
             "work_item_id": item.id,
@@ -244,12 +267,21 @@ class AttemptTools:
     def _outside_reasons(self, tool: Tool, args: dict[str, Any]) -> list[str]:
         reason = outside_reason(
             contained=tool.contained,
-            inside=is_inside(self.files.item.approvals, tool.name, args),
+            inside=is_inside(
+                self.files.item.approvals,
+                tool.name,
+                args,
+                sources=self._provenance.of_arguments(args),
+            ),
             changes_state=tool.changes_state,
             taint=self.taint,
             taint_sources=self.taint_sources,
+            tells_nobody=self._tells_nobody(tool, args),
         )
         return [reason] if reason else []
+
+    def _tells_nobody(self, tool: Tool, args: dict[str, Any]) -> bool:
+        return tool.own_account or self._provenance.are_owners_words(args)
 
     async def _ask(
         self, tool: Tool, args: dict[str, Any], reasons: list[str], *, by_gates: list[str]
@@ -299,6 +331,7 @@ class AttemptTools:
         result = await tool.execute(self._envelope(tool, args, seq))
         result = result.model_copy(update={"taint": self._tainted(tool, result)})
         await bench.ledger.finish(item.id, attempt, seq=seq, result=result)
+        self._saw(tool.name, args, result)
         bench.progress(item.id, "result", result.error or result.return_value)
         return result
 

@@ -30,6 +30,8 @@ class Tool:
     """One tool. `contained` means: it acts in the workspace and its sandbox, and nowhere else.
 
     `changes_state` means that the outside is different afterwards; a contained tool never does.
+    `own_account` means that it only looks into an account of the owner's: what is in its arguments
+    reaches nobody who would not know it anyway.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Tool:
     executor: EphemeralExecutor
     contained: bool
     changes_state: bool = False
+    own_account: bool = False
     description: str = ""
     """For a model: what it does, and one example. Empty: what its arguments say of themselves."""
 
