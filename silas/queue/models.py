@@ -38,6 +38,7 @@ class QueueName(StrEnum):
     RUNTIME = "runtime_queue"
     CHANNEL = "channel_queue"
     """What is on its way to a person: answers and reports, until a channel has delivered them."""
+    COMPANION = "companion_queue"
 
 
 class MessageKind(StrEnum):
@@ -55,6 +56,7 @@ class MessageKind(StrEnum):
     REPLAN_REQUEST = "replan_request"
     AGENT_RESPONSE = "agent_response"
     SYSTEM_EVENT = "system_event"
+    COMPANION_WAKE = "companion_wake"
 
 
 class Urgency(StrEnum):
@@ -257,6 +259,14 @@ class SystemEvent(Checked):
     data: dict[str, Any] = Field(default_factory=dict)
 
 
+class CompanionWake(Checked):
+    """Wake a companion. What became of it is in the log of wakes, under its run key."""
+
+    run_key: Identifier
+    agent_id: Identifier
+    job: dict[str, Any]
+
+
 PAYLOADS: Mapping[MessageKind, type[Data]] = MappingProxyType(
     {
         MessageKind.USER_MESSAGE: UserMessage,
@@ -271,6 +281,7 @@ PAYLOADS: Mapping[MessageKind, type[Data]] = MappingProxyType(
         MessageKind.REPLAN_REQUEST: ReplanRequest,
         MessageKind.AGENT_RESPONSE: AgentReply,
         MessageKind.SYSTEM_EVENT: SystemEvent,
+        MessageKind.COMPANION_WAKE: CompanionWake,
     }
 )
 """The payload that each kind carries, unless it reports an error."""
@@ -291,6 +302,7 @@ Payload = (
     | ReplanRequest
     | AgentReply
     | SystemEvent
+    | CompanionWake
 )
 
 

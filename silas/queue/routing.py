@@ -31,11 +31,13 @@ ROUTES: Mapping[tuple[Agent, MessageKind], QueueName] = MappingProxyType(
         (Agent.EXECUTOR, MessageKind.AGENT_RESPONSE): QueueName.CHANNEL,
         (Agent.RUNTIME, MessageKind.AGENT_RESPONSE): QueueName.CHANNEL,
         (Agent.RUNTIME, MessageKind.SYSTEM_EVENT): QueueName.RUNTIME,
+        (Agent.RUNTIME, MessageKind.COMPANION_WAKE): QueueName.COMPANION,
     }
 )
 
-ORDERED = frozenset({QueueName.PROXY, QueueName.CHANNEL})
-"""What a person sees must come in the order in which it happened."""
+ORDERED = frozenset({QueueName.PROXY, QueueName.CHANNEL, QueueName.COMPANION})
+"""What a person sees must come in the order in which it happened; a companion runs once at a time.
+"""
 
 PRIORITY: Mapping[Urgency, int] = MappingProxyType(
     {Urgency.NEEDS_ATTENTION: 0, Urgency.INFORMATIONAL: 1, Urgency.BACKGROUND: 2}

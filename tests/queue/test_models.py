@@ -116,7 +116,7 @@ def test_the_table_of_routes() -> None:
         ("runtime", "replan_request"): "planner_queue",
     }
     assert {pair: ROUTES[pair] for pair in written} == written
-    assert frozenset({"proxy_queue", "channel_queue"}) == ORDERED
+    assert frozenset({"proxy_queue", "channel_queue", "companion_queue"}) == ORDERED
 
 
 @pytest.mark.parametrize("sender", Agent)
