@@ -3,7 +3,7 @@
 1. The data directory, readable by its owner alone.
 2. The configuration file, commented, with nothing decided in it.
 3. The vault: the system keyring, or an encrypted file.
-4. The database, with its schema.
+4. The database and the journal, with their schemas.
 5. The owner's key, in the vault; its public part in `owner.pub`.
 6. The directories for checks and for customers' files.
 7. An audit entry, and the first signed checkpoint.
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from silas.app.ground import Ground, OnDemandVault, make_ground
+from silas.app.journal import open_journal
 from silas.app.settings import LoadedSettings, render_default_config
 from silas.app.settings.origin import DEFAULT
 from silas.kernel import Clock
@@ -63,6 +64,7 @@ async def set_up(
         _make_config(loaded, chosen or {}),
         SetupStep(what="vault", where=str(paths.vault), made=not paths.vault.exists()),
         SetupStep(what="database", where=str(paths.database), made=not paths.database.exists()),
+        SetupStep(what="journal", where=str(paths.journal), made=not paths.journal.exists()),
     ]
     if paths.vault.exists():
         vault = open_vault(paths.vault, environ=environ, prompt=passphrase)
@@ -71,6 +73,8 @@ async def set_up(
             create_vault, paths.vault, environ=environ, choice=vault_choice, prompt=new_passphrase
         )
     async with make_ground(loaded, OnDemandVault(lambda: vault), clock=clock) as ground:
+        async with open_journal(ground):
+            pass  # opening makes it
         steps.append(await _make_key(ground))
         steps += [
             _make_directory("check directory", loaded.settings.sandbox.verify_dir),

@@ -48,6 +48,9 @@ COMMANDS = {
     "memory": LazyCommand(
         "silas.cli.memory:memory", "Search what Silas remembers, carry it along, forget it."
     ),
+    "journal": LazyCommand(
+        "silas.cli.journal:journal", "Keep tasks, time, day plans, ratings and notes."
+    ),
     "eval": LazyCommand("silas.cli.evals:evals", "Measure how good Silas is, on your data."),
     "backup": LazyCommand("silas.cli.backup:backup", "Write everything to one verified file."),
     "restore": LazyCommand("silas.cli.backup:restore", "Bring a backup back."),

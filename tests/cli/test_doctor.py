@@ -24,6 +24,7 @@ def test_a_sound_machine(owner: Machine) -> None:
         "keyring",
         "permissions",
         "database",
+        "journal",
         "vault",
         "owner key",
         "audit",

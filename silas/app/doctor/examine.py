@@ -44,6 +44,7 @@ async def _installed(
         async with open_ground(loaded, environ=environ, prompt=prompt) as ground:
             checks: dict[str, Check] = {
                 "database": lambda: installation.database(ground),
+                "journal": lambda: installation.journal(ground),
                 "vault": lambda: installation.vault(ground, environ),
                 "owner key": lambda: installation.owner_key(ground),
                 "audit": lambda: installation.audit(ground),

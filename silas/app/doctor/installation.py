@@ -1,10 +1,11 @@
-"""What is set up: vault, owner key, database, audit log."""
+"""What is set up: vault, owner key, database, journal, audit log."""
 
 import asyncio
 from collections.abc import Mapping
 
 from silas.app.doctor.findings import Finding, ok, problem, warning
 from silas.app.ground import Ground
+from silas.app.journal import open_journal
 from silas.app.settings import LoadedSettings
 from silas.approval import PublicKeys
 from silas.kernel import SilasError
@@ -63,6 +64,16 @@ async def database(ground: Ground) -> Finding:
         return problem("database", f"{ground.paths.database} is damaged.", fix="silas restore FILE")
     newest = load_migrations("runtime")[-1].id
     return ok("database", f"{ground.paths.database} is whole, schema {newest}.")
+
+
+async def journal(ground: Ground) -> Finding:
+    """Whether the journal is whole and its schema up to date."""
+    async with open_journal(ground) as opened:
+        rows = await opened.read(lambda reader: reader.fetch_all("PRAGMA quick_check(1)"))
+    if rows != [("ok",)]:
+        return problem("journal", f"{ground.paths.journal} is damaged.", fix="silas restore FILE")
+    newest = load_migrations("journal")[-1].id
+    return ok("journal", f"{ground.paths.journal} is whole, schema {newest}.")
 
 
 async def audit(ground: Ground) -> Finding:

@@ -1,0 +1,270 @@
+"""`silas journal rate`, `note`, `category`, `search`, `history`, `delete`, `restore`."""
+
+import click
+
+from silas.cli.commands import JsonCommand, JsonGroup
+from silas.cli.context import CliContext, pass_cli
+from silas.cli.journal_bench import Bench, shown, with_journal
+from silas.cli.journal_lines import rating_line, record_line, visible_line, when
+from silas.journal import Outcome
+from silas.journal.models import KINDS, Category, Note, Rating, Record
+from silas.journal.moments import understand, understand_day
+from silas.journal.queries import HistoryEntry
+from silas.journal.references import name_of, short_id
+from silas.kernel import SilasError
+
+_CATEGORY = click.option("-c", "--category", "category_name", metavar="NAME")
+_LIMIT = click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+_RECORD = click.argument("name", metavar="RECORD")
+_OWN_FIELDS = {"updated_at", "vector_clock", "versions", "deletions"}
+
+
+@click.command(cls=JsonCommand)
+@click.argument("target_name", metavar="TARGET")
+@click.argument("dimension")
+@click.argument("value", type=click.FloatRange(0, 10))
+@click.option("-n", "--note", "text", default="")
+@pass_cli
+def rate(cli: CliContext, target_name: str, dimension: str, *, value: float, text: str) -> None:
+    """Say how TARGET was, from 0 to 10: `silas journal rate today energy 7`.
+
+    TARGET is a task, a stretch of time, a block, a note, or a day.
+    """
+
+    async def work(bench: Bench) -> Outcome:
+        target = await _target(bench, target_name)
+        return await bench.do(
+            "create_or_update_rating", target_id=target, dimension=dimension, value=value, note=text
+        )
+
+    outcome = with_journal(cli, work)
+    cli.show(shown(outcome), f"{visible_line(dimension)}: {value:g}")
+
+
+@click.command(cls=JsonCommand)
+@click.option("-d", "--dimension")
+@click.option("--since", metavar="TIME")
+@_CATEGORY
+@pass_cli
+def ratings(
+    cli: CliContext, dimension: str | None, since: str | None, category_name: str | None
+) -> None:
+    """Show ratings, the newest first."""
+
+    async def work(bench: Bench) -> tuple[list[Rating], dict[str, str]]:
+        limit = await bench.category(category_name)
+        begin = since and understand(since, now=bench.now, zone=bench.zone, prefer="past")
+        found = await bench.journal.ratings(
+            dimension=dimension,
+            since=begin or None,
+            categories=None if limit is None else {limit},
+        )
+        targets = await bench.journal.get_many([each.target_id for each in found])
+        return found, {each.id: name_of(each) for each in targets}
+
+    found, names = with_journal(cli, work)
+    data = {"ratings": [each.model_dump(mode="json") for each in found]}
+    cli.show(data, "\n".join(rating_line(each, names) for each in found) or "No ratings.")
+
+
+@click.command(cls=JsonCommand)
+@click.argument("text")
+@_CATEGORY
+@click.option("-a", "--about", metavar="RECORD", help="What it is about.")
+@click.option("--language", metavar="CODE")
+@pass_cli
+def note(
+    cli: CliContext,
+    text: str,
+    *,
+    category_name: str | None,
+    about: str | None,
+    language: str | None,
+) -> None:
+    """Write something down."""
+
+    async def work(bench: Bench) -> Outcome:
+        return await bench.do(
+            "create_note",
+            text=text,
+            category_id=await bench.category(category_name, make=True),
+            about_id=(await bench.find_any(about)).id if about else None,
+            language=language,
+        )
+
+    outcome = with_journal(cli, work)
+    cli.show(shown(outcome), f"Noted: {short_id(str(outcome.payload['note_id']))}")
+
+
+@click.command(cls=JsonCommand)
+@_CATEGORY
+@_LIMIT
+@pass_cli
+def notes(cli: CliContext, category_name: str | None, limit: int) -> None:
+    """Show notes, the newest first."""
+
+    async def work(bench: Bench) -> tuple[list[Note], list[str]]:
+        only = await bench.category(category_name)
+        found = await bench.journal.notes(categories=None if only is None else {only}, limit=limit)
+        return found, [
+            f"{short_id(each.id)}  {when(each.created_at, bench.zone, bench.now)}  "
+            f"{visible_line(each.text)}"
+            for each in found
+        ]
+
+    found, lines = with_journal(cli, work)
+    data = {"notes": [each.model_dump(mode="json") for each in found]}
+    cli.show(data, "\n".join(lines) or "No notes.")
+
+
+@click.group(cls=JsonGroup)
+def category() -> None:
+    """Parts of your life; what a companion may see is bounded by them."""
+
+
+@category.command("list")
+@pass_cli
+def list_categories(cli: CliContext) -> None:
+    """Show all categories."""
+
+    async def work(bench: Bench) -> list[Category]:
+        return await bench.journal.categories()
+
+    found = with_journal(cli, work)
+    lines = [f"{short_id(each.id)}  {visible_line(each.name)}" for each in found]
+    data = {"categories": [each.model_dump(mode="json") for each in found]}
+    cli.show(data, "\n".join(lines) or "No categories. Add one: silas journal category add NAME")
+
+
+@category.command("add")
+@click.argument("name")
+@click.option("--colour", metavar="#RRGGBB")
+@pass_cli
+def add_category(cli: CliContext, name: str, colour: str | None) -> None:
+    """Make a category."""
+
+    async def work(bench: Bench) -> Outcome:
+        return await bench.do("create_category", name=name, colour=colour)
+
+    cli.show(shown(with_journal(cli, work)), f"{visible_line(name)} is there.")
+
+
+@category.command("edit")
+@click.argument("old_name", metavar="CATEGORY")
+@click.option("--name")
+@click.option("--colour", metavar="#RRGGBB")
+@pass_cli
+def edit_category(cli: CliContext, old_name: str, name: str | None, colour: str | None) -> None:
+    """Rename a category, or give it another colour."""
+
+    async def work(bench: Bench) -> Outcome:
+        found = await bench.find(Category, old_name)
+        return await bench.do("update_category", category_id=found.id, name=name, colour=colour)
+
+    cli.show(shown(with_journal(cli, work)), "Changed.")
+
+
+@click.command(cls=JsonCommand)
+@click.argument("words", nargs=-1, required=True)
+@_CATEGORY
+@click.option("-k", "--kind", "kinds", type=click.Choice(sorted(KINDS)), multiple=True)
+@_LIMIT
+@pass_cli
+def search(
+    cli: CliContext,
+    words: tuple[str, ...],
+    *,
+    category_name: str | None,
+    kinds: tuple[str, ...],
+    limit: int,
+) -> None:
+    """Find records with all of these words; the last word may be its beginning."""
+
+    async def work(bench: Bench) -> list[Record]:
+        only = await bench.category(category_name)
+        return await bench.journal.search(
+            " ".join(words),
+            categories=None if only is None else {only},
+            kinds=kinds or None,
+            limit=limit,
+        )
+
+    found = with_journal(cli, work)
+    data = {"records": [each.model_dump(mode="json") for each in found]}
+    cli.show(data, "\n".join(map(record_line, found)) or "Nothing has these words.")
+
+
+@click.command(cls=JsonCommand)
+@_RECORD
+@pass_cli
+def history(cli: CliContext, name: str) -> None:
+    """Show how a record came about: who changed what, and when."""
+
+    async def work(bench: Bench) -> tuple[list[HistoryEntry], list[str]]:
+        record = await bench.find_any(name, deleted=True)
+        entries = await bench.journal.history(record.id)
+        return entries, [
+            f"{when(each.at, bench.zone, bench.now)}  {visible_line(each.actor)}  {_changed(each)}"
+            for each in entries
+        ]
+
+    entries, lines = with_journal(cli, work)
+    cli.show({"history": [each.model_dump(mode="json") for each in entries]}, "\n".join(lines))
+
+
+@click.command(cls=JsonCommand)
+@_RECORD
+@pass_cli
+def delete(cli: CliContext, name: str) -> None:
+    """Delete a record; `silas journal restore` brings it back."""
+
+    async def work(bench: Bench) -> Outcome:
+        return await bench.do("delete_record", record_id=(await bench.find_any(name)).id)
+
+    _tell(cli, with_journal(cli, work))
+
+
+@click.command(cls=JsonCommand)
+@_RECORD
+@pass_cli
+def restore(cli: CliContext, name: str) -> None:
+    """Bring a deleted record back."""
+
+    async def work(bench: Bench) -> Outcome:
+        record = await bench.find_any(name, deleted=True)
+        return await bench.do("restore_record", record_id=record.id)
+
+    _tell(cli, with_journal(cli, work))
+
+
+async def _target(bench: Bench, text: str) -> str:
+    """A record; or a day, whose plan is made if there is none."""
+    try:
+        return (await bench.find_any(text)).id
+    except SilasError as unknown:
+        try:
+            wanted = understand_day(text, now=bench.now, zone=bench.zone, prefer="past")
+        except SilasError:
+            raise unknown from None
+    made = await bench.do("get_or_create_day_plan", plan_date=wanted.isoformat())
+    return str(made.payload["day_plan_id"])
+
+
+def _changed(entry: HistoryEntry) -> str:
+    before = entry.before or {}
+    parts = [
+        f"{name}: {visible_line(str(value))}"
+        for name, value in entry.after.items()
+        if name not in _OWN_FIELDS and value not in (None, "", [], before.get(name))
+    ]
+    gone = [
+        f"{name}: nothing"
+        for name, value in entry.after.items()
+        if value in (None, "", []) and before.get(name) not in (None, "", []) and name in before
+    ]
+    return "; ".join([*parts, *gone])
+
+
+def _tell(cli: CliContext, outcome: Outcome) -> None:
+    lines = [record_line(each) for each in outcome.records]
+    cli.show(shown(outcome), "\n".join(lines) or "It was so already.")
