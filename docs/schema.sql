@@ -500,6 +500,13 @@ CREATE TABLE sqlite_sequence(name,seq);
 
 -- runtime
 
+CREATE TABLE approval_completions (
+    token_id TEXT NOT NULL,
+    content_hash TEXT NOT NULL,
+    completed_at TEXT NOT NULL,
+    PRIMARY KEY (token_id, content_hash)
+);
+
 CREATE TABLE approval_executions (
     token_id TEXT NOT NULL,
     content_hash TEXT NOT NULL,
@@ -547,6 +554,36 @@ CREATE TABLE audit_state (
     base_proof TEXT NOT NULL,
     head_seq BIGINT NOT NULL,
     head_hash TEXT NOT NULL
+);
+
+CREATE TABLE autonomy_changes (
+    proposal_id TEXT PRIMARY KEY,
+    payload TEXT NOT NULL,
+    token TEXT NOT NULL,
+    changed_at TEXT NOT NULL,
+    ended_at TEXT
+);
+
+CREATE TABLE before_images (
+    work_item_id TEXT NOT NULL,
+    attempt BIGINT NOT NULL,
+    path TEXT NOT NULL,
+    before TEXT,
+    after TEXT,
+    content TEXT,
+    created_at TEXT NOT NULL,
+    PRIMARY KEY (work_item_id, attempt, path)
+);
+
+CREATE TABLE card_passkeys (
+    card_id TEXT PRIMARY KEY,
+    proof TEXT NOT NULL
+);
+
+CREATE TABLE card_seals (
+    card_id TEXT PRIMARY KEY,
+    key_id TEXT NOT NULL,
+    signature TEXT NOT NULL
 );
 
 CREATE TABLE chronicle (
@@ -753,6 +790,18 @@ CREATE TABLE nonces (
 
 CREATE INDEX nonces_recorded_at ON nonces (recorded_at);
 
+CREATE TABLE passkeys (
+    credential_id TEXT PRIMARY KEY,
+    public_key TEXT NOT NULL,
+    rp_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    enrolled_at TEXT NOT NULL,
+    owner_key_id TEXT NOT NULL,
+    endorsement TEXT NOT NULL,
+    sign_count BIGINT NOT NULL,
+    revoked_at TEXT
+);
+
 CREATE TABLE paused_calls (
     id TEXT PRIMARY KEY,
     run_id TEXT NOT NULL,
@@ -779,6 +828,12 @@ CREATE TABLE paused_runs (
 
 CREATE UNIQUE INDEX paused_runs_waiting
     ON paused_runs (work_item_id) WHERE state = 'waiting';
+
+CREATE TABLE paused_seals (
+    run_id TEXT PRIMARY KEY,
+    key_id TEXT NOT NULL,
+    signature TEXT NOT NULL
+);
 
 CREATE TRIGGER persona_events_are_kept BEFORE UPDATE ON persona_events
 BEGIN SELECT RAISE(ABORT, 'persona_events are never changed'); END;
@@ -842,6 +897,28 @@ CREATE TABLE processed_messages (
 );
 
 CREATE INDEX processed_messages_at ON processed_messages (processed_at);
+
+CREATE TABLE questions (
+    id TEXT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    scope_id TEXT NOT NULL,
+    trace_id TEXT NOT NULL,
+    about TEXT NOT NULL,
+    content TEXT NOT NULL,
+    seal_key_id TEXT NOT NULL,
+    seal TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    state TEXT NOT NULL,
+    answer TEXT,
+    key_id TEXT,
+    signature TEXT,
+    answered_at TEXT
+);
+
+CREATE INDEX questions_about ON questions (about, created_at);
+
+CREATE INDEX questions_state ON questions (state, created_at);
 
 CREATE TABLE queue_messages (
     seq INTEGER PRIMARY KEY,
