@@ -15,6 +15,8 @@ from silas.web.front import Front
 from silas.web.showing import items_of, shown_card, shown_delivery, shown_saying, shown_work
 
 _RECENT_CARDS = 30
+_WORK_SECONDS = 0.25
+"""Work that goes on is looked up so often at most, however much happens in it."""
 
 
 class Page(Protocol):
@@ -46,6 +48,9 @@ class Hub:
         self._said = 0
         self._open_cards: frozenset[str] = frozenset()
         self._open_calls: frozenset[str] = frozenset()
+        self._front: Front | None = None
+        self._moving: set[str] = set()
+        self._looking: asyncio.Task[None] | None = None
 
     def text(self, connection_id: str, trace_id: str, piece: str) -> None:
         """An answer grows."""
@@ -55,6 +60,22 @@ class Hub:
     def progress(self, trace_id: str, what: str, detail: str = "") -> None:
         """Work goes on."""
         self.tell(wire.Progress(trace_id=trace_id, what=what, detail=detail))
+        if self._front is None or not self.pages:
+            return
+        self._moving.add(trace_id)
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look(self._front), name="web work")
+
+    async def _look(self, front: Front) -> None:
+        """Show how far the work is that has moved."""
+        try:
+            while self._moving:
+                await asyncio.sleep(_WORK_SECONDS)
+                moved, self._moving = self._moving, set()
+                for trace_id in moved:
+                    await self.tell_work(front, trace_id)
+        finally:
+            self._looking = None
 
     def tell(self, frame: Data) -> None:
         """Send it to every page."""
@@ -73,12 +94,14 @@ class Hub:
         self._said = newest[-1].number if newest else 0
         number = await front.deliveries.last(front.owner_id)
         task = asyncio.create_task(self._follow(front, number), name="web news")
+        self._front = front
         try:
             yield
         finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            self._front = None
+            await _ended(task)
+            if self._looking is not None:
+                await _ended(self._looking)
 
     async def drop_untrusted(self, front: Front) -> None:
         """Whoever was revoked goes now."""
@@ -133,3 +156,9 @@ class Hub:
             await self.tell_cards(front)
             self.tell(shown_delivery(delivery))
             await self.tell_work(front, delivery.message.trace_id)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,7 +1,8 @@
 """The page itself: files that are read once, and a policy that lets nothing else run."""
 
+import hashlib
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import resources
 from pathlib import PurePosixPath
 
@@ -11,7 +12,9 @@ from starlette.routing import Route
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 _INDEX = "index.html"
+_WORKER = "sw.js"
 _NONCE = "__NONCE__"
+_KEPT_OFFLINE = (".css", ".js", ".json", ".svg")
 _KINDS = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -51,11 +54,20 @@ def page_routes() -> list[Route]:
         for each in resources.files("silas.web").joinpath("static").iterdir()
         if PurePosixPath(each.name).suffix in _KINDS
     }
+    files[_WORKER] = _worker(files)
     index = files.pop(_INDEX).decode()
     return [
         Route("/", _index(index)),
         *(Route(f"/{name}", _static(name, content)) for name, content in sorted(files.items())),
     ]
+
+
+def _worker(files: Mapping[str, bytes]) -> bytes:
+    """The service worker, told which files to keep; other files are another shell."""
+    kept = [name for name in sorted(files) if name.endswith(_KEPT_OFFLINE) and name != _WORKER]
+    whole = hashlib.sha256(b"".join(files[name] for name in sorted(files))).hexdigest()
+    text = files[_WORKER].decode().replace("__SHELL__", f"silas-{whole[:16]}")
+    return text.replace("__FILES__", " ".join(["/", *(f"/{name}" for name in kept)])).encode()
 
 
 def _index(text: str) -> Endpoint:

@@ -6,6 +6,9 @@ import sys
 from importlib import resources
 
 import pytest
+from starlette.requests import Request
+
+from silas.web.pages import page_routes
 
 STATIC = resources.files("silas.web").joinpath("static")
 FILES = sorted(each.name for each in STATIC.iterdir())
@@ -16,10 +19,19 @@ def text_of(name: str) -> str:
     return STATIC.joinpath(name).read_text("utf-8")
 
 
-def test_the_offline_shell_is_the_whole_page() -> None:
-    listed = set(re.findall(r'"/([\w.-]*)"', text_of("sw.js").partition("];")[0]))
+async def served(name: str) -> str:
+    [route] = [each for each in page_routes() if each.path == f"/{name}"]
+    answer = await route.endpoint(Request({"type": "http"}))
+    return bytes(answer.body).decode()
+
+
+async def test_the_offline_shell_is_the_whole_page() -> None:
+    listed = re.findall(r'FILES = "([^"]*)"', await served("sw.js"))[0].split()
     pictures = {name for name in FILES if name.endswith(".png")}
-    assert listed == set(FILES) - {"index.html", "sw.js"} - pictures | {""}
+    assert set(listed) == {
+        f"/{name}" for name in set(FILES) - {"index.html", "sw.js"} - pictures
+    } | {"/"}
+    assert re.search(r'SHELL = "silas-[0-9a-f]{16}"', await served("sw.js"))
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -41,7 +53,7 @@ def test_nothing_comes_from_elsewhere() -> None:
     for name in FILES:
         if name.endswith((".js", ".css", ".html", ".json")):
             found = set(re.findall(r"https?://[\w.]+", text_of(name)))
-            assert found <= {"http://127.0.0.1", "http://www.w3.org"}, name
+            assert found <= {"http://127.0.0.1", "http://localhost", "http://www.w3.org"}, name
 
 
 def test_other_commands_do_not_load_the_web() -> None:

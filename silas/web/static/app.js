@@ -5,10 +5,13 @@ import { decide } from "/deciding.js";
 import { devicesDialog } from "/devices.js";
 import { h } from "/dom.js";
 import { loadDevice } from "/keys.js";
+import { firstRun } from "/onboarding.js";
 import { pairingView, takeCode } from "/pairing.js";
 import { reviewView } from "/review.js";
+import { settingsDialog } from "/settings.js";
+import { readSetup } from "/setup.js";
 import { makeShell } from "/shell.js";
-import { onChange, openCards, state } from "/state.js";
+import { changed, onChange, openCards, state } from "/state.js";
 import { streamView } from "/stream.js";
 
 // The surfaces, in the order of their tabs; another one is one more line here. `make(page)` gives
@@ -50,7 +53,6 @@ function enter({ code, revoked }) {
 
 function run(device) {
   const connection = new Connection(device);
-  const devices = devicesDialog(device);
   // What every view gets at hand.
   const page = {
     device,
@@ -58,7 +60,7 @@ function run(device) {
     send: (frame) => connection.send(frame),
     show: (surface, card) => {
       if (card) shell.view("review").prefer(card);
-      if (surface === "devices") devices.show();
+      if (dialogs[surface]) dialogs[surface].show();
       else shell.choose(surface);
     },
     close: () => shell.choose("stream"),
@@ -67,10 +69,12 @@ function run(device) {
       shell.view("stream").fill(text);
     } }),
   };
-  const shell = makeShell(SURFACES, page, devices);
+  const settings = settingsDialog(page);
+  const dialogs = { devices: devicesDialog(device), settings, model: { show: () => settings.show("model") } };
+  const shell = makeShell(SURFACES, page, [dialogs.devices.node, settings.node]);
   onChange((what, detail) => {
     if (what === "connection" && state.connection === "revoked") enter({ code: null, revoked: true });
-    if (what === "ready") openSession(state.ready.ticket);
+    if (what === "ready") openSession(state.ready.ticket).then(() => welcome(page));
     if (what === "cards") notify(state.cards.get(detail));
     if (what === "error") {
       shell.tell(detail.message);
@@ -80,6 +84,18 @@ function run(device) {
   root.replaceChildren(shell.node);
   connection.open();
   if (matchMedia("(min-width: 900px)").matches) shell.view("stream").focus();
+}
+
+// Whoever is here for the first time is shown around, once.
+async function welcome(page) {
+  if (state.setup) return;
+  try {
+    state.setup = await readSetup();
+  } catch {
+    return; // next time
+  }
+  changed("setup");
+  if (!state.setup.finished && !state.unsent.size) firstRun(page, state.setup);
 }
 
 // The session is for what goes over HTTP; the conversation does not need it.

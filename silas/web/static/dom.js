@@ -59,6 +59,7 @@ const PATHS = {
   dot: "M12 12h.01",
   shield: "M12 3.5l7 2.5v5.5c0 4.2-2.8 7.4-7 9-4.2-1.6-7-4.8-7-9V6z",
   device: "M7 3.5h10v17H7zM11 17.5h2",
+  settings: "M4 7h9M17 7h3M4 17h3M11 17h9M13 4.5v5M7 14.5v5",
   chevron: "M9 6l6 6-6 6",
   alert: "M12 4l9 16H3zM12 10v4.5M12 17.2h.01",
 };

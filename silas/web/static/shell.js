@@ -6,11 +6,11 @@ const CONNECTION_WORDS = { connecting: "Connecting…", open: "Connected", waiti
 const NOTICE_MILLISECONDS = 6000;
 
 /** The frame with a view of each surface in it; `page` is what the views get at hand. */
-export function makeShell(surfaces, page, devices) {
+export function makeShell(surfaces, page, dialogs) {
   const views = new Map();
   const toast = h("div", { class: "toast", role: "status" });
   const main = h("main", { class: "surfaces" });
-  const node = h("div", { class: "shell" }, header(surfaces, page), main, tabs(surfaces, page), toast, devices.node);
+  const node = h("div", { class: "shell" }, header(surfaces, page), main, tabs(surfaces, page), toast, dialogs);
   for (const { name, make, over } of surfaces) {
     const view = make(page);
     view.node.classList.toggle("over", Boolean(over));
@@ -63,7 +63,8 @@ function header(surfaces, page) {
     h("nav", { class: "top-nav", "aria-label": "More" },
       surfaces.filter(({ over }) => over).map(({ name, label }) =>
         h("button", { type: "button", class: "quiet wide-only", "data-tab": name, onclick: () => page.show(name) }, icon(name), label)),
-      h("button", { type: "button", class: "quiet", "aria-label": "Devices", onclick: () => page.show("devices") }, icon("device"))));
+      h("button", { type: "button", class: "quiet", "aria-label": "Devices", onclick: () => page.show("devices") }, icon("device")),
+      h("button", { type: "button", class: "quiet", "aria-label": "Settings", onclick: () => page.show("settings") }, icon("settings"))));
 }
 
 function tabs(surfaces, page) {

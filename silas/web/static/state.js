@@ -10,6 +10,7 @@ export const state = {
   growing: new Map(), // by trace: text that is being written
   unsent: new Map(), // by message id
   activity: null,
+  setup: null, // how Silas is set up, once it was asked
   loaded: false,
   versions: new Map(), // by trace: how often its card or work has changed
 };

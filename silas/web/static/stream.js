@@ -1,5 +1,6 @@
 // Stream: the conversation.
 import { riskBadge, VERDICTS } from "/card.js";
+import { commandList } from "/commands.js";
 import { day, h, icon, sync, time } from "/dom.js";
 import { markdown } from "/markdown.js";
 import { onChange, state } from "/state.js";
@@ -7,8 +8,7 @@ import { visible } from "/visible.js";
 import { workView } from "/work.js";
 
 const NEAR = 120;
-const DRAWN = new Set(["messages", "unsent", "growing", "ready", "cards", "work"]);
-const COMMANDS = { "/review": "review", "/activity": "activity", "/devices": "devices" };
+const DRAWN = new Set(["messages", "unsent", "growing", "ready", "cards", "work", "setup"]);
 
 /** The surface; `say(text)` sends, `show(surface)` goes elsewhere. */
 export function streamView({ say, show }) {
@@ -53,7 +53,7 @@ class Kept {
 function contents(nodes, say, show) {
   if (!state.loaded && !state.messages.length) return [nodes.get("skeleton", skeleton)];
   const shown = state.messages.filter((message) => message.surface !== "activity");
-  if (!shown.length && !state.unsent.size) return [nodes.get(`welcome ${state.ready?.version}`, () => welcome(say))];
+  if (!shown.length && !state.unsent.size) return [nodes.get(`welcome ${state.ready?.model} ${state.setup?.name}`, () => welcome(say))];
   const parts = [];
   let today = "";
   shown.forEach((message, index) => {
@@ -82,7 +82,7 @@ const skeleton = () => h("div", { class: "skeleton", role: "status" }, h("span",
 
 function welcome(say) {
   return h("div", { class: "welcome" },
-    h("h2", {}, "What shall I do?"),
+    h("h2", {}, state.setup?.name ? ["What shall I do, ", visible(state.setup.name), "?"] : "What shall I do?"),
     h("p", {}, state.ready?.model
       ? "I plan, you approve, I act, and a check outside of me says whether it worked."
       : "No model is set up, so I understand a small set of requests. Everything else is real: the plan, your approval, the sandbox, the checks."),
@@ -129,7 +129,7 @@ function planLine(card, show) {
 function makeComposer(say, show) {
   const input = h("textarea", {
     id: "say", rows: "1", maxlength: "32000", placeholder: "Ask Silas to do something", "aria-label": "Message to Silas",
-    enterkeyhint: "send", autocomplete: "off",
+    enterkeyhint: "send", autocomplete: "off", "aria-autocomplete": "list", "aria-controls": "commands",
   });
   const button = h("button", { type: "submit", class: "send", "aria-label": "Send", disabled: true }, icon("send"));
   const fit = () => {
@@ -137,26 +137,29 @@ function makeComposer(say, show) {
     input.style.blockSize = `${Math.min(input.scrollHeight, 180)}px`;
     button.disabled = !input.value.trim();
   };
+  const fill = (text) => {
+    input.value = text;
+    fit();
+    commands.reflect();
+    input.focus();
+  };
+  const commands = commandList(input, { say, show, fill });
   const send = () => {
     const text = input.value.trim();
-    if (!text) return;
-    input.value = "";
-    fit();
-    if (COMMANDS[text]) show(COMMANDS[text]);
-    else say(text);
+    if (!text || commands.run(text)) return;
+    fill("");
+    say(text);
   };
-  input.addEventListener("input", fit);
+  input.addEventListener("input", () => {
+    fit();
+    commands.reflect();
+  });
   input.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    if (commands.hear(event) || event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     send();
   });
   const node = h("form", { class: "composer", onsubmit: (event) => { event.preventDefault(); send(); } },
-    h("div", { class: "composer-box" }, input, button));
-  const fill = (text) => {
-    input.value = text;
-    fit();
-    input.focus();
-  };
+    commands.node, h("div", { class: "composer-box" }, input, button));
   return { node, fill, focus: () => input.focus() };
 }

@@ -1,12 +1,7 @@
 // The offline shell: files of the page only. Nothing of a conversation or a card is ever kept here,
 // and whatever the network has is newer than what is kept.
-const SHELL = "silas-shell-1";
-const FILES = [
-  "/", "/style.css", "/app.js", "/activity.js", "/canonical.js", "/card.js", "/connection.js",
-  "/deciding.js", "/devices.js", "/dom.js", "/hold.js", "/icon.svg", "/keys.js", "/manifest.json",
-  "/markdown.js", "/pairing.js", "/review.js", "/shell.js", "/state.js",
-  "/stream.js", "/visible.js", "/work.js",
-];
+const SHELL = "__SHELL__"; // the server writes both: a name that changes with the files,
+const FILES = "__FILES__".split(" "); // and the files
 
 self.addEventListener("install", (event) => {
   event.waitUntil(caches.open(SHELL).then((cache) => cache.addAll(FILES)).then(() => self.skipWaiting()));

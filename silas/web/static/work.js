@@ -1,42 +1,80 @@
-// Work that goes on: its calls as they happen, its checks as they turn green, what it has used.
+// Work that goes on: attempts, calls as they happen, checks as they turn green, what it has used.
 import { h, icon } from "/dom.js";
 import { visible } from "/visible.js";
 
 const WORDS = {
-  pending: "Waits", running: "Working", done: "Done and checked", failed: "Failed", stuck: "Stuck",
-  blocked: "Waits for you", paused: "Paused", healthy: "Healthy",
+  pending: "Waits", running: "Working", verifying: "Checking", done: "Done and checked", failed: "Failed",
+  stuck: "Stuck", blocked: "Waits for you", paused: "Paused", cancelled: "Stopped", healthy: "Healthy",
 };
 const GOOD = new Set(["done", "healthy"]);
 const BAD = new Set(["failed", "stuck"]);
-const SHOWN = 4;
+const CALM = new Set(["pending", "blocked", "paused", "cancelled"]);
+const SHOWN = 5;
+const LONGEST = 140;
 
 /** How the work of a request goes; null if there is none. */
 export function workView(items, lines) {
   if (!items?.size && !lines?.length) return null;
-  const nodes = [...(items?.values() ?? [])].map((item) => itemView(item, lines ?? []));
+  const all = [...(items?.values() ?? [])];
+  const nodes = all.map((item) => itemView(item, all.length === 1 || item.status === "running" ? lines ?? [] : [], all.length > 1));
   return h("div", { class: "work", "aria-label": "Work", role: "group" }, nodes);
 }
 
-function itemView(item, lines) {
+function itemView(item, lines, named) {
   const status = liveStatus(item, lines);
-  const tone = GOOD.has(status) ? "good" : BAD.has(status) ? "bad" : "busy";
+  const tone = GOOD.has(status) ? "good" : BAD.has(status) ? "bad" : CALM.has(status) ? "calm" : "busy";
+  const attempt = Math.max(item.attempts, attemptOf(lines));
   return h("div", { class: `work-item work-${tone}`, "data-status": status },
+    named && h("p", { class: "work-title" }, visible(item.title)),
     h("p", { class: "work-head", role: "status" }, mark(tone), h("span", {}, WORDS[status] ?? status),
-      h("span", { class: "work-attempt" }, item.attempts > 1 ? `attempt ${item.attempts} of ${item.budget.max_attempts}` : "")),
+      attempt > 0 && h("span", { class: "work-attempt" }, tone === "busy" || attempt > 1 ? `attempt ${attempt} of ${item.budget.max_attempts}` : "")),
+    tone === "busy" && calls(lines),
     checks(item, lines),
-    tone === "busy" && h("ul", { class: "work-lines" }, lines.slice(-SHOWN).filter((line) => line.detail).map((line) => h("li", {}, visible(shortened(line.detail))))),
     meter(item),
   );
 }
 
+const ENDED = new Set(["done", "failed", "stuck", "healthy", "cancelled"]);
+
 function liveStatus(item, lines) {
-  if (item.status !== "pending") return item.status;
-  return lines.length ? "running" : "pending";
+  if (ENDED.has(item.status) || !lines.length) return item.status;
+  const last = lines.at(-1).what;
+  if (["waits", "blocked"].includes(last)) return "blocked";
+  if (["paused", "cancelled"].includes(last)) return last;
+  return ["verifying", "passed", "failed"].includes(last) ? "verifying" : "running";
+}
+
+function attemptOf(lines) {
+  const found = lines.findLast((line) => ["attempt", "goes on"].includes(line.what));
+  return Number.parseInt(found?.detail, 10) || 0;
 }
 
 function mark(tone) {
   if (tone === "busy") return h("span", { class: "spinner", "aria-hidden": "true" });
+  if (tone === "calm") return h("span", { class: "check-dot", "aria-hidden": "true" });
   return icon(tone === "good" ? "check" : "cross");
+}
+
+/** The calls of the attempt that goes on, each with what came back. */
+export function callsOf(lines) {
+  const start = lines.findLastIndex((line) => ["attempt", "goes on"].includes(line.what));
+  const found = [];
+  for (const { what, detail } of lines.slice(start + 1)) {
+    if (what === "call") found.push({ call: detail, result: null });
+    if (what === "result" && found.length) found.at(-1).result = detail;
+    if (what === "note") found.push({ call: detail, result: "" });
+  }
+  return found;
+}
+
+function calls(lines) {
+  const found = callsOf(lines);
+  if (!found.length) return null;
+  const hidden = found.length - SHOWN;
+  return h("ol", { class: "work-calls", start: String(Math.max(1, hidden + 1)) },
+    found.slice(-SHOWN).map(({ call, result }) => h("li", { class: result === null ? "call-open" : "call-back" },
+      h("code", {}, visible(shortened(call))),
+      result && h("span", { class: "call-result" }, visible(shortened(result))))));
 }
 
 function checks(item, lines) {
@@ -47,7 +85,8 @@ function checks(item, lines) {
     const said = { open: "not run yet", passed: "passed", failed: "did not pass" }[name];
     return h("li", { class: `check check-${name}` },
       passed === null ? h("span", { class: "check-dot", "aria-hidden": "true" }) : icon(passed ? "check" : "cross"),
-      h("span", {}, visible(check.name)), h("span", { class: "sr" }, `: ${said}`));
+      h("span", {}, visible(check.name)), h("span", { class: "sr" }, `: ${said}`),
+      passed === false && check.reason && h("span", { class: "check-why" }, visible(shortened(check.reason))));
   }));
 }
 
@@ -56,20 +95,23 @@ function seen(name, lines) {
   return found ? found.what === "passed" : null;
 }
 
+// What is used up of what was approved: the bar is the scarcest of the three.
 function meter(item) {
-  const share = Math.max(
-    item.budget_used.tokens / item.budget.max_tokens,
-    item.budget_used.cost_usd / item.budget.max_cost_usd,
-    item.budget_used.wall_time_seconds / item.budget.max_wall_time_seconds,
-  );
-  if (!(share > 0.005)) return null;
+  const { budget, budget_used: used } = item;
+  const share = Math.max(used.tokens / budget.max_tokens, used.cost_usd / budget.max_cost_usd, used.wall_time_seconds / budget.max_wall_time_seconds);
+  if (!(share > 0)) return null;
   const percent = Math.min(100, Math.round(share * 100));
-  const bar = h("span", { class: "meter-bar" });
-  bar.style.inlineSize = `${percent}%`;
-  return h("div", { class: "meter", role: "img", "aria-label": `${percent} percent of the budget used` }, bar);
+  const bar = h("span", { class: `meter-bar${share > 0.8 ? " meter-high" : ""}` });
+  bar.style.inlineSize = `${Math.max(1, percent)}%`;
+  const told = [duration(used.wall_time_seconds), used.tokens > 0 && `${used.tokens.toLocaleString()} tokens`, used.cost_usd > 0 && `$${used.cost_usd.toFixed(4)}`];
+  return h("div", { class: "budget" },
+    h("div", { class: "meter", role: "img", "aria-label": `${percent} percent of the budget used` }, bar),
+    h("span", { class: "budget-words" }, told.filter(Boolean).join(" · ")));
 }
 
+const duration = (seconds) => (seconds < 90 ? `${seconds.toFixed(seconds < 10 ? 1 : 0)} s` : `${Math.round(seconds / 60)} min`);
+
 const shortened = (text) => {
-  const line = text.replace(/\s+/g, " ");
-  return line.length > 140 ? `${line.slice(0, 140)}…` : line;
+  const line = text.replace(/\s+/g, " ").trim();
+  return line.length > LONGEST ? `${line.slice(0, LONGEST)}…` : line;
 };

@@ -1,0 +1,69 @@
+// What begins with a slash: a list while it is typed, and what each of them does.
+import { h } from "/dom.js";
+
+const COMMANDS = [
+  { name: "/review", text: "Decide what waits for you", run: ({ show }) => show("review") },
+  { name: "/activity", text: "See what happened", run: ({ show }) => show("activity") },
+  { name: "/did", text: "What did you do while I was away?", run: ({ say }) => say("What did you do?") },
+  { name: "/help", text: "What can you do?", run: ({ say }) => say("What can you do?") },
+  { name: "/remember", text: "Keep something in mind", run: ({ fill }) => fill("Remember that ") },
+  { name: "/model", text: "Choose who thinks", run: ({ show }) => show("model") },
+  { name: "/devices", text: "See which browsers sign for you", run: ({ show }) => show("devices") },
+  { name: "/settings", text: "Model, notifications, app", run: ({ show }) => show("settings") },
+];
+
+/** The list above the composer; `page` has `say`, `show` and `fill`. */
+export function commandList(input, page) {
+  const node = h("ul", { id: "commands", class: "commands", role: "listbox", "aria-label": "Commands", hidden: true });
+  let found = [];
+  let at = 0;
+
+  function reflect() {
+    const typed = input.value.trimEnd();
+    found = /^\/\w*$/.test(typed) ? COMMANDS.filter(({ name }) => name.startsWith(typed)) : [];
+    at = 0;
+    draw();
+  }
+  function draw() {
+    node.hidden = !found.length;
+    node.replaceChildren(...found.map((command, index) => row(command, index)));
+    if (found.length) input.setAttribute("aria-activedescendant", `command-${at}`);
+    else input.removeAttribute("aria-activedescendant");
+  }
+  function row(command, index) {
+    const line = h("li", { id: `command-${index}`, role: "option", "aria-selected": String(index === at) },
+      h("strong", {}, command.name), h("span", {}, command.text));
+    line.addEventListener("pointerdown", (event) => {
+      event.preventDefault(); // the composer keeps the focus
+      pick(command);
+    });
+    return line;
+  }
+  function pick(command) {
+    page.fill("");
+    command.run(page);
+  }
+  /** Whether the key was for the list. */
+  function hear(event) {
+    if (!found.length || event.isComposing) return false;
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) {
+      at = (at + step + found.length) % found.length;
+      draw();
+    } else if (event.key === "Escape") {
+      found = [];
+      draw();
+    } else if (event.key === "Tab" || (event.key === "Enter" && !event.shiftKey)) pick(found[at]);
+    else return false;
+    event.preventDefault();
+    event.stopPropagation();
+    return true;
+  }
+  /** Do what this says, if it is a command. */
+  function run(text) {
+    const command = COMMANDS.find(({ name }) => name === text);
+    if (command) pick(command);
+    return Boolean(command);
+  }
+  return { node, reflect, hear, run };
+}
