@@ -18,6 +18,7 @@ from silas.approval import (
     KeyManager,
     MessageVerifier,
     NonceStore,
+    PasskeyStore,
     PublicKeys,
 )
 from silas.audit import AuditLog
@@ -104,6 +105,7 @@ class Ground:
     approvals: ApprovalEngine
     messages: MessageVerifier
     devices: DeviceStore
+    passkeys: PasskeyStore
 
     def publish_keys(self) -> None:
         """Write the owner's public keys to `owner.pub`, for people and for offline checks."""
@@ -184,6 +186,7 @@ def _wire(
             database, nonces=nonces, audit=audit, clock=clock, devices=devices
         ),
         devices=devices,
+        passkeys=PasskeyStore(database, keys, vault=vault, audit=audit, clock=clock),
     )
 
 

@@ -12,11 +12,13 @@ from silas.app.context import context_jobs, open_context
 from silas.app.gates import load_system_gates
 from silas.app.ground import Ground
 from silas.app.housekeeping import Housekeeping, PeriodicJob
+from silas.app.journal import open_journal
 from silas.app.memory import MemoryRoom, memory_jobs, open_memory
 from silas.app.minds import open_minds
 from silas.app.personality import open_personality
 from silas.app.stream import Rooms, Stream, open_queue, open_stream
 from silas.approval import ApprovalDecision, ApprovalVerdict
+from silas.journal import Journal
 from silas.memory.keeper import MemoryKeeper
 from silas.queue import Consumer, QueueName, QueueStore
 from silas.storage.errors import translated
@@ -52,6 +54,7 @@ class House:
     stream: Stream
     cards: CardStore
     deliveries: Deliveries
+    journal: Journal
 
 
 @contextlib.asynccontextmanager
@@ -74,6 +77,7 @@ async def open_house(
     async with (
         open_memory(ground) as memory,
         open_minds(ground, environ=environ, home=home) as minds,
+        open_journal(ground) as journal,
     ):
         await load_system_gates(ground, model=minds.gate)
         rooms = Rooms(
@@ -88,7 +92,7 @@ async def open_house(
             open_stream(ground, minds, rooms=rooms, queue=queue) as stream,
             _in_background(channel.run()),
         ):
-            house = House(ground, stream, cards, deliveries)
+            house = House(ground, stream, cards, deliveries, journal)
             async with _in_background(Housekeeping(_jobs(house, memory), clock=ground.clock).run()):
                 yield house
 
@@ -102,6 +106,7 @@ def open_cards(ground: Ground, queue: QueueStore | None = None) -> CardStore:
         audit=ground.audit,
         clock=ground.clock,
         devices=ground.devices,
+        passkeys=ground.passkeys,
     )
 
 

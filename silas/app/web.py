@@ -21,9 +21,11 @@ from silas.agents.models.roles import Role
 from silas.app.first_run import FirstRun
 from silas.app.ground import Ground
 from silas.app.house import House, open_house
+from silas.app.journal import JournalLine
 from silas.app.model_choices import model_name
 from silas.app.personality import open_personality
 from silas.app.settings import LoadedSettings, Settings
+from silas.approval import PasskeyCodes
 from silas.kernel import Clock, ServerError, SilasError, format_timestamp
 from silas.stream.limits import RateLimit
 from silas.stream.said import SaidStore
@@ -33,6 +35,7 @@ from silas.web.front import Front
 from silas.web.hub import Hub
 from silas.web.origins import Origins
 from silas.web.pairing import PairingDesk
+from silas.web.passkeys import PasskeyDesk
 from silas.web.pending_secrets import PendingSecrets
 from silas.web.serving import bound, serving
 from silas.web.sessions import Sessions
@@ -57,6 +60,7 @@ class WebFront:
     pairing: PairingDesk = field(init=False)
     sessions: Sessions = field(init=False)
     hub: Hub = field(default_factory=Hub)
+    journal: JournalLine = field(default_factory=JournalLine)
     _front: Front | None = None
     _app: ASGIApp | None = None
     _wanted: asyncio.Queue[Settings | None] = field(default_factory=asyncio.Queue)
@@ -124,6 +128,7 @@ class WebFront:
             open_house(ground, environ=self.environ, home=self.home, live=self.hub) as house,
             contextlib.AsyncExitStack() as stack,
         ):
+            stack.enter_context(self.journal.connected(house.journal))
             if port is not None:
                 front = self._front = self._make(house, port)
                 await stack.enter_async_context(self.hub.running(front))
@@ -143,6 +148,13 @@ class WebFront:
         """Control: a new link."""
         link = self.link()
         return {"link": link, "made_at": format_timestamp(self.clock.now())}
+
+    async def passkey_code(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Control: the owner lets a browser enrol its first passkey."""
+        if self._front is None:
+            raise ServerError("The web page is switched off: channels.web.enabled is false.")
+        self._front.passkeys.codes.allow(params)
+        return {"allowed": True}
 
     async def devices_changed(self, _params: dict[str, Any]) -> dict[str, Any]:
         """Control: somebody was revoked."""
@@ -166,9 +178,14 @@ class WebFront:
             said=SaidStore(ground.database, clock),
             intake=house.stream.intake,
             items=WorkItemStore(ground.database, clock),
-            calls=WaitingCalls(house.stream.work.bench, ground.devices, clock),
+            calls=WaitingCalls(
+                house.stream.work.bench, ground.devices, ground.passkeys, ground.database, clock
+            ),
             audit=ground.audit,
             pairing=self.pairing,
+            passkeys=PasskeyDesk(
+                ground.passkeys, PasskeyCodes(ground.keys, clock), ground.database, clock
+            ),
             sessions=self.sessions,
             secrets=PendingSecrets(ground.vault),
             per_address=RateLimit(clock, limits.ws_messages_per_minute_per_ip),
@@ -179,6 +196,7 @@ class WebFront:
             personality=manners.engine if manners else None,
             model=thinks,
             chips=() if thinks else chips(),
+            journal=house.journal,
             setup=FirstRun(
                 ground, self.environ, self.reload, self._wanted.put_nowait, self.servers
             ),

@@ -35,11 +35,14 @@ from silas.approval.models import (
     Base64Bytes,
 )
 from silas.approval.nonces import NonceStore
+from silas.approval.passkey_codes import PasskeyCode, PasskeyCodes, make_code
+from silas.approval.passkeys import Passkey, PasskeyStore, enrolment_challenge
 from silas.approval.payloads import AutonomyPayload, BatchPayload, ThresholdChange
 from silas.approval.ports import Approvable
 from silas.approval.proofs import ProofReport, export_proof, verify_proof
 from silas.approval.public_keys import PublicKey, PublicKeys
 from silas.approval.store import IssuedToken
+from silas.approval.webauthn import Assertion, Registration, Use, page_name
 
 __all__ = [
     "EXECUTION_SCOPES",
@@ -53,6 +56,7 @@ __all__ = [
     "ApprovalStrength",
     "ApprovalToken",
     "ApprovalVerdict",
+    "Assertion",
     "AutonomyPayload",
     "Base64Bytes",
     "BatchPayload",
@@ -69,15 +73,24 @@ __all__ = [
     "NonceUsed",
     "OwnerKeyDamaged",
     "OwnerKeyExists",
+    "Passkey",
+    "PasskeyCode",
+    "PasskeyCodes",
+    "PasskeyStore",
     "ProofInvalid",
     "ProofReport",
     "PublicKey",
     "PublicKeyInvalid",
     "PublicKeys",
+    "Registration",
     "SignedMessage",
     "ThresholdChange",
     "TokenUnknown",
+    "Use",
+    "enrolment_challenge",
     "export_proof",
+    "make_code",
     "message_bytes",
+    "page_name",
     "verify_proof",
 ]

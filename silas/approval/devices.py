@@ -15,20 +15,19 @@ from typing import Protocol
 from silas.approval.errors import DeviceUnknown
 from silas.approval.ports import AuditTrail, KeyVault
 from silas.approval.public_keys import PublicKey, PublicKeys
+from silas.approval.revoked import RevokedList
 from silas.kernel import (
     CanonicalError,
     Clock,
     canonical_bytes,
     format_timestamp,
     parse_timestamp,
-    strict_loads,
 )
 from silas.kernel.models import Data, UtcDatetime
 from silas.storage import Database, Durability, Row, Transaction
 
 REVOKED_DEVICES_REF = "silas/revoked-devices"
 _FORMAT = "silas-device-v1"
-_REVOKED_FORMAT = "silas-revoked-devices-v1"
 _LONGEST_NAME = 80
 _SELECT = """
 SELECT device_id, public_key, name, enrolled_at, owner_key_id, endorsement, revoked_at FROM devices
@@ -79,7 +78,7 @@ class DeviceStore:
     ) -> None:
         self._database = database
         self._keys = keys
-        self._vault = vault
+        self._revoked = RevokedList(vault, REVOKED_DEVICES_REF, "devices")
         self._audit = audit
         self._clock = clock
 
@@ -87,7 +86,7 @@ class DeviceStore:
         """Make a device the owner's (rule 1). Whoever calls this has checked that he may."""
         shown = " ".join(name.split())[:_LONGEST_NAME] or "A device"
         enrolled_at = format_timestamp(self._clock.now())
-        if public_key.key_id in self._revoked():
+        if public_key.key_id in self._revoked.ids():
             raise DeviceUnknown("This device was revoked. Pair it anew, with a new key.")
         payload = _endorsed(public_key.key_id, public_key.hex, shown, enrolled_at)
         key_id, signature = self._keys.sign(payload)
@@ -107,9 +106,7 @@ class DeviceStore:
         device = await self.find(device_id)
         if device is None:
             raise DeviceUnknown(f"There is no device {device_id!a}.")
-        gone = sorted({*self._revoked(), device_id})
-        document = {"format": _REVOKED_FORMAT, "devices": gone}
-        self._vault.set(REVOKED_DEVICES_REF, canonical_bytes(document))
+        self._revoked.add(device_id)
         now = format_timestamp(self._clock.now())
 
         def write(tx: Transaction) -> None:
@@ -125,14 +122,14 @@ class DeviceStore:
 
     async def list(self) -> "list[Device]":
         """All devices, the oldest first, also those that are no longer trusted."""
-        revoked = self._revoked()
+        revoked = self._revoked.ids()
         rows = await self._database.fetch_all(f"{_SELECT} ORDER BY enrolled_at, device_id")
         return [self._device(row, revoked) for row in rows]
 
     async def find(self, device_id: str) -> Device | None:
         """One device, or None."""
         row = await self._database.fetch_one(f"{_SELECT} WHERE device_id = ?", (device_id,))
-        return self._device(row, self._revoked()) if row else None
+        return self._device(row, self._revoked.ids()) if row else None
 
     async def require(self, device_id: str) -> Device:
         """A device that is trusted now; raises `DeviceUnknown`."""
@@ -152,15 +149,6 @@ class DeviceStore:
         if device is None or not device.trusted:
             return False
         return PublicKey.from_hex(device.public_key).signed(payload, signature)
-
-    def _revoked(self) -> frozenset[str]:
-        stored = self._vault.get(REVOKED_DEVICES_REF)
-        if stored is None:
-            return frozenset()
-        document = strict_loads(stored)
-        if document.get("format") != _REVOKED_FORMAT:
-            raise DeviceUnknown("The list of revoked devices cannot be read. No device is trusted.")
-        return frozenset(document["devices"])
 
     def _device(self, row: Row, revoked: frozenset[str]) -> Device:
         device_id, public_key, name, enrolled_at, owner_key_id, endorsement, revoked_at = row

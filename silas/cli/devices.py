@@ -6,7 +6,7 @@ import click
 
 from silas.app.ground import Ground
 from silas.app.instance import NotRunning, call_server
-from silas.approval import Device
+from silas.approval import Device, PasskeyCode, make_code
 from silas.cli.commands import JsonGroup
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.opening import settings_of, with_ground
@@ -52,6 +52,23 @@ def pair(cli: CliContext) -> None:
     """Print a link that lets one browser in, once, within ten minutes. Silas must be running."""
     answer = call_server(settings_of(cli).paths, "pair")
     cli.show(answer, f"Open this in the browser within ten minutes: {answer['link']}")
+
+
+@devices.command("passkey")
+@pass_cli
+def passkey(cli: CliContext) -> None:
+    """Print a code with which a paired browser adds its first passkey. Silas must be running.
+
+    It opens the vault: a paired browser alone cannot give itself a passkey.
+    """
+
+    async def inside(ground: Ground) -> PasskeyCode:
+        return make_code(ground.keys, ground.clock)
+
+    made = with_ground(cli, inside)
+    call_server(settings_of(cli).paths, "passkey_code", made.statement)
+    told = "In the page, open Devices, choose “Add a passkey”, and type within ten minutes:"
+    cli.show({"code": made.code}, f"{told} {made.code}")
 
 
 def _line(device: Device) -> str:

@@ -11,6 +11,7 @@ from silas.cli.context import CliContext, pass_cli
 from silas.cli.opening import with_ground
 from silas.cli.plan import base_of, read_plan
 from silas.cli.working import decide, tell_result, workshop_of
+from silas.stream.store import ConversationStore
 from silas.work import Plan, WorkItem, WorkItemConflict, WorkItemResult, WorkItemStatus, parse_plan
 from silas.work.authorisation import authorise
 from silas.work.binding import bind_plan
@@ -52,6 +53,8 @@ def run(cli: CliContext, file: BinaryIO, hashes: tuple[str, ...]) -> None:
             await ground.audit.log("plan_declined", work_item_id=plan.root.id)
             return None
         stored = known or await items.save_plan(plan)
+        origins = ConversationStore(ground.database, ground.clock)
+        await origins.note_typed(stored, owner_id=ground.settings.owner_id)
         approved = [await _authorised(shop, item, decision) for item in stored]
         result = await shop.execute(approved[0])
         return result, [await items.get(item.id) or item for item in approved]

@@ -77,7 +77,12 @@ async def _serve(
         jobs_of=ground_jobs,
         stopping=stopping,
         conversation_of=web.open,
-        more={"pair": web.pair, "devices_changed": web.devices_changed},
+        more={
+            "pair": web.pair,
+            "devices_changed": web.devices_changed,
+            "passkey_code": web.passkey_code,
+            "journal": web.journal.answer,
+        },
     ) as server:
         link = web.link() if web.address else None
         status = {**await server.status({}), "web": web.address or None, "link": link}

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from silas.approval import ApprovalScope
+from silas.gates.actions import action_of
 from silas.gates.risk import ActionKind, Reversibility, RiskLevel, risk_of
 from silas.kernel import TaintLevel
 from silas.stream.interaction import resolve_interaction_mode
@@ -126,9 +127,10 @@ def plan_risk(item: WorkItem, taint: TaintLevel) -> RiskLevel:
     Inside the sandbox everything can be thrown away; what an envelope lets out cannot.
     """
     goal = item.type is WorkItemType.GOAL
+    destroys = any(action_of(each.tool) is ActionKind.DESTROY for each in item.approvals)
     return risk_of(
         ApprovalScope.STANDING if goal else ApprovalScope.FULL_PLAN,
-        ActionKind.CHANGE,
+        ActionKind.DESTROY if destroys else ActionKind.CHANGE,
         reversibility=Reversibility.HARD if item.approvals else Reversibility.REVERSIBLE,
         taint=taint,
         inside_envelope=False,

@@ -1,37 +1,55 @@
 """Cards: what the owner is asked, and what he decided, kept durably.
 
-1. A card is written in the transaction that stores its plan, and shows exactly these hashes.
+1. A card is written in the transaction that stores its plan, shows exactly these hashes, and is
+   sealed by the owner's key: risk and taint decide which gesture is asked for, so that a row in
+   which somebody lowers them is not this card any more. It can only be declined.
 2. A card is decided once, while it is open. Nobody decides it after it has expired: that is a no.
 3. A yes is to what was shown: whoever asked says which hashes these were, and only these are
    signed, whatever the rows say by then.
-4. A decision is signed when it is made, over the card, the hashes and the verdict: by the owner's
-   key, or on a trusted device. Whoever follows it checks the signature: a row that somebody wrote
-   into the database decides nothing, nor does a device that was revoked in between.
+4. A decision is signed when it is made, over the card, the hashes, risk, taint and verdict: by the
+   owner's key, or on a trusted device. Whoever follows it checks the signature: a row that somebody
+   wrote into the database decides nothing, nor does a device that was revoked in between.
 5. The event that lets the decision be followed is sent in the transaction that keeps it.
-6. A device cannot approve what cannot be undone: that takes more than its key.
+6. What cannot be undone takes more than a device's key: a passkey that signs the plan's hash, or
+   the owner's own key. The passkey is checked when it is used and when the decision is followed.
 """
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
-from pydantic import TypeAdapter
+from pydantic import ValidationError
 
-from silas.approval import ApprovalDecision, ApprovalVerdict, DecisionRefused
-from silas.gates.risk import RiskLevel
-from silas.kernel import (
-    Clock,
-    TaintLevel,
-    canonical_bytes,
-    format_timestamp,
-    parse_timestamp,
+from silas.approval import (
+    ApprovalDecision,
+    ApprovalVerdict,
+    Assertion,
+    DecisionRefused,
+    PasskeyStore,
+    Use,
 )
-from silas.kernel.models import Data, UtcDatetime
+from silas.gates.risk import RiskLevel
+from silas.kernel import Clock, TaintLevel, format_timestamp
+from silas.kernel.models import Data
 from silas.queue.store import QueueStore
 from silas.storage import Database, Durability, Row, Transaction
 from silas.stream.adopting import plan_risk
+from silas.stream.card_rows import DECIDE, INSERT, SEAL, SELECT, card_of, card_values
+from silas.stream.card_statements import (
+    CHANGED,
+    UNSEALED,
+    Card,
+    batch_decision_bytes,
+    batch_entry,
+    challenge_of,
+    decision_bytes,
+    is_about,
+    require_shown,
+    seal_bytes,
+)
 from silas.stream.decisions import decision_made
 from silas.stream.errors import (
     CardNotOpen,
@@ -40,28 +58,15 @@ from silas.stream.errors import (
     StrongerProofNeeded,
 )
 from silas.stream.ports import CardDecision, PlanReview
-from silas.work.models import WorkItem
 from silas.work.ports import AuditTrail
 
+__all__ = ["Card", "CardStore", "decision_bytes", "require_shown"]
+
 DEFAULT_TTL = timedelta(days=7)
-_CHANGED = "This is not what the card asks about. Nothing was decided: look at the card again."
-_ITEMS = TypeAdapter(dict[str, str])
+_GRANTS = frozenset({ApprovalVerdict.APPROVED, ApprovalVerdict.CONDITIONAL})
+_BATCHED = (RiskLevel.LOW, RiskLevel.MEDIUM)
 _RISKS = tuple(RiskLevel)
-_INSERT = """
-INSERT INTO review_cards (id, scope_id, connection_id, channel, trace_id, title, message, risk,
-    taint, items, replaces, requested_by, created_at, expires_at, state)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open')
-ON CONFLICT (id) DO NOTHING
-"""
-_SELECT = """
-SELECT id, scope_id, connection_id, channel, trace_id, title, message, risk, taint, items, replaces,
-    requested_by, created_at, expires_at, state, decision, key_id, signature
-FROM review_cards
-"""
-_DECIDE = """
-UPDATE review_cards SET state = ?, decision = ?, key_id = ?, signature = ?, decided_at = ?
-WHERE id = ? AND state = 'open'
-"""
+_KEEP_PROOF = "INSERT INTO card_passkeys (card_id, proof) VALUES (?, ?)"
 
 
 class Signer(Protocol):
@@ -84,26 +89,22 @@ class DeviceKeys(Protocol):
         ...
 
 
-class Card(Data):
-    """One question to the owner."""
+class _Proof(Data):
+    """The passkey's part of a decision."""
 
-    card_id: str
-    scope_id: str
-    connection_id: str
-    channel: str
-    trace_id: str
-    title: str
-    message: str
-    risk: RiskLevel
-    taint: TaintLevel
-    plan_hashes: dict[str, str]
-    """The hash of each work item, by its id, the first one first."""
-    replaces: str | None
-    requested_by: str
-    created_at: UtcDatetime
-    expires_at: UtcDatetime
-    state: str
-    """`open`, or the verdict."""
+    assertion: Assertion
+    origin: str
+
+
+@dataclass(frozen=True)
+class _Signed:
+    """A decision on its way into the store."""
+
+    statement: bytes
+    key_id: str
+    signature: bytes
+    proof: _Proof | None = None
+    use: Use | None = None
 
 
 class CardStore:
@@ -119,6 +120,7 @@ class CardStore:
         clock: Clock,
         ttl: timedelta = DEFAULT_TTL,
         devices: DeviceKeys | None = None,
+        passkeys: PasskeyStore | None = None,
     ) -> None:
         self._database = database
         self._queue = queue
@@ -127,48 +129,51 @@ class CardStore:
         self._clock = clock
         self._ttl = ttl
         self._devices = devices
+        self._passkeys = passkeys
 
     def ask_plan(self, tx: Transaction, review: PlanReview) -> None:
         """Put a card before the owner, as part of a transaction (rule 1)."""
         now = self._clock.now()
         risk = max((plan_risk(item, review.taint) for item in review.items), key=_RISKS.index)
-        tx.execute(
-            _INSERT,
-            (
-                review.card_id,
-                review.scope_id,
-                review.connection_id,
-                review.channel,
-                review.trace_id,
-                review.items[0].title,
-                review.message,
-                risk.value,
-                review.taint.value,
-                json.dumps({item.id: item.plan_hash for item in review.items}),
-                review.replaces,
-                review.requested_by,
-                format_timestamp(now),
-                format_timestamp(now + self._ttl),
-            ),
+        ttl = self._ttl if review.valid_for is None else review.valid_for
+        card = Card(
+            card_id=review.card_id,
+            scope_id=review.scope_id,
+            connection_id=review.connection_id,
+            channel=review.channel,
+            trace_id=review.trace_id,
+            title=review.items[0].title,
+            message=review.message,
+            risk=risk,
+            taint=review.taint,
+            plan_hashes={item.id: item.plan_hash for item in review.items},
+            replaces=review.replaces,
+            requested_by=review.requested_by,
+            created_at=now,
+            expires_at=now + ttl,
+            state="open",
         )
+        key_id, signature = self._signer.sign(seal_bytes(card))
+        tx.execute(INSERT, card_values(card))
+        tx.execute(SEAL, (card.card_id, key_id, base64.b64encode(signature).decode()))
 
     async def get(self, card_id: str) -> Card:
         """A card; raises `CardUnknown`."""
-        return _card(await self._row(card_id))
+        return self._card(await self._row(card_id))
 
     async def open_cards(self) -> list[Card]:
         """What waits for the owner, oldest first."""
         rows = await self._database.fetch_all(
-            f"{_SELECT} WHERE state = 'open' ORDER BY created_at, id"
+            f"{SELECT} WHERE state = 'open' ORDER BY created_at, id"
         )
-        return [_card(row) for row in rows]
+        return [self._card(row) for row in rows]
 
     async def recent(self, count: int) -> list[Card]:
         """The newest cards in whatever state, oldest first."""
         rows = await self._database.fetch_all(
-            f"{_SELECT} ORDER BY created_at DESC, id DESC LIMIT ?", (count,)
+            f"{SELECT} ORDER BY created_at DESC, id DESC LIMIT ?", (count,)
         )
-        return [_card(row) for row in reversed(rows)]
+        return [self._card(row) for row in reversed(rows)]
 
     async def decide(
         self, card_id: str, decision: ApprovalDecision, *, shown: Mapping[str, str] | None = None
@@ -183,59 +188,121 @@ class CardStore:
             decision = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
         if decision.verdict is not ApprovalVerdict.DECLINED and shown != card.plan_hashes:
             await self._audit.log("card_changed", card_id=card_id)
-            raise DecisionRefused(_CHANGED)
-        signed = decision_bytes(card, decision)
-        key_id, signature = self._signer.sign(signed)
-        return await self._keep(card, decision, key_id=key_id, signature=signature)
+            raise DecisionRefused(CHANGED)
+        await self._require_sealed(card, decision)
+        statement = decision_bytes(card, decision)
+        await self._keep([card], decision, _Signed(statement, *self._signer.sign(statement)))
+        return await self.get(card_id)
 
     async def decide_signed(
-        self, card_id: str, decision: ApprovalDecision, *, key_id: str, signature: bytes
+        self,
+        card_id: str,
+        decision: ApprovalDecision,
+        *,
+        key_id: str,
+        signature: bytes,
+        passkey: Assertion | None = None,
+        origins: Collection[str] = (),
     ) -> Card:
         """The same for a decision that was signed on one of the owner's devices.
 
-        Raises `DecisionNotSigned`, `StrongerProofNeeded` (rule 6) or `CardNotOpen`.
+        `origins` are the pages on which the passkey may have been used. Raises
+        `DecisionNotSigned`, `StrongerProofNeeded` (rule 6) or `CardNotOpen`.
         """
         card = await self.get(card_id)
-        signed = decision_bytes(card, decision)
-        if not await self._signed_on_device(key_id, signed, signature):
-            await self._audit.log("card_decision_unsigned", card_id=card_id, key_id=key_id)
-            raise DecisionNotSigned
-        yes = decision.verdict is not ApprovalVerdict.DECLINED
-        if yes and card.risk is RiskLevel.IRREVERSIBLE:
-            raise StrongerProofNeeded
+        signed = _Signed(decision_bytes(card, decision), key_id, signature)
+        await self._require_device(card_id, signed)
+        await self._require_sealed(card, decision)
+        if decision.verdict in _GRANTS and card.risk is RiskLevel.IRREVERSIBLE:
+            signed = await self._with_passkey(card, signed, passkey, origins)
         if self._clock.now() >= card.expires_at:
             await self.decide(card_id, ApprovalDecision(verdict=ApprovalVerdict.DECLINED))
             raise CardNotOpen(f"{card_id} has expired: nobody decided it in time.")
-        return await self._keep(card, decision, key_id=key_id, signature=signature)
+        await self._keep([card], decision, signed)
+        return await self.get(card_id)
+
+    async def decide_batch(
+        self,
+        content: Mapping[str, Any],
+        decision: ApprovalDecision,
+        *,
+        key_id: str,
+        signature: bytes,
+    ) -> list[Card]:
+        """Decide several cards by one signature over all of them; all of them, or none.
+
+        Raises `DecisionNotSigned`, `DecisionRefused` or `CardNotOpen`.
+        """
+        signed = _Signed(batch_decision_bytes(content, decision), key_id, signature)
+        await self._require_device(str(content.get("item_ids")), signed)
+        cards = [await self.get(name) for name in content["item_ids"]]
+        now = self._clock.now()
+        for card, entry in zip(cards, content["items"], strict=True):
+            wanted = batch_entry(card)
+            if {name: entry.get(name) for name in wanted} != wanted or card.risk not in _BATCHED:
+                raise DecisionRefused(CHANGED)
+            if now >= card.expires_at:
+                raise CardNotOpen(f"{card.card_id} has expired: nobody decided it in time.")
+            await self._require_sealed(card, decision)
+        await self._keep(cards, decision, signed)
+        return cards
+
+    async def _require_device(self, name: str, signed: _Signed) -> None:
+        if not await self._signed_on_device(signed.key_id, signed.statement, signed.signature):
+            await self._audit.log("card_decision_unsigned", card_id=name, key_id=signed.key_id)
+            raise DecisionNotSigned
+
+    async def _require_sealed(self, card: Card, decision: ApprovalDecision) -> None:
+        """Rule 1."""
+        if not card.sealed and decision.verdict in _GRANTS:
+            await self._audit.log("card_changed", card_id=card.card_id)
+            raise DecisionRefused(UNSEALED)
+
+    async def _with_passkey(
+        self, card: Card, signed: _Signed, passkey: Assertion | None, origins: Collection[str]
+    ) -> _Signed:
+        """Rule 6."""
+        if passkey is None or self._passkeys is None:
+            raise StrongerProofNeeded
+        challenge = challenge_of(card.plan_hashes)
+        use = await self._passkeys.verify(passkey, challenge, origins=origins)
+        proof = _Proof(assertion=passkey, origin=use.origin)
+        return replace(signed, proof=proof, use=use)
 
     async def _signed_on_device(self, key_id: str, payload: bytes, signature: bytes) -> bool:
         return self._devices is not None and await self._devices.verify(key_id, payload, signature)
 
     async def _keep(
-        self, card: Card, decision: ApprovalDecision, *, key_id: str, signature: bytes
-    ) -> Card:
-        card_id, signed = card.card_id, decision_bytes(card, decision)
-        values = (
-            decision.verdict.value,
-            signed.decode(),
-            key_id,
-            base64.b64encode(signature).decode(),
-            format_timestamp(self._clock.now()),
-            card_id,
-        )
-        event = decision_made(
-            card_id, trace_id=card.trace_id, scope_id=card.scope_id, clock=self._clock
-        )
+        self, cards: Sequence[Card], decision: ApprovalDecision, signed: _Signed
+    ) -> None:
+        """All of the cards, or none."""
+        made = base64.b64encode(signed.signature).decode()
+        now, verdict = format_timestamp(self._clock.now()), decision.verdict.value
+        events = [
+            decision_made(
+                card.card_id, trace_id=card.trace_id, scope_id=card.scope_id, clock=self._clock
+            )
+            for card in cards
+        ]
 
-        def write(tx: Transaction) -> bool:
-            changed = tx.execute(_DECIDE, values) == 1
-            return changed and self._queue.enqueue_in(tx, event)
+        def write(tx: Transaction) -> None:
+            for card, event in zip(cards, events, strict=True):
+                values = (verdict, signed.statement.decode(), signed.key_id, made, now)
+                if tx.execute(DECIDE, (*values, card.card_id)) != 1:
+                    raise CardNotOpen(f"{card.card_id} was decided already.")
+                self._keep_proof(tx, card.card_id, signed)
+                self._queue.enqueue_in(tx, event)
 
-        if not await self._database.transaction(write, durability=Durability.TRUST):
-            raise CardNotOpen(f"{card_id} was decided already: {card.state}.")
-        self._queue.bus.notify_of([event])
-        await self._audit.log("card_decided", card_id=card_id, verdict=decision.verdict.value)
-        return await self.get(card_id)
+        await self._database.transaction(write, durability=Durability.TRUST)
+        self._queue.bus.notify_of(events)
+        for card in cards:
+            await self._audit.log("card_decided", card_id=card.card_id, verdict=verdict)
+
+    def _keep_proof(self, tx: Transaction, card_id: str, signed: _Signed) -> None:
+        if signed.proof is None or signed.use is None or self._passkeys is None:
+            return
+        self._passkeys.count_in(tx, signed.proof.assertion.credential_id, signed.use)
+        tx.execute(_KEEP_PROOF, (card_id, signed.proof.model_dump_json()))
 
     async def decline_expired(self) -> int:
         """Nobody decided in time: that is a no."""
@@ -245,69 +312,61 @@ class CardStore:
         return len(late)
 
     async def decision(self, card_id: str) -> CardDecision | None:
-        """The decision, if there is one that the owner has signed (rule 4)."""
+        """The decision, if there is one that the owner has signed (rules 1, 4 and 6)."""
         row = await self._row(card_id)
-        *_, decision, key_id, signature = row
-        if decision is None:
+        statement, key_id, signature = row[15:18]
+        if statement is None:
             return None
-        card, signed = _card(row), str(decision).encode()
-        said = json.loads(signed)
-        decided = ApprovalDecision.model_validate(said.get("decision"))
-        genuine = signed == decision_bytes(card, decided)
-        made = base64.b64decode(signature or "")
-        if not genuine or not (
-            self._signer.verify(str(key_id), signed, made, at=self._clock.now())
-            or await self._signed_on_device(str(key_id), signed, made)
-        ):
+        card, said = self._card(row), json.loads(statement)
+        try:
+            decided = ApprovalDecision.model_validate(said.get("decision"))
+        except ValidationError:
+            decided = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
+        signed = _Signed(str(statement).encode(), str(key_id), base64.b64decode(signature or ""))
+        if not is_about(card, said, decided) or not await self._is_owners(card, decided, signed):
             await self._audit.log("card_decision_forged", card_id=card_id)
             return None
         return CardDecision(card_id=card_id, plan_hashes=card.plan_hashes, decision=decided)
 
+    async def _is_owners(self, card: Card, decision: ApprovalDecision, signed: _Signed) -> bool:
+        grants, now = decision.verdict in _GRANTS, self._clock.now()
+        if grants and not card.sealed:
+            return False
+        if self._signer.verify(signed.key_id, signed.statement, signed.signature, at=now):
+            return True
+        if not await self._signed_on_device(signed.key_id, signed.statement, signed.signature):
+            return False
+        if grants and card.risk is RiskLevel.IRREVERSIBLE:
+            return await self._has_passkey(card)
+        return True
+
+    async def _has_passkey(self, card: Card) -> bool:
+        row = await self._database.fetch_one(
+            "SELECT proof FROM card_passkeys WHERE card_id = ?", (card.card_id,)
+        )
+        if row is None or self._passkeys is None:
+            return False
+        try:
+            proof = _Proof.model_validate_json(row[0])
+            challenge = challenge_of(card.plan_hashes)
+            await self._passkeys.verify(proof.assertion, challenge, origins=(proof.origin,))
+        except (ValidationError, DecisionRefused):
+            return False
+        return True
+
+    def _card(self, row: Row) -> Card:
+        """The card of a row; without its seal it is as risky as can be (rule 1)."""
+        card = card_of(row)
+        key_id, seal = row[18:20]
+        signature = base64.b64decode(seal or "")
+        now = self._clock.now()
+        if key_id and self._signer.verify(key_id, seal_bytes(card), signature, at=now):
+            return card
+        worst = {"risk": RiskLevel.IRREVERSIBLE, "taint": TaintLevel.EXTERNAL, "sealed": False}
+        return card.model_copy(update=worst)
+
     async def _row(self, card_id: str) -> Row:
-        row = await self._database.fetch_one(f"{_SELECT} WHERE id = ?", (card_id,))
+        row = await self._database.fetch_one(f"{SELECT} WHERE id = ?", (card_id,))
         if row is None:
             raise CardUnknown(f"There is no card {card_id!a}. `silas review list` shows them.")
         return row
-
-
-def require_shown(card: Card, items: Sequence[WorkItem | None]) -> list[WorkItem]:
-    """The items, if they are all and exactly those of the card; raises `DecisionRefused`.
-
-    To be asked before they are shown: the owner's yes is to the hashes of the card.
-    """
-    found = [item for item in items if item is not None]
-    if {item.id: item.plan_hash for item in found} != card.plan_hashes:
-        raise DecisionRefused(_CHANGED)
-    return found
-
-
-def decision_bytes(card: Card, decision: ApprovalDecision) -> bytes:
-    """What is signed: the card, the hashes that it shows, and the decision."""
-    return canonical_bytes(
-        {
-            "type": "card_decision",
-            "card_id": card.card_id,
-            "plan_hashes": card.plan_hashes,
-            "decision": decision.model_dump(mode="json"),
-        }
-    )
-
-
-def _card(row: Row) -> Card:
-    return Card(
-        card_id=row[0],
-        scope_id=row[1],
-        connection_id=row[2],
-        channel=row[3],
-        trace_id=row[4],
-        title=row[5],
-        message=row[6],
-        risk=RiskLevel(row[7]),
-        taint=TaintLevel(row[8]),
-        plan_hashes=_ITEMS.validate_json(row[9]),
-        replaces=row[10],
-        requested_by=row[11],
-        created_at=parse_timestamp(row[12]),
-        expires_at=parse_timestamp(row[13]),
-        state=row[14],
-    )

@@ -60,7 +60,7 @@ class DecisionNotSigned(ChannelError):
 
 
 class StrongerProofNeeded(ChannelError):
-    """What cannot be undone is not approved here. Use `silas review approve` on Silas's machine."""
+    """What cannot be undone takes a passkey here, or `silas review approve` on Silas's machine."""
 
     code = "E_CHANNEL_STRONGER_PROOF"
     exit_code = 194

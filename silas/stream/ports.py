@@ -1,7 +1,7 @@
 """What the stream needs from others. A port that is absent means no: see each one."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from silas.approval import ApprovalDecision, PublicKeys, SignedMessage
@@ -181,6 +181,8 @@ class PlanReview(Data):
     """What the plan is derived from."""
     replaces: str | None = None
     requested_by: str = "planner"
+    valid_for: timedelta | None = None
+    """How long it can be decided, if that is another time than usual."""
 
 
 class CardDecision(Data):

@@ -1,6 +1,6 @@
 """What the conversation must not forget: origins of requests, turns, origins of work items."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from silas.kernel import Clock, TaintLevel, format_timestamp, join_taint, parse_timestamp
@@ -31,6 +31,19 @@ _INSERT_WORK = """
 INSERT INTO conversation_work
     (work_item_id, trace_id, scope_id, taint, depth, replaces, created_at)
 VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+_PRUNE = """
+DELETE FROM conversation_origins WHERE created_at < ?
+    AND NOT EXISTS (
+        SELECT 1 FROM conversation_work AS work
+        JOIN work_items AS item ON item.id = work.work_item_id
+        WHERE work.trace_id = conversation_origins.trace_id
+            AND item.status NOT IN ('done', 'failed')
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM review_cards AS card
+        WHERE card.trace_id = conversation_origins.trace_id AND card.state = 'open'
+    )
 """
 _OPEN_CARDS = "SELECT count(*) FROM review_cards WHERE scope_id = ? AND state = 'open'"
 
@@ -104,10 +117,11 @@ class ConversationStore:
         return WorkOrigin.model_validate(_named(WorkOrigin, row)) if row else None
 
     async def taint_of(self, item: WorkItem) -> TaintLevel:
-        """What a work item was made from, and what it goes on from; the owner's, if not known."""
+        """What a work item was made from, and what it goes on from; a stranger's, if not known."""
         related = {item.id, item.parent, item.spawned_by, item.follow_up_of} - {None}
-        origins = [await self.work_origin(name) for name in related if name]
-        return join_taint(TaintLevel.OWNER, *(each.taint for each in origins if each))
+        found = [await self.work_origin(name) for name in related if name]
+        taints = [each.taint for each in found if each]
+        return join_taint(*taints) if taints else TaintLevel.EXTERNAL
 
     async def replacements(self, work_item_id: str) -> int:
         """How often a new approach to exactly this item was planned."""
@@ -120,6 +134,17 @@ class ConversationStore:
     def note_work(self, tx: Transaction, origin: WorkOrigin) -> None:
         """Keep where a work item came from."""
         tx.execute(_INSERT_WORK, (*origin.model_dump(mode="json").values(), self._now()))
+
+    async def note_typed(self, items: Sequence[WorkItem], *, owner_id: str) -> None:
+        """Work that the owner has brought and approved himself, at his own terminal."""
+        now = self._now()
+
+        def note(tx: Transaction) -> None:
+            for item in items:
+                values = (item.id, "terminal", owner_id, TaintLevel.OWNER.value, 0, None, now)
+                tx.execute(f"{_INSERT_WORK} ON CONFLICT (work_item_id) DO NOTHING", values)
+
+        await self._database.transaction(note)
 
     async def of_scope(self, scope_id: str, ids: Collection[str]) -> set[str]:
         """Those of the ids that are work items of this scope."""
@@ -134,6 +159,10 @@ class ConversationStore:
         """How many decisions of the owner's this scope waits for."""
         row = await self._database.fetch_one(_OPEN_CARDS, (scope_id,))
         return row[0] if row else 0
+
+    async def prune(self, *, before: datetime) -> int:
+        """Forget where old requests came from, unless work or a card still belongs to them."""
+        return await self._database.execute(_PRUNE, (format_timestamp(before),))
 
     async def looked_until(self, goal_id: str) -> datetime | None:
         """Until when the goal's schedule has been looked at."""

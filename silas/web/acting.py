@@ -11,6 +11,7 @@ from silas.stream.activity import sentence_of
 from silas.stream.admission import busy_for
 from silas.stream.errors import CardUnknown
 from silas.web import wire
+from silas.web.calls import Signed
 from silas.web.front import Front
 from silas.web.hub import Hub, Page
 
@@ -55,12 +56,17 @@ async def _say(front: Front, hub: Hub, page: Page, frame: wire.Say) -> None:
 
 async def _decide(front: Front, hub: Hub, page: Page, frame: wire.ApprovalResponse) -> None:
     name, verdict = frame.request_id, ApprovalVerdict(frame.verdict)
+    signed = Signed(page.device_id, frame.signature, frame.passkey, front.origins.allowed)
     if await front.calls.waits(name):
-        await front.calls.decide(name, verdict, key_id=page.device_id, signature=frame.signature)
+        await front.calls.decide(name, verdict, signed)
     else:
-        decision = ApprovalDecision(verdict=verdict)
         await front.cards.decide_signed(
-            name, decision, key_id=page.device_id, signature=frame.signature
+            name,
+            ApprovalDecision(verdict=verdict),
+            key_id=signed.key_id,
+            signature=signed.signature,
+            passkey=signed.passkey,
+            origins=signed.origins,
         )
     hub.tell(wire.CardClosed(request_id=name, state=verdict.value))
     await hub.tell_cards(front)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from silas.approval import DeviceStore, NonceStore
 from silas.audit.models import AuditEntry
+from silas.journal import Journal
 from silas.kernel import Clock, IdFactory
 from silas.personality import PersonalityEngine
 from silas.stream.cards import CardStore
@@ -17,6 +18,7 @@ from silas.web.calls import WaitingCalls
 from silas.web.onboarding import SetupDesk
 from silas.web.origins import Origins
 from silas.web.pairing import PairingDesk
+from silas.web.passkeys import PasskeyDesk
 from silas.web.pending_secrets import PendingSecrets
 from silas.web.sessions import Sessions
 from silas.work.store import WorkItemStore
@@ -47,9 +49,11 @@ class Front:
     said: SaidStore
     intake: Intake
     items: WorkItemStore
+    journal: Journal
     calls: WaitingCalls
     audit: AuditLog
     pairing: PairingDesk
+    passkeys: PasskeyDesk
     sessions: Sessions
     secrets: PendingSecrets
     per_address: RateLimit

@@ -36,6 +36,15 @@ def _hosts(origin: str) -> tuple[str, ...]:
     return (host, host.removesuffix(f":{default}"), f"{host}:{default}")
 
 
+def is_number(host: str) -> bool:
+    """Whether it is an address in numbers: browsers make no passkeys for those."""
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address."""
     if host == "localhost":

@@ -19,6 +19,7 @@ from silas.web.guards import COOKIE, guards_of
 from silas.web.hub import Hub
 from silas.web.onboarding import setup_routes
 from silas.web.pairing import pairing_bytes
+from silas.web.passkeys import passkey_routes
 from silas.web.pending_secrets import SecretState
 from silas.web.persona import persona_routes
 
@@ -137,6 +138,7 @@ def make_routes(front: Front, hub: Hub) -> APIRouter:
         return Stored()
 
     router.include_router(persona_routes(front, reader=reader, signer=signer))
+    router.include_router(passkey_routes(front.passkeys, reader=reader, signer=signer))
     router.include_router(setup_routes(front.setup, reader=reader, signer=signer))
     return router
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from silas.gates.risk import interaction_for
 from silas.queue.models import Agent
+from silas.stream.card_statements import UNSEALED
 from silas.stream.cards import Card
 from silas.stream.delivery import Delivery
 from silas.stream.said import Saying
@@ -49,6 +50,7 @@ def shown_card(card: Card, items: Sequence[WorkItem]) -> wire.ApprovalRequest:
         state=card.state,
         created_at=card.created_at,
         expires_at=card.expires_at,
+        refusal="" if card.sealed else UNSEALED,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from silas.approval import Base64Bytes
+from silas.approval import Assertion, Base64Bytes
 from silas.gates.risk import RiskLevel, Step
 from silas.kernel.models import Data, UtcDatetime
 
@@ -53,6 +53,8 @@ class ApprovalResponse(Data):
     request_id: Name
     verdict: Literal["approved", "declined", "edit_requested"]
     signature: Base64Bytes
+    passkey: Assertion | None = None
+    """For what cannot be undone: its challenge is the plan's hash."""
 
 
 class GateResponse(Data):
@@ -279,6 +281,8 @@ class ApprovalRequest(Data):
     state: str
     created_at: UtcDatetime
     expires_at: UtcDatetime
+    refusal: str = ""
+    """Why it can only be declined, if so."""
 
 
 class CardClosed(Data):

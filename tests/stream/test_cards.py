@@ -1,6 +1,7 @@
 """Cards: decided once, by a signature, and followed only then; deliveries: kept in order."""
 
 import asyncio
+import base64
 import json
 from datetime import timedelta
 
@@ -15,6 +16,7 @@ from silas.approval import (
     KeyManager,
     PublicKey,
 )
+from silas.gates import ActionEnvelope
 from silas.kernel import IdFactory, TaintLevel
 from silas.queue import QueueName, QueueStore
 from silas.queue.models import Agent, AgentReply, MessageKind, QueueMessage
@@ -24,12 +26,15 @@ from silas.stream.delivery import Deliveries
 from silas.stream.errors import CardNotOpen, CardUnknown, DecisionNotSigned, StrongerProofNeeded
 from silas.stream.ports import PlanReview
 from silas.testing import FakeClock, MemoryVault, RecordingAudit
+from silas.work.models import WorkItem
 from silas.work.plan import parse
 
 YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
 NO = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
 ITEM = parse("---\nid: one\ntype: task\ntitle: One\n---\nDo it.\n")
 SHOWN = {"one": ITEM.plan_hash}
+FINAL = ITEM.model_copy(update={"id": "two", "approvals": [ActionEnvelope(tool="drop_table")]})
+"""It destroys something outside of the sandbox."""
 
 
 class Desk:
@@ -45,10 +50,10 @@ class Desk:
             database, self.queue, signer=self.keys, audit=self.audit, clock=clock
         )
 
-    async def ask(self, card_id: str = "card_1") -> None:
+    async def ask(self, card_id: str = "card_1", item: WorkItem = ITEM) -> None:
         review = PlanReview(
             card_id=card_id,
-            items=[ITEM],
+            items=[item],
             scope_id="owner",
             connection_id="owner",
             channel="cli",
@@ -147,6 +152,48 @@ class TestForgery:
         await self.write(desk, items=json.dumps({"two": "0" * 64}))
         assert await desk.cards.decision("card_1") is None
 
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"risk": "low"},
+            {"taint": "auth"},
+            {"requested_by": "goal"},
+            {"expires_at": "2999-01-01T00:00:00.000000Z"},
+            {"scope_id": "somebody"},
+        ],
+        ids=str,
+    )
+    async def test_a_row_that_was_changed_is_as_risky_as_can_be(
+        self, desk: Desk, changed: dict[str, str]
+    ) -> None:
+        await self.write(desk, **changed)
+        card = await desk.cards.get("card_1")
+        assert (card.sealed, card.risk.value, card.taint.value) == (
+            False,
+            "irreversible",
+            "external",
+        )
+        with pytest.raises(DecisionRefused, match="only be declined"):
+            await desk.cards.decide("card_1", YES, shown=SHOWN)
+        assert (await desk.cards.decide("card_1", NO)).state == "declined"
+
+    @pytest.mark.parametrize("column", ["risk", "taint"])
+    async def test_a_yes_on_a_ladder_that_is_lowered_afterwards(
+        self, desk: Desk, column: str
+    ) -> None:
+        await desk.cards.decide("card_1", YES, shown=SHOWN)
+        await self.write(desk, **{column: {"risk": "low", "taint": "auth"}[column]})
+        assert await desk.cards.decision("card_1") is None
+
+    async def test_a_card_without_a_seal_or_with_that_of_another(self, desk: Desk) -> None:
+        await desk.ask("card_2")
+        await desk.database.execute(
+            "UPDATE card_seals SET signature = (SELECT signature FROM card_seals WHERE card_id ="
+            " 'card_1') WHERE card_id = 'card_2'"
+        )
+        await desk.database.execute("DELETE FROM card_seals WHERE card_id = 'card_1'")
+        assert [card.sealed for card in await desk.cards.open_cards()] == [False, False]
+
     async def test_a_yes_moved_to_another_card(self, desk: Desk) -> None:
         await desk.ask("card_2")
         await desk.cards.decide("card_1", YES, shown=SHOWN)
@@ -206,6 +253,26 @@ class TestDeliveries:
         assert (await asyncio.wait_for(first, 10)).message.content == "answer 1"
         await following.aclose()  # type: ignore[attr-defined]
 
+    async def test_a_damaged_row_is_told_of_and_ends_nothing(self, desk: Desk) -> None:
+        deliveries = Deliveries(desk.database, desk.clock)
+        await self.deliver(desk, deliveries, *(reply(number, desk.clock) for number in range(3)))
+        await desk.database.execute(
+            "UPDATE deliveries SET message = '{' WHERE message_id = ?", ("m1",)
+        )
+        await desk.database.execute(
+            "UPDATE deliveries SET message = replace(message, 'agent_response', 'x') "
+            "WHERE message_id = ?",
+            ("m2",),
+        )
+        await self.deliver(desk, deliveries, reply(7, desk.clock))
+        following = deliveries.follow("owner", 0)
+        heard = [await anext(following) for _ in range(4)]
+        await following.aclose()  # type: ignore[attr-defined]
+        assert [each.number for each in heard] == sorted(each.number for each in heard)
+        told = [each.message.content[:17] for each in heard]
+        assert told == ["answer 0", "A message to you ", "A message to you ", "answer 7"]
+        assert {each.reply.surface for each in heard[1:3]} == {"activity"}
+
     async def test_old_ones_are_removed(self, desk: Desk) -> None:
         deliveries = Deliveries(desk.database, desk.clock)
         await self.deliver(desk, deliveries, reply(1, desk.clock))
@@ -234,12 +301,16 @@ class TestDecidedOnADevice:
         return cards, devices, private
 
     async def decide(
-        self, cards: CardStore, private: Ed25519PrivateKey, decision: ApprovalDecision = YES
+        self,
+        cards: CardStore,
+        private: Ed25519PrivateKey,
+        decision: ApprovalDecision = YES,
+        card_id: str = "card_1",
     ) -> None:
-        card = await cards.get("card_1")
+        card = await cards.get(card_id)
         key_id = PublicKey(private.public_key().public_bytes_raw()).key_id
         signature = private.sign(decision_bytes(card, decision))
-        await cards.decide_signed("card_1", decision, key_id=key_id, signature=signature)
+        await cards.decide_signed(card_id, decision, key_id=key_id, signature=signature)
 
     async def test_it_is_kept_and_followed(self, desk: Desk) -> None:
         cards, _, private = await self.on_device(desk)
@@ -271,11 +342,27 @@ class TestDecidedOnADevice:
 
     async def test_what_cannot_be_undone_takes_more(self, desk: Desk) -> None:
         cards, _, private = await self.on_device(desk)
-        await desk.database.execute("UPDATE review_cards SET risk = 'irreversible'")
+        await desk.ask("card_2", FINAL)
         with pytest.raises(StrongerProofNeeded):
-            await self.decide(cards, private)
-        await self.decide(cards, private, NO)
-        assert (await cards.get("card_1")).state == "declined"
+            await self.decide(cards, private, card_id="card_2")
+        await self.decide(cards, private, NO, card_id="card_2")
+        assert (await cards.get("card_2")).state == "declined"
+
+    async def test_a_device_cannot_slip_past_the_passkey_by_writing_the_decision_itself(
+        self, desk: Desk
+    ) -> None:
+        cards, _, private = await self.on_device(desk)
+        await desk.ask("card_2", FINAL)
+        card = await cards.get("card_2")
+        statement = decision_bytes(card, YES)
+        key_id = PublicKey(private.public_key().public_bytes_raw()).key_id
+        made = base64.b64encode(private.sign(statement)).decode()
+        await desk.database.execute(
+            "UPDATE review_cards SET state = 'approved', decision = ?, key_id = ?, signature = ?"
+            " WHERE id = 'card_2'",
+            (statement.decode(), key_id, made),
+        )
+        assert await cards.decision("card_2") is None
 
     async def test_too_late_is_no(self, desk: Desk) -> None:
         cards, _, private = await self.on_device(desk)

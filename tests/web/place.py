@@ -258,6 +258,8 @@ class Line:
             "type": "card_decision",
             "card_id": card["request_id"],
             "plan_hashes": {item["id"]: item["plan_hash"] for item in card["items"]},
+            "risk": card["risk_level"],
+            "taint": card["taint"],
             "decision": {"verdict": verdict, "approval_strength": "tap", "conditions": {}},
         }
         return {

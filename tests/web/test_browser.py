@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
-from silas.gates.risk import RiskLevel
 from silas.kernel import canonical_bytes
 from tests.web.browsing import DESK, PHONE, Person, chromium
 from tests.web.place import Place, environ_for, open_place
+from tests.web.strong import ask, plan_calling
 from tests.web.test_calls import let_it_wait, verdict_of
 
 pytestmark = pytest.mark.slow
@@ -120,15 +120,7 @@ async def test_what_is_riskier_asks_for_more(place: Place, browser: Browser) -> 
     person = await Person.at(browser, DESK)
     page = person.page
     await person.pair(place.web.link())
-    await person.say("create a file risky.txt with x")
-    await person.card_is_awake()
-    await _set_risk(place, RiskLevel.IRREVERSIBLE)
-    await page.reload()
-    await person.card_is_awake()
-    await expect(page.locator(".card-refusal")).to_contain_text("silas review approve")
-    assert await page.get_by_role("button", name="Approve and run").count() == 0
-    await _set_risk(place, RiskLevel.HIGH)
-    await page.reload()
+    await ask(place, plan_calling("send_mail"))
     await person.card_is_awake()
     await expect(page.locator(".card-details")).to_have_attribute("open", "")
     await page.get_by_role("button", name="Approve and run").click()
@@ -138,11 +130,23 @@ async def test_what_is_riskier_asks_for_more(place: Place, browser: Browser) -> 
     await slide.press("ArrowRight")
     assert await page.locator(".card-busy").count() == 0
     await slide.press("End")
-    await person.sees_it_done()
+    await expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    assert (await place.house.cards.get("card_1")).state == "approved"
 
 
-async def _set_risk(place: Place, risk: RiskLevel) -> None:
-    await place.ground.database.execute("UPDATE review_cards SET risk = ?", (risk.value,))
+async def test_a_card_that_somebody_has_changed_is_not_approved(
+    place: Place, browser: Browser
+) -> None:
+    person = await Person.at(browser, DESK)
+    page = person.page
+    await ask(place, plan_calling("send_mail"))
+    await place.ground.database.execute("UPDATE review_cards SET risk = 'low'")
+    await person.pair(place.web.link())
+    await person.card_is_awake()
+    await expect(page.locator(".card-refusal")).to_contain_text("can only be declined")
+    assert await page.get_by_role("button", name="Approve and run").count() == 0
+    await page.get_by_role("button", name="Decline, do nothing").click()
+    await expect(page.get_by_text("Nothing waits for you")).to_be_visible()
 
 
 async def test_it_comes_back_after_a_restart_and_loses_nothing(

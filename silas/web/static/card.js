@@ -22,7 +22,6 @@ const MOST_BLOCKS = 2;
 const MOST_LINES = 3;
 const MOST_WORDS = 160;
 const MOST_ARGUMENTS = 8;
-const STRONGER = "What cannot be undone needs more than this browser's key. Decide it on Silas's own machine: ";
 
 /** A small mark that says how risky something is. */
 export function riskBadge(level) {
@@ -125,9 +124,10 @@ function details(card, plans, signed) {
 
 function actions(card, title, hold, decide) {
   const row = h("div", { class: "card-actions" });
-  const first = () => row.replaceChildren(...firstRow());
+  const first = () => row.replaceChildren(...firstRow().filter(Boolean));
   const busy = (verdict) => {
-    row.replaceChildren(h("p", { class: "card-busy", role: "status" }, "Signing…"));
+    const strong = verdict === "approved" && card.steps.includes("strong_auth");
+    row.replaceChildren(h("p", { class: "card-busy", role: "status" }, strong ? "Waiting for your passkey…" : "Signing…"));
     decide(verdict).catch((problem) => {
       first();
       row.prepend(h("p", { class: "card-problem", role: "alert" }, problem.message));
@@ -136,13 +136,13 @@ function actions(card, title, hold, decide) {
   const button = (label, className, listener) => h("button", { type: "button", class: className, onclick: hold.guard(listener) }, label);
   function firstRow() {
     const label = card.consequences.approved;
-    const yes = card.risk_level === "irreversible"
-      ? h("p", { class: "card-refusal" }, STRONGER, h("code", {}, `silas review approve ${card.request_id}`))
-      : button(label, "primary", () => (card.steps.length > 1 ? next(label) : busy("approved")));
     return [
-      yes,
+      card.refusal
+        ? h("p", { class: "card-refusal", role: "alert" }, card.refusal)
+        : button(label, "primary", () => (card.steps.length > 1 ? next(label) : busy("approved"))),
+      !card.refusal && card.steps.includes("strong_auth") && h("p", { class: "card-strong" }, icon("key"), "After the slide, your passkey signs the hash of this plan."),
       h("div", { class: "card-others" },
-        card.consequences.edit_requested && button(card.consequences.edit_requested, "quiet", () => busy("edit_requested")),
+        !card.refusal && card.consequences.edit_requested && button(card.consequences.edit_requested, "quiet", () => busy("edit_requested")),
         button(card.consequences.declined, "quiet decline", () => busy("declined")),
       ),
     ];

@@ -1,6 +1,7 @@
 // The owner's devices: seen and ended here.
 import { h } from "/dom.js";
 import { signedFetch } from "/keys.js";
+import { passkeySection } from "/passkeys.js";
 import { visible } from "/visible.js";
 
 // Asked for here, with a tap, and never by itself.
@@ -19,10 +20,11 @@ function notifying() {
 export function devicesDialog(device) {
   const list = h("ul", { class: "devices" });
   const note = h("p", { class: "dialog-note", role: "status" });
+  const passkeys = passkeySection(device);
   const node = h("dialog", { class: "dialog", "aria-label": "Devices" },
     h("h2", {}, "Devices"),
     h("p", { class: "dialog-lead" }, "Each holds a key that signs in your name. Pair another one with ", h("code", {}, "silas devices pair"), "."),
-    list, note,
+    list, note, passkeys.node,
     h("div", { class: "dialog-actions" }, notifying(), h("button", { type: "button", class: "quiet", onclick: () => node.close() }, "Close")));
   const draw = async () => {
     const answer = await fetch("/api/devices");
@@ -51,5 +53,5 @@ export function devicesDialog(device) {
     note.textContent = answer.ok ? `${each.name} is revoked.` : "That did not work.";
     if (!each.this) await draw();
   };
-  return { node, show: () => { node.showModal(); draw(); } };
+  return { node, show: () => { node.showModal(); draw(); passkeys.draw(); } };
 }
