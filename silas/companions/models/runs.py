@@ -35,6 +35,8 @@ class WakeJob(Data):
     seed_input: str | None = None
     logical_change_keys: tuple[str, ...] = ()
     changed_entity_ids: tuple[str, ...] = ()
+    source_cursor: int | None = None
+    """How far the journal was when this was wanted."""
     scheduled_at: UtcDatetime | None = None
     cause: str | None = None
     """For a catch-up: what was missed (`timer`)."""

@@ -1,0 +1,166 @@
+"""The log of wakes: each is in it once, and each that was begun comes to an end.
+
+1. A run key that is known is not taken again, whatever has become of it.
+2. A companion that was destroyed takes no wake.
+3. While a wake for a change still waits, further changes for the same companion go along with it:
+   their own run keys are kept, and end as it ends.
+4. What has ended is never changed.
+"""
+
+from typing import Any
+
+from silas.companions.models import (
+    AgentLifecycle,
+    Companion,
+    WakeJob,
+    WakeReason,
+    WakeRun,
+    WakeStatus,
+)
+from silas.companions.store import CompanionStore
+from silas.storage import Reader, Transaction
+
+_MAX_ENTITIES = 200
+"""A run is told at most this many of the records that changed; it can look for others itself."""
+
+
+class WakeRunLog:
+    """Writes down what becomes of every wake."""
+
+    def __init__(self, store: CompanionStore) -> None:
+        self._store = store
+
+    def enqueue_in(self, tx: Transaction, job: WakeJob) -> WakeJob | None:
+        """Take a wake; returns the job that is to be sent, or None if none is."""
+        store = self._store
+        companion = store.get_in(tx, Companion, job.agent_id)
+        if companion is None or companion.lifecycle is AgentLifecycle.DESTROYED:
+            return None
+        if store.get_in(tx, WakeRun, job.run_key) is not None:
+            return None
+        host = self._host_for(tx, job)
+        store.put_in(
+            tx,
+            WakeRun(
+                run_key=job.run_key,
+                agent_id=job.agent_id,
+                job=job,
+                status=WakeStatus.QUEUED,
+                queued_at=store.clock.now(),
+                absorbed_into=host.run_key if host else None,
+            ),
+        )
+        if host is None:
+            return job
+        store.put_in(tx, host.model_copy(update={"job": _together(host.job, job)}))
+        return None
+
+    def start_in(self, tx: Transaction, job: WakeJob) -> WakeRun | None:
+        """Begin a wake; None if it has ended, or goes along with another."""
+        known = self._store.get_in(tx, WakeRun, job.run_key)
+        if known is not None and (known.status.is_terminal or known.absorbed_into is not None):
+            return None
+        now = self._store.clock.now()
+        # A row that a power cut took back is written again: the message carries the whole job.
+        run = known or WakeRun(
+            run_key=job.run_key,
+            agent_id=job.agent_id,
+            job=job,
+            status=WakeStatus.QUEUED,
+            queued_at=now,
+        )
+        return self._store.put_in(
+            tx,
+            run.model_copy(
+                update={
+                    "status": WakeStatus.RUNNING,
+                    "started_at": now,
+                    "start_count": run.start_count + 1,
+                }
+            ),
+        )
+
+    def end_in(
+        self,
+        tx: Transaction,
+        run_key: str,
+        status: WakeStatus,
+        *,
+        reason: str | None = None,
+        error_code: str | None = None,
+        error_message: str | None = None,
+    ) -> WakeRun:
+        """Bring a wake to its end, together with those that went along."""
+        run = self._store.require_in(tx, WakeRun, run_key)
+        if run.status.is_terminal:
+            return run
+        changes: dict[str, Any] = {
+            "status": status,
+            "skip_reason": reason,
+            "error_code": error_code,
+            "error_message": error_message,
+            "ended_at": self._store.clock.now(),
+        }
+        for along in self._along_with(tx, run):
+            self._store.put_in(tx, along.model_copy(update=changes))
+        return self._store.put_in(tx, run.model_copy(update=changes))
+
+    def end_waiting_in(self, tx: Transaction, agent_id: str, status: WakeStatus) -> int:
+        """Bring everything of a companion to its end that has not begun; returns how many."""
+        waiting = self._store.find_in(
+            tx, WakeRun, {"agent_id": agent_id, "status": WakeStatus.QUEUED}
+        )
+        for run in waiting:
+            self.end_in(tx, run.run_key, status, reason=status)
+        return len(waiting)
+
+    async def unfinished(self) -> list[WakeRun]:
+        """What a crash left behind: everything that is not at its end and has its own message."""
+        found: list[WakeRun] = []
+        for status in (WakeStatus.RUNNING, WakeStatus.QUEUED):
+            found += await self._store.find(WakeRun, {"status": status})
+        return [run for run in found if run.absorbed_into is None]
+
+    async def get(self, run_key: str) -> WakeRun | None:
+        """The line of a wake."""
+        return await self._store.get(WakeRun, run_key)
+
+    async def of_agent(self, agent_id: str, *, limit: int = 50) -> list[WakeRun]:
+        """The newest wakes of a companion, newest first."""
+        return await self._store.find(
+            WakeRun, {"agent_id": agent_id}, newest_first=True, limit=limit
+        )
+
+    def _host_for(self, reader: Reader, job: WakeJob) -> WakeRun | None:
+        if job.reason is not WakeReason.SUBSCRIPTION:
+            return None
+        waiting = self._store.find_in(
+            reader, WakeRun, {"agent_id": job.agent_id, "status": WakeStatus.QUEUED}
+        )
+        return next(
+            (
+                run
+                for run in waiting
+                if run.absorbed_into is None and run.job.reason is WakeReason.SUBSCRIPTION
+            ),
+            None,
+        )
+
+    def _along_with(self, reader: Reader, run: WakeRun) -> list[WakeRun]:
+        waiting = self._store.find_in(
+            reader, WakeRun, {"agent_id": run.agent_id, "status": WakeStatus.QUEUED}
+        )
+        return [each for each in waiting if each.absorbed_into == run.run_key]
+
+
+def _together(host: WakeJob, more: WakeJob) -> WakeJob:
+    """The waiting wake with the changes of another; its run key stays that of its first change."""
+    keys = dict.fromkeys((*host.logical_change_keys, *more.logical_change_keys))
+    entities = dict.fromkeys((*host.changed_entity_ids, *more.changed_entity_ids))
+    return host.model_copy(
+        update={
+            "logical_change_keys": tuple(keys),
+            "changed_entity_ids": tuple(entities)[:_MAX_ENTITIES],
+            "source_cursor": more.source_cursor,
+        }
+    )
