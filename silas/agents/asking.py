@@ -1,5 +1,6 @@
 """What all the agents of the stream share: their tools, their limits, and how a turn is asked."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from silas.agents.framing import frame_result
@@ -7,7 +8,9 @@ from silas.agents.metering import CallLimits, Meter
 from silas.agents.structured import StructuredAgent, run_structured_agent
 from silas.agents.toolsets import ToolMode, tool_chain
 from silas.agents.watched import WatchedTools
-from silas.stream.models import AgentTurn, Answered
+from silas.gates.guards.echoes import ForeignTexts
+from silas.kernel import TaintLevel
+from silas.stream.models import AgentResponse, AgentTurn, Answered
 from silas.stream.ports import TextListener
 from silas.work.ports import ToolCaller
 
@@ -44,11 +47,16 @@ async def ask_with_tools(
     tools: ToolCaller,
     allowed: frozenset[str],
     mode: ToolMode,
+    clean: Callable[[T, ForeignTexts], T],
     on_text: TextListener | None = None,
 ) -> Answered[T]:
-    """The answer of an agent that may look things up; what it saw taints it."""
+    """The answer of an agent that may look things up; what it saw taints it.
+
+    `clean` gives the answer without what a text from outside ordered to be said.
+    """
     meter = Meter(agent.player, limits)
-    watched = WatchedTools(tools, meter, turn.taint)
+    owner = turn.request if turn.taint is TaintLevel.OWNER else ""
+    watched = WatchedTools(tools, meter, turn.taint, ForeignTexts(owner))
     offered = allowed.intersection(tools.names)
     toolset = (
         tool_chain(
@@ -61,7 +69,7 @@ async def ask_with_tools(
         if offered
         else None
     )
-    return await run_structured_agent(
+    answered = await run_structured_agent(
         agent,
         prompt,
         meter=meter,
@@ -69,3 +77,9 @@ async def ask_with_tools(
         toolset=toolset,
         on_text=on_text,
     )
+    return answered.model_copy(update={"output": clean(answered.output, watched.foreign)})
+
+
+def clean_response(response: AgentResponse, foreign: ForeignTexts) -> AgentResponse:
+    """The answer without what a text from outside ordered to be said."""
+    return response.model_copy(update={"message": foreign.without_echoes(response.message)})

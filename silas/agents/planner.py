@@ -6,7 +6,12 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from silas.agents.asking import ask_with_tools, ask_without_tools, turn_limits
+from silas.agents.asking import (
+    ask_with_tools,
+    ask_without_tools,
+    clean_response,
+    turn_limits,
+)
 from silas.agents.fallbacks import advice_fallback, planner_fallback
 from silas.agents.models.factory import RoleModel
 from silas.agents.outputs import OutputForm
@@ -79,6 +84,7 @@ class PlannerAgent:
             tools=tools,
             allowed=PLANNER_TOOLS - ({_ASKS_FOR_MORE} if final else set()),
             mode=ToolMode.CONVERSATION,
+            clean=clean_response,
         )
 
     async def advise(self, turn: AgentTurn) -> Answered[str]:

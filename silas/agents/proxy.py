@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from silas.agents.asking import ask_with_tools, turn_limits
+from silas.agents.asking import ask_with_tools, clean_response, turn_limits
 from silas.agents.fallbacks import proxy_fallback
 from silas.agents.models.factory import RoleModel
 from silas.agents.outputs import OutputForm
 from silas.agents.prompting import instructions, turn_prompt
 from silas.agents.structured import structured_agent
 from silas.agents.toolsets import ToolMode
+from silas.gates.guards.echoes import ForeignTexts
 from silas.stream.models import AgentTurn, Answered, InteractionRegister, RouteDecision
 from silas.stream.ports import TextListener
 from silas.stream.reading_room import PROXY_TOOLS
@@ -70,8 +71,15 @@ class ProxyAgent:
             tools=tools,
             allowed=PROXY_TOOLS,
             mode=ToolMode.CONVERSATION,
+            clean=_clean,
             on_text=on_text,
         )
+
+
+def _clean(decision: RouteDecision, foreign: ForeignTexts) -> RouteDecision:
+    if decision.response is None:
+        return decision
+    return decision.model_copy(update={"response": clean_response(decision.response, foreign)})
 
 
 def _schema(profiles: tuple[str, ...]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from silas.agents.outputs import OutputForm
 from silas.agents.prompting import instructions, turn_prompt
 from silas.agents.structured import structured_agent
 from silas.agents.toolsets import ToolMode
+from silas.gates.guards.echoes import ForeignTexts
 from silas.stream.models import AgentTurn, Answered
 from silas.stream.ports import Research
 from silas.work.executors import RESEARCH_TOOLS
@@ -39,4 +40,9 @@ class ResearchAgent:
             tools=tools,
             allowed=RESEARCH_TOOLS,
             mode=ToolMode.RESEARCH,
+            clean=_clean,
         )
+
+
+def _clean(found: Research, foreign: ForeignTexts) -> Research:
+    return found.model_copy(update={"text": foreign.without_echoes(found.text)})

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from silas.agents.metering import Meter
+from silas.gates.guards.echoes import ForeignTexts
 from silas.kernel import TaintLevel, join_taint
 from silas.work.execution_models import ModelView
 from silas.work.ports import ToolCaller, ToolOffer
@@ -17,6 +18,8 @@ class WatchedTools:
     tools: ToolCaller
     meter: Meter
     taint: TaintLevel
+    foreign: ForeignTexts = field(default_factory=ForeignTexts)
+    """What came from outside: an answer does not repeat what was ordered there."""
     _seen: set[TaintLevel] = field(default_factory=set)
 
     @property
@@ -37,4 +40,6 @@ class WatchedTools:
         self.meter.check()
         view = await self.tools.call(tool, args)
         self._seen.add(view.taint)
+        if view.taint is TaintLevel.EXTERNAL:
+            self.foreign.saw(view.return_value)
         return view

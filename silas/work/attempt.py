@@ -162,9 +162,9 @@ async def _concluded(
     outcome = Outcome(
         AttemptOutcome.FAILED,
         _charged(tools, ran),
-        summary=ran.output.summary,
+        summary=tools.foreign.without_echoes(ran.output.summary),
         artifacts=artifacts,
-        next_steps=ran.output.next_steps,
+        next_steps=[tools.foreign.without_echoes(each) for each in ran.output.next_steps],
         acted_outside=any(_acts_outside(bench, entry) for entry in entries),
     )
     if not files.item.verify:

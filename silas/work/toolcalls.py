@@ -23,6 +23,7 @@ from typing import Any
 
 from silas.gates import Gate, GateAction, GateTrigger
 from silas.gates.envelope_rules import is_inside, outside_reason
+from silas.gates.guards.echoes import ForeignTexts
 from silas.kernel import (
     ApprovalError,
     CanonicalError,
@@ -86,6 +87,11 @@ class AttemptTools:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @cached_property
+    def foreign(self) -> ForeignTexts:
+        """What the worker read from outside: its report does not repeat what was ordered there."""
+        return ForeignTexts(self._provenance.approved)
+
+    @cached_property
     def _provenance(self) -> Provenance:
         # Nobody was shown the body of a spawned task: what checks printed stands in it.
         spawned = self.files.item.spawned_by is not None
@@ -101,6 +107,8 @@ class AttemptTools:
         tool = self.bench.registry.get(name)
         if tool is not None and not tool.contained:
             self._provenance.saw(name, args, result.return_value)
+        if result.taint is TaintLevel.EXTERNAL:
+            self.foreign.saw(result.return_value)
 
     @property
     def names(self) -> tuple[str, ...]:

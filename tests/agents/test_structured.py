@@ -81,6 +81,7 @@ async def run_with_tools(script: Script, tools: FakeTools, **more: Any) -> Answe
         tools=tools,
         allowed=frozenset(tools.names),
         mode=ToolMode.CONVERSATION,
+        clean=lambda output, _foreign: output,
         **more,
     )
 
