@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Required, TypeVar
 
+from pydantic import ConfigDict, with_config
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict  # pydantic reads this one only, before Python 3.12
 
@@ -18,6 +19,7 @@ R = TypeVar("R", bound=Record)
 Payload = dict[str, Any]
 
 
+@with_config(ConfigDict(extra="forbid"))
 class By(TypedDict, total=False):
     """Who asks for an operation, and how far that one reaches."""
 

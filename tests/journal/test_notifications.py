@@ -1,0 +1,135 @@
+"""What a change is recognised by, and what must never be joined."""
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from silas.journal.errors import MissingChangeProvenance
+from silas.journal.notifications import (
+    ChangeUnit,
+    NotificationBatch,
+    TokenClass,
+    TypedToken,
+    change_unit_key,
+    coalesce,
+    entity,
+    logical_change_key,
+    make_batch,
+    semantic,
+    subtype,
+    token_key,
+)
+
+units = st.builds(
+    ChangeUnit,
+    origin=st.sampled_from(["local", "sync"]),
+    host_id=st.sampled_from(["host_a", "host_b"]),
+    counter=st.integers(1, 9),
+    payload_type=st.sampled_from(["task", "note"]),
+    payload_id=st.sampled_from(["one", "two"]),
+)
+
+
+def unit(counter: int = 7, origin: str = "local") -> ChangeUnit:
+    return ChangeUnit.model_validate(
+        {
+            "origin": origin,
+            "host_id": "host_a",
+            "counter": counter,
+            "payload_type": "task",
+            "payload_id": "task_1",
+        }
+    )
+
+
+def batch(*units: ChangeUnit, name: str = "batch_1", token: str = "TASK") -> NotificationBatch:
+    return make_batch(name, units, tokens=[semantic(token)])
+
+
+def test_the_canonical_string_of_a_change_unit() -> None:
+    text = b"v1|local|host_a|7|task|task_1"
+    assert change_unit_key(unit()) == hashlib.sha256(text).hexdigest()
+
+
+def test_the_logical_change_key_is_made_of_the_sorted_keys() -> None:
+    keys = sorted([unit(1).change_unit_key, unit(2).change_unit_key])
+    wanted = hashlib.sha256(f"v1|{','.join(keys)}".encode()).hexdigest()
+    assert logical_change_key(reversed(keys)) == wanted
+
+
+@given(st.lists(units, min_size=1, max_size=6), st.randoms())
+def test_the_logical_change_key_does_not_depend_on_the_order(
+    several: list[ChangeUnit], chance: object
+) -> None:
+    mixed = [*several, *several[:2]]
+    chance.shuffle(mixed)  # type: ignore[attr-defined]
+    assert batch(*mixed).logical_change_key == batch(*several).logical_change_key
+    assert batch(*mixed).change_unit_keys == tuple(sorted(set(batch(*several).change_unit_keys)))
+
+
+def test_sync_origin_provenance_gives_a_stable_key_across_devices() -> None:
+    here, there = batch(unit(origin="sync"), name="here"), batch(unit(origin="sync"), name="there")
+    assert here.local_batch_id != there.local_batch_id
+    assert here.logical_change_key == there.logical_change_key
+
+
+@pytest.mark.parametrize("kind", [TokenClass.SEMANTIC_KEY, TokenClass.ENTITY_ID])
+def test_only_a_subtype_token_has_a_namespace(kind: TokenClass) -> None:
+    with pytest.raises(ValidationError, match="namespace"):
+        TypedToken(token_class=kind, token_value="TASK", token_namespace="task")
+    with pytest.raises(ValidationError, match="namespace"):
+        TypedToken(token_class=TokenClass.SUBTYPE_TOKEN, token_value="done")
+
+
+def test_token_keys() -> None:
+    assert semantic("TASK").token_key == "semantic_key|-|TASK"
+    assert entity("task_1").token_key == "entity_id|-|task_1"
+    assert subtype("task.status", "done").token_key == "subtype_token|task.status|done"
+    assert token_key(TokenClass.ENTITY_ID, "x") == entity("x").token_key
+
+
+def test_batches_are_joined_only_if_they_are_the_same_change() -> None:
+    first, again, other = (
+        batch(unit(1), name="a", token="TASK"),
+        batch(unit(1), name="b", token="CHECKLIST"),
+        batch(unit(2), name="c", token="TASK"),
+    )
+    joined = coalesce([first, other, again])
+    assert [each.local_batch_id for each in joined] == ["a", "c"]
+    assert [token.token_value for token in joined[0].typed_tokens] == ["CHECKLIST", "TASK"]
+    assert joined[0].logical_change_key == first.logical_change_key
+    assert joined[1] == other
+
+
+@given(st.lists(st.lists(units, min_size=1, max_size=3), max_size=6))
+def test_coalescing_never_merges_different_keys_and_loses_none(
+    several: list[list[ChangeUnit]],
+) -> None:
+    batches = [batch(*each, name=f"b{number}") for number, each in enumerate(several)]
+    joined = coalesce(batches)
+    assert [each.logical_change_key for each in joined] == list(
+        dict.fromkeys(each.logical_change_key for each in batches)
+    )
+
+
+def test_missing_provenance_fails_closed() -> None:
+    whole = batch(unit(1), unit(2))
+    with pytest.raises(MissingChangeProvenance):
+        make_batch("batch_2", [], tokens=[semantic("TASK")])
+    with pytest.raises(MissingChangeProvenance):
+        make_batch("batch_2", [unit()], tokens=[])
+    with pytest.raises(MissingChangeProvenance):
+        logical_change_key(["batch_1"])  # a local id is no substitute
+    data = whole.model_dump()
+    for wrong in (
+        {"change_unit_keys": ()},
+        {"change_unit_keys": whole.change_unit_keys[::-1]},
+        {"change_unit_keys": whole.change_unit_keys[:1]},
+        {"logical_change_key": "0" * 64},
+    ):
+        with pytest.raises(MissingChangeProvenance):
+            NotificationBatch.model_validate(data | wrong)
+    assert MissingChangeProvenance.tool_code == "missing_change_provenance"
