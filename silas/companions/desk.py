@@ -1,0 +1,409 @@
+"""The owner's desk: everything that a person can do with companions, for every surface alike.
+
+The command line, the page and the control socket call these methods and nothing below them. Each
+returns frozen views, or raises a `SilasError` with a sentence. What concerns trust (consent, stop
+switches, destruction) is written to the audit log before it is reported.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from silas.companions.desk_views import DeskViews
+from silas.companions.errors import CompanionInvalid
+from silas.companions.hands import Hands
+from silas.companions.kinds.definition import CompanionDefinition
+from silas.companions.kinds.library import BUILT_IN, KindLibrary
+from silas.companions.lifecycle import (
+    Lifecycle,
+    NewCompanion,
+    SubscriptionDraft,
+    TimerDraft,
+)
+from silas.companions.models import (
+    AgentConfig,
+    AgentPersonaVersion,
+    AgentSubscription,
+    BudgetLimits,
+    Companion,
+    ReportScope,
+    RunTrace,
+    StopScope,
+)
+from silas.companions.replay import ReplayResult
+from silas.companions.store import CompanionStore
+from silas.companions.views import (
+    CompanionDetail,
+    CompanionView,
+    DisclosureView,
+    KindView,
+    PersonaView,
+    QuestionView,
+    ReportView,
+    RunView,
+    SourceView,
+    SwitchView,
+    WaitingView,
+    WakeView,
+)
+from silas.companions.wake.worker import WakeWorker
+from silas.gates.risk import RiskLevel
+from silas.journal.store import Journal
+from silas.kernel import SilasError
+from silas.storage import Transaction
+from silas.work.ports import AuditTrail
+
+
+class CompanionDesk:
+    """What the owner can do."""
+
+    def __init__(
+        self,
+        store: CompanionStore,
+        journal: Journal,
+        hands: Hands,
+        *,
+        lifecycle: Lifecycle,
+        worker: WakeWorker,
+        library: KindLibrary,
+        audit: AuditTrail,
+    ) -> None:
+        self._store = store
+        self._journal = journal
+        self._hands = hands
+        self._lifecycle = lifecycle
+        self._worker = worker
+        self._library = library
+        self._audit = audit
+        self._views = DeskViews(store, journal, hands, worker=worker)
+
+    # Looking.
+
+    async def list(self, *, with_destroyed: bool = False) -> tuple[CompanionView, ...]:
+        """Every companion, the oldest first."""
+        return await self._views.all(with_destroyed=with_destroyed)
+
+    async def show(self, agent_id: str) -> CompanionDetail:
+        """Everything about one; raises `CompanionUnknown`."""
+        return await self._views.detail(agent_id)
+
+    def kinds(self) -> tuple[KindView, ...]:
+        """The kinds that can be made; one whose file is wrong says what is wrong."""
+        return tuple(self._kind(each) for each in self._library.names())
+
+    async def runs(self, agent_id: str, *, limit: int = 50) -> tuple[RunView, ...]:
+        """The newest wakes of a companion, newest first."""
+        return await self._views.runs(agent_id, limit=limit)
+
+    async def report(self, agent_id: str, *, scope: ReportScope | None = None) -> ReportView | None:
+        """The newest report, with how fresh it is; None if there is none yet."""
+        return await self._views.report(agent_id, scope=scope)
+
+    async def why(self, report_id: str, claim_id: str) -> tuple[SourceView, ...]:
+        """The sources of one claim."""
+        return await self._views.sources(report_id, claim_id)
+
+    async def trace(self, run_key: str) -> RunTrace:
+        """All that explains a run; raises `CompanionUnknown`."""
+        return await self._store.require(RunTrace, run_key)
+
+    async def replay(self, run_key: str) -> ReplayResult:
+        """The run once more from its trace: nothing happens, and what differs is told."""
+        return await self._hands.replayer.replay(run_key)
+
+    # Making and configuring.
+
+    async def new(
+        self,
+        kind: str,
+        *,
+        category_ids: Sequence[str],
+        display_name: str | None = None,
+        model_id: str | None = None,
+        file: Path | None = None,
+    ) -> CompanionView:
+        """Make a companion of a kind, or of one that a file describes; raises `CompanionInvalid`.
+
+        Without a model it works by fixed rules, and nothing leaves the machine.
+        """
+        definition = self._library.read(file) if file is not None else self._library.get(kind)
+        wanted = NewCompanion(
+            kind=definition.kind,
+            display_name=display_name or definition.display_name,
+            allowed_category_ids=tuple(category_ids),
+            mode=definition.mode,
+            config=AgentConfig(
+                model_id=model_id,
+                provider_id=model_id.partition(":")[0] if model_id else None,
+                prompt_id=definition.kind,
+                budget=definition.budget,
+            ),
+            subscriptions=_subscriptions(definition, category_ids),
+            timers=tuple(TimerDraft(each.kind, each.expression) for each in definition.timers),
+        )
+        await self._require_possible(wanted, model_id)
+
+        def also(tx: Transaction, companion: Companion) -> None:
+            self._hands.definitions.keep_in(tx, companion.id, definition)
+            self._hands.personas.begin_in(tx, companion.id, definition.persona)
+
+        made = await self._lifecycle.create(wanted, also=also)
+        await self._audit.log("companion_made", agent_id=made.id, kind=made.kind)
+        return await self._views.one(made.id)
+
+    async def configure(
+        self,
+        agent_id: str,
+        *,
+        display_name: str | None = None,
+        category_ids: Sequence[str] | None = None,
+        model_id: str | None = None,
+        offline: bool = False,
+        budget: BudgetLimits | None = None,
+        confirm_from: RiskLevel | None = None,
+    ) -> CompanionView:
+        """Change what is given. `offline` takes the model away. A new model needs a new consent."""
+        companion = await self._store.require(Companion, agent_id)
+        config: dict[str, Any] = {}
+        if offline or model_id is not None:
+            config["model_id"] = None if offline else model_id
+        if budget is not None:
+            config["budget"] = budget
+        changes: dict[str, Any] = {"config": companion.config.model_copy(update=config)}
+        if display_name is not None:
+            changes["display_name"] = display_name
+        if category_ids is not None:
+            changes["allowed_category_ids"] = tuple(sorted(set(category_ids)))
+        wanted = Companion.model_validate({**companion.model_dump(), **changes})
+        await self._require_possible(wanted, wanted.config.model_id)
+        await self._store.put(wanted)
+        if confirm_from is not None:
+            await self._set_confirm_from(agent_id, confirm_from)
+        if category_ids is not None:
+            await self._move_subscriptions(agent_id, tuple(category_ids))
+        await self._audit.log("companion_configured", agent_id=agent_id)
+        return await self._views.one(agent_id)
+
+    async def disclosure(self, agent_id: str) -> DisclosureView | None:
+        """What the model of a companion means for privacy; None for the offline brain."""
+        return await self._views.disclosure(agent_id)
+
+    async def consent(self, agent_id: str, *, policy_version: str) -> DisclosureView:
+        """The owner has read this version and agrees, for the companion's categories."""
+        companion = await self._store.require(Companion, agent_id)
+        destination = self._hands.door.destination(companion)
+        if destination.local:
+            raise CompanionInvalid("The offline brain sends nothing: there is nothing to agree to.")
+        await self._hands.consents.confirm(destination, policy_version=policy_version)
+        for category_id in companion.allowed_category_ids:
+            await self._hands.access.allow(
+                companion, category_id, provider=destination.provider, model=destination.model
+            )
+        await self._audit.log(
+            "companion_consent",
+            agent_id=agent_id,
+            model=destination.model_id,
+            policy_version=policy_version,
+        )
+        shown = await self._views.disclosure(agent_id)
+        if shown is None:
+            raise CompanionInvalid("The companion has no model any more.")
+        return shown
+
+    async def revoke_consent(self, agent_id: str) -> None:
+        """Take the consent back; the next question to the model is refused."""
+        companion = await self._store.require(Companion, agent_id)
+        destination = self._hands.door.destination(companion)
+        await self._hands.consents.revoke(destination)
+        await self._hands.access.withdraw(companion)
+        await self._audit.log("companion_consent_revoked", agent_id=agent_id)
+
+    # Waking, resting, ending.
+
+    async def wake(
+        self, agent_id: str, *, said: str | None = None, request_id: str | None = None
+    ) -> WakeView:
+        """Wake a companion now, or say something to it; raises `Stopped` while a switch is on."""
+        await self._hands.switches.require(agent_id)
+        if said is not None:
+            job = await self._lifecycle.say(agent_id, said, turn_id=request_id)
+        else:
+            job = await self._lifecycle.wake(agent_id, request_id=request_id)
+        return WakeView(run_key=job.run_key, agent_id=agent_id)
+
+    async def pause(self, agent_id: str) -> CompanionView:
+        """Let it rest until it is resumed; what runs stops at its next step."""
+        await self._lifecycle.pause(agent_id)
+        await self._audit.log("companion_paused", agent_id=agent_id)
+        return await self._views.one(agent_id)
+
+    async def resume(self, agent_id: str) -> CompanionView:
+        """Let it go on; what the owner has approved meanwhile is done now."""
+        await self._lifecycle.resume(agent_id)
+        await self._audit.log("companion_resumed", agent_id=agent_id)
+        await self._hands.approving.settle()
+        return await self._views.one(agent_id)
+
+    async def cancel(self, agent_id: str) -> int:
+        """Call off what a companion does just now; returns how many runs that were."""
+        count = self._worker.call_off(agent_id)
+        await self._audit.log("companion_run_cancelled", agent_id=agent_id, runs=count)
+        return count
+
+    async def destroy(self, agent_id: str) -> CompanionView:
+        """End a companion for good. What it has said stays readable."""
+        await self._lifecycle.destroy(agent_id)
+        await self._hands.waiting.cancel_all(agent_id, error="agent_destroyed")
+        await self._audit.log("companion_destroyed", agent_id=agent_id)
+        return await self._views.one(agent_id)
+
+    # Stop switches.
+
+    async def stop(
+        self,
+        scope: StopScope = StopScope.GLOBAL,
+        target: str | None = None,
+        *,
+        reason: str | None = None,
+    ) -> tuple[SwitchView, ...]:
+        """Stop everything, one companion, or a class of tools; returns the switches that are on."""
+        await self._hands.switches.engage(scope, target, reason=reason)
+        if scope is not StopScope.TOOL_CLASS:
+            self._worker.call_off(target)
+        await self._audit.log("companions_stopped", scope=scope.value, target=target, reason=reason)
+        return await self.switches()
+
+    async def release(
+        self, scope: StopScope = StopScope.GLOBAL, target: str | None = None
+    ) -> tuple[SwitchView, ...]:
+        """Release one switch; what was approved meanwhile is done now."""
+        await self._hands.switches.release(scope, target)
+        await self._audit.log("companions_released", scope=scope.value, target=target)
+        await self._hands.approving.settle()
+        return await self.switches()
+
+    async def resume_all(self) -> tuple[SwitchView, ...]:
+        """Release every switch."""
+        for switch in await self._hands.switches.engaged():
+            await self._hands.switches.release(switch.scope, switch.target)
+        await self._audit.log("companions_released", scope="all", target=None)
+        await self._hands.approving.settle()
+        return await self.switches()
+
+    async def switches(self) -> tuple[SwitchView, ...]:
+        """The switches that are on."""
+        return tuple(
+            SwitchView(
+                scope=each.scope,
+                target=each.target,
+                reason=each.reason,
+                changed_at=each.changed_at,
+            )
+            for each in await self._hands.switches.engaged()
+        )
+
+    # Questions, actions and personas.
+
+    async def questions(self, agent_id: str | None = None) -> tuple[QuestionView, ...]:
+        """What companions have asked and nobody has answered."""
+        return await self._views.questions(agent_id)
+
+    async def answer(self, question_id: str, said: str) -> WakeView | None:
+        """Answer a question: what waited for it goes on, or else the companion hears it."""
+        response = await self._hands.prompts.answer(question_id, said)
+        released = await self._hands.approving.answered(question_id)
+        if released:
+            return None
+        job = await self._lifecycle.say(response.agent_id, said, turn_id=response.id)
+        return WakeView(run_key=job.run_key, agent_id=response.agent_id)
+
+    async def waiting(self, agent_id: str | None = None) -> tuple[WaitingView, ...]:
+        """The actions that wait for the owner: for a card, or for an answer."""
+        return await self._views.waiting(agent_id)
+
+    async def persona(self, agent_id: str) -> tuple[PersonaView, ...]:
+        """Every version of a persona, the newest first, each with what it changes."""
+        return await self._views.personas(agent_id)
+
+    async def propose_persona(self, agent_id: str, changes: dict[str, Any]) -> PersonaView:
+        """A draft with these fields changed; it is not in use until it is approved."""
+        draft = await self._hands.personas.propose(agent_id, changes, author="user")
+        return await self._views.persona(draft)
+
+    async def approve_persona(self, agent_id: str, version_id: str) -> PersonaView:
+        """Put a draft into use."""
+        version: AgentPersonaVersion = await self._hands.personas.approve(agent_id, version_id)
+        await self._audit.log(
+            "companion_persona_approved", agent_id=agent_id, version=version.version
+        )
+        return await self._views.persona(version)
+
+    # What the rest of the house calls.
+
+    async def decided(self, operation_id: str) -> None:
+        """The owner has decided about the card of this action."""
+        await self._hands.approving.follow(operation_id)
+
+    async def recover(self) -> int:
+        """At the start: bring to its end what a crash has left; returns how much that was."""
+        return await self._hands.approving.recover()
+
+    async def expire(self) -> int:
+        """End the questions that nobody has answered in time, and what waited for them."""
+        late = await self._hands.prompts.expire_due()
+        for item in late:
+            await self._hands.approving.answered(item.id)
+        return len(late)
+
+    def _kind(self, name: str) -> KindView:
+        try:
+            definition = self._library.get(name)
+        except SilasError as error:
+            return KindView(
+                kind=name, display_name=name, summary="", built_in=False, problem=error.message
+            )
+        return KindView(
+            kind=definition.kind,
+            display_name=definition.display_name,
+            summary=definition.summary,
+            built_in=name in BUILT_IN,
+        )
+
+    async def _require_possible(
+        self, wanted: NewCompanion | Companion, model_id: str | None
+    ) -> None:
+        if not wanted.allowed_category_ids:
+            raise CompanionInvalid("Name at least one category: a companion sees no others.")
+        known = [each.id for each in await self._journal.categories()]
+        missing = sorted(set(wanted.allowed_category_ids) - set(known))
+        if missing:
+            raise CompanionInvalid(f"There is no category {', '.join(missing)}.")
+        if model_id is not None and not self._hands.door.knows(model_id):
+            raise CompanionInvalid(f"{model_id} is not among the configured models.")
+
+    async def _set_confirm_from(self, agent_id: str, level: RiskLevel) -> None:
+        definition = await self._hands.definitions.of(agent_id)
+        changed = CompanionDefinition.model_validate(
+            {**definition.model_dump(), "confirm_from": level}
+        )
+        await self._store.transaction(
+            lambda tx: self._hands.definitions.keep_in(tx, agent_id, changed)
+        )
+
+    async def _move_subscriptions(self, agent_id: str, category_ids: tuple[str, ...]) -> None:
+        definition = await self._hands.definitions.of(agent_id)
+        for each in await self._store.find(AgentSubscription, {"agent_id": agent_id}):
+            await self._lifecycle.unsubscribe(each.id)
+        for draft in _subscriptions(definition, category_ids):
+            await self._lifecycle.subscribe(agent_id, draft)
+
+
+def _subscriptions(
+    definition: CompanionDefinition, category_ids: Sequence[str]
+) -> tuple[SubscriptionDraft, ...]:
+    """What wakes a companion, within its own categories."""
+    limited = {"category_ids": tuple(category_ids)}
+    return tuple(
+        SubscriptionDraft(each.tokens, each.predicate.model_copy(update=limited))
+        for each in definition.subscriptions
+    )

@@ -1,0 +1,317 @@
+"""How the desk's views are put together from the records."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from silas.companions.errors import CompanionUnknown, NetworkDenied
+from silas.companions.hands import Hands
+from silas.companions.ids import persona_head_id, report_head_id
+from silas.companions.kinds.definition import CompanionDefinition
+from silas.companions.models import (
+    AgentPersonaHead,
+    AgentPersonaVersion,
+    AgentReport,
+    AgentReportHead,
+    AgentRunStatus,
+    AgentState,
+    AgentSubscription,
+    AgentTimer,
+    Companion,
+    InferenceFlag,
+    ReportScope,
+    ReportSourceRef,
+    WaitingAction,
+    WaitingStatus,
+    WakeRun,
+)
+from silas.companions.reports import freshness_of
+from silas.companions.requests import allowed_fields
+from silas.companions.store import CompanionStore
+from silas.companions.views import (
+    CategoryRef,
+    CompanionDetail,
+    CompanionView,
+    DisclosureView,
+    Health,
+    PersonaView,
+    QuestionView,
+    ReportView,
+    RunView,
+    SourceView,
+    WaitingView,
+)
+from silas.companions.wake.worker import WakeWorker
+from silas.journal.models import Record
+from silas.journal.store import Journal
+
+_LABELS = ("title", "name", "text", "note", "date")
+_FAILING = 3
+
+
+class DeskViews:
+    """Reads what the surfaces show."""
+
+    def __init__(
+        self, store: CompanionStore, journal: Journal, hands: Hands, *, worker: WakeWorker
+    ) -> None:
+        self._store = store
+        self._journal = journal
+        self._hands = hands
+        self._worker = worker
+
+    async def all(self, *, with_destroyed: bool) -> tuple[CompanionView, ...]:
+        """Every companion."""
+        names = await self._category_names()
+        found = await self._store.find(Companion)
+        return tuple(
+            [await self._view(each, names) for each in found if with_destroyed or _alive(each)]
+        )
+
+    async def one(self, agent_id: str) -> CompanionView:
+        """One companion; raises `CompanionUnknown`."""
+        companion = await self._store.require(Companion, agent_id)
+        return await self._view(companion, await self._category_names())
+
+    async def detail(self, agent_id: str) -> CompanionDetail:
+        """Everything about one companion."""
+        definition = await self._hands.definitions.of(agent_id)
+        return CompanionDetail(
+            companion=await self.one(agent_id),
+            summary=definition.summary,
+            tools=tuple(sorted(definition.tools)),
+            capabilities=tuple(sorted(definition.capabilities)),
+            confirm_from=definition.confirm_from.value,
+            wakes_on=await self._wakes_on(agent_id),
+            persona=await self._hands.personas.in_use(agent_id),
+            questions=await self.questions(agent_id),
+            waiting=await self.waiting(agent_id),
+            runs=await self.runs(agent_id, limit=20),
+        )
+
+    async def runs(self, agent_id: str, *, limit: int) -> tuple[RunView, ...]:
+        """The newest wakes."""
+        found = await self._store.find(
+            WakeRun, {"agent_id": agent_id}, newest_first=True, limit=limit
+        )
+        return tuple(
+            RunView(
+                run_key=each.run_key,
+                reason=each.job.reason,
+                status=each.status,
+                error_code=each.error_code or each.skip_reason,
+                error_message=each.error_message,
+                queued_at=each.queued_at,
+                ended_at=each.ended_at,
+            )
+            for each in found
+        )
+
+    async def report(self, agent_id: str, *, scope: ReportScope | None) -> ReportView | None:
+        """The newest report."""
+        companion = await self._store.require(Companion, agent_id)
+        definition = await self._hands.definitions.of(agent_id)
+        wanted = scope or definition.report.scope
+        head = await self._store.get(AgentReportHead, report_head_id(agent_id, wanted))
+        if head is None:
+            return None
+        report = await self._store.require(AgentReport, head.report_id)
+        freshness = freshness_of(
+            report,
+            now=self._store.clock.now(),
+            max_age=_max_age(definition, report),
+            latest_cursor=await self._latest_cursor(companion, report),
+        )
+        return ReportView(report=report, freshness=freshness)
+
+    async def sources(self, report_id: str, claim_id: str) -> tuple[SourceView, ...]:
+        """The sources of one claim."""
+        found = await self._store.find(ReportSourceRef, {"report_id": report_id})
+        mine = [each for each in found if each.claim_id == claim_id]
+        if not mine:
+            raise CompanionUnknown(f"There is no claim {claim_id[:80]!a} in this report.")
+        records = {
+            each.id: each
+            for each in await self._journal.get_many([_record_id(ref) for ref in mine])
+        }
+        return tuple(_source(ref, records.get(_record_id(ref))) for ref in mine)
+
+    async def disclosure(self, agent_id: str) -> DisclosureView | None:
+        """What the model of a companion means for privacy."""
+        companion = await self._store.require(Companion, agent_id)
+        if companion.config.model_id is None:
+            return None
+        definition = await self._hands.definitions.of(agent_id)
+        destination = self._hands.door.destination(companion)
+        shown = await self._hands.consents.disclosure(destination)
+        return DisclosureView(
+            model_id=destination.model_id,
+            provider=destination.provider,
+            host=destination.host,
+            policy_version=shown.policy_version,
+            training=shown.training,
+            retention=shown.retention,
+            jurisdiction=shown.jurisdiction,
+            disclosure=shown.disclosure,
+            fields=tuple(sorted(allowed_fields(definition))),
+            confirmed=await self._hands.consents.confirmed(destination),
+        )
+
+    async def questions(self, agent_id: str | None) -> tuple[QuestionView, ...]:
+        """Open questions."""
+        blocked = await self._hands.waiting.of(agent_id, status=WaitingStatus.BLOCKED)
+        names = {each.id: each.display_name for each in await self._store.find(Companion)}
+        return tuple(
+            QuestionView(
+                id=item.id,
+                agent_id=item.agent_id,
+                agent_name=names.get(item.agent_id, item.agent_id),
+                interaction_type=item.interaction_type,
+                prompt_text=item.prompt_text,
+                options=item.options,
+                required_by=item.required_by,
+                gates=sum(item.id in each.prompt_item_ids for each in blocked),
+                created_at=item.created_at,
+            )
+            for item in await self._hands.prompts.open_items(agent_id)
+        )
+
+    async def waiting(self, agent_id: str | None) -> tuple[WaitingView, ...]:
+        """Actions that wait."""
+        found = await self._hands.waiting.of(agent_id)
+        return tuple(_waiting(each) for each in found if not each.status.is_over)
+
+    async def personas(self, agent_id: str) -> tuple[PersonaView, ...]:
+        """Every version, the newest first."""
+        found = await self._hands.personas.history(agent_id)
+        return tuple([await self.persona(each) for each in reversed(found)])
+
+    async def persona(self, version: AgentPersonaVersion) -> PersonaView:
+        """One version."""
+        head = await self._store.get(AgentPersonaHead, persona_head_id(version.agent_id))
+        return PersonaView(
+            version=version,
+            in_use=head is not None and head.persona_version_id == version.id,
+            changes=await self._hands.personas.diff(version.id),
+        )
+
+    async def _view(self, companion: Companion, names: Mapping[str, str]) -> CompanionView:
+        agent_id = companion.id
+        state = await self._store.get(AgentState, companion.current_state_id)
+        budget = await self._hands.budgets.state(companion)
+        report = await self.report(agent_id, scope=None) if _alive(companion) else None
+        waiting = await self._hands.waiting.of(agent_id)
+        return CompanionView(
+            id=agent_id,
+            kind=companion.kind,
+            display_name=companion.display_name,
+            health=await self._health(companion, state, spent=bool(budget.over_hard)),
+            lifecycle=companion.lifecycle,
+            mode=companion.mode,
+            categories=tuple(
+                CategoryRef(id=each, name=names.get(each, each))
+                for each in companion.allowed_category_ids
+            ),
+            model_id=companion.config.model_id,
+            needs_consent=await self._needs_consent(companion),
+            budget=budget,
+            open_questions=len(await self._hands.prompts.open_items(agent_id)),
+            waiting_actions=sum(not each.status.is_over for each in waiting),
+            report_fresh=report.freshness.fresh if report else None,
+            consecutive_failures=state.consecutive_failure_count if state else 0,
+            last_wake_at=state.last_wake_at if state else None,
+            created_at=companion.created_at,
+        )
+
+    async def _health(
+        self, companion: Companion, state: AgentState | None, *, spent: bool
+    ) -> Health:
+        now = self._store.clock.now()
+        asleep = state is not None and state.sleep_until is not None and state.sleep_until > now
+        running = self._worker.runtime(companion.id).run_status is AgentRunStatus.RUNNING
+        stopped = await self._hands.switches.stopping(companion.id) is not None
+        failing = state is not None and state.consecutive_failure_count >= _FAILING
+        order = (
+            (not _alive(companion), Health.DESTROYED),
+            (stopped, Health.STOPPED),
+            (companion.paused_at is not None, Health.PAUSED),
+            (running, Health.RUNNING),
+            (spent, Health.OUT_OF_BUDGET),
+            (asleep or companion.lifecycle == "dormant", Health.SLEEPING),
+            (failing, Health.FAILING),
+        )
+        return next((health for applies, health in order if applies), Health.IDLE)
+
+    async def _needs_consent(self, companion: Companion) -> bool:
+        if companion.config.model_id is None or not _alive(companion):
+            return False
+        try:
+            destination = self._hands.door.destination(companion)
+        except NetworkDenied:
+            return False
+        return not destination.local and not await self._hands.consents.confirmed(destination)
+
+    async def _latest_cursor(self, companion: Companion, report: AgentReport) -> int:
+        """The place of the newest change in the companion's categories, after the report."""
+        seen = int(report.provenance.get("source_cursor", 0))
+        mine = {f"subtype_token|category|{each}" for each in companion.allowed_category_ids}
+        newest = seen
+        for batch in await self._journal.batches_after(seen):
+            if mine & {token.token_key for token in batch.typed_tokens}:
+                newest = batch.source_cursor or newest
+        return newest
+
+    async def _wakes_on(self, agent_id: str) -> tuple[str, ...]:
+        where = {"agent_id": agent_id}
+        subscriptions = await self._store.find(AgentSubscription, where)
+        timers = await self._store.find(AgentTimer, where)
+        tokens = [token for each in subscriptions for token in each.tokens]
+        return (
+            *(f"{each.token_namespace or each.token_class} {each.token_value}" for each in tokens),
+            *(f"{each.kind} {each.expression}" for each in timers if each.active),
+        )
+
+    async def _category_names(self) -> dict[str, str]:
+        return {each.id: each.name for each in await self._journal.categories()}
+
+
+def _alive(companion: Companion) -> bool:
+    return not companion.is_destroyed
+
+
+def _max_age(definition: CompanionDefinition, report: AgentReport) -> timedelta | None:
+    same = report.scope is definition.report.scope
+    return timedelta(hours=definition.report.max_age_hours) if same else None
+
+
+def _record_id(ref: ReportSourceRef) -> str:
+    return ref.source_locator.partition(":")[2]
+
+
+def _source(ref: ReportSourceRef, record: Record | None) -> SourceView:
+    shown = record.model_dump(mode="json") if record is not None else {}
+    label = next((str(shown[name]) for name in _LABELS if shown.get(name)), ref.source_locator)
+    return SourceView(
+        claim_id=ref.claim_id,
+        source_locator=ref.source_locator,
+        record_id=_record_id(ref),
+        label=label[:200],
+        inferred=ref.inference_flag is InferenceFlag.INFERRED,
+        captured_at=ref.captured_at,
+        freshness_at=ref.freshness_at,
+        exists=record is not None and not record.deleted,
+    )
+
+
+def _waiting(action: WaitingAction) -> WaitingView:
+    approvable = action.approvable or {}
+    return WaitingView(
+        operation_id=action.operation_id,
+        agent_id=action.agent_id,
+        tool_name=str(action.call.get("tool_name", "")),
+        status=action.status.value,
+        reason=action.reason,
+        arguments=dict(action.call.get("arguments", {})),
+        preview=dict(approvable.get("preview", {})),
+        last_error=action.last_error,
+        created_at=action.created_at,
+    )

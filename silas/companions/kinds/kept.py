@@ -1,0 +1,40 @@
+"""The definition that each companion was made from."""
+
+from silas.companions.errors import CompanionUnknown
+from silas.companions.ids import digest
+from silas.companions.kinds.definition import CompanionDefinition
+from silas.companions.models import KeptDefinition
+from silas.companions.store import CompanionStore
+from silas.storage import Transaction
+
+
+class Definitions:
+    """Definitions by companion. Without one a companion can do nothing."""
+
+    def __init__(self, store: CompanionStore) -> None:
+        self._store = store
+
+    async def of(self, agent_id: str) -> CompanionDefinition:
+        """The definition; raises `CompanionUnknown`."""
+        kept = await self._store.get(KeptDefinition, agent_id)
+        if kept is None:
+            raise CompanionUnknown(f"It is not known what {agent_id} may do, so it does nothing.")
+        return CompanionDefinition.model_validate(kept.definition)
+
+    def keep_in(self, tx: Transaction, agent_id: str, definition: CompanionDefinition) -> None:
+        """Keep a definition for a companion."""
+        plain = definition.model_dump(mode="json")
+        # Sets have no order: without one the same definition would have several hashes.
+        plain["tools"], plain["capabilities"] = (
+            sorted(plain["tools"]),
+            sorted(plain["capabilities"]),
+        )
+        self._store.put_in(
+            tx,
+            KeptDefinition(
+                agent_id=agent_id,
+                definition=plain,
+                definition_hash=digest("definition", plain),
+                updated_at=self._store.clock.now(),
+            ),
+        )

@@ -1,0 +1,102 @@
+"""Privacy: what a provider does with what it is sent, and the owner's consent to exactly that.
+
+1. Before the first question to a model, the owner is shown what is known about the provider and
+   which fields are sent, and confirms it. No confirmation, no request.
+2. A confirmation is for one version. The version follows from the text that was shown and from the
+   fields that may be sent, so a change of either asks again.
+"""
+
+from silas.companions.errors import PrivacyConfirmationRequired
+from silas.companions.ids import consent_id, digest, privacy_policy_id
+from silas.companions.models import ConsentReceipt, ProviderPrivacyPolicy
+from silas.companions.policy.fields import POLICY_VERSION
+from silas.companions.ports import Destination
+from silas.companions.store import CompanionStore
+from silas.kernel.loopback import is_loopback
+from silas.storage import Durability
+
+_HERE = "The model runs on this machine. What it is asked does not leave it."
+_AWAY = (
+    "Silas sends the fields below to {host} for every run of the companion. What the provider does "
+    "with them is set out in its own policy; Silas cannot check or enforce it."
+)
+_NOT_KNOWN = "Not known to Silas: read the provider's policy."
+
+
+class PrivacyConsents:
+    """The disclosures, and what the owner has confirmed."""
+
+    def __init__(self, store: CompanionStore) -> None:
+        self._store = store
+
+    async def disclosure(self, destination: Destination) -> ProviderPrivacyPolicy:
+        """What the owner is shown: what was configured for this provider, or what can be said."""
+        key = privacy_policy_id(destination.provider, destination.model)
+        known = await self._store.get(ProviderPrivacyPolicy, key)
+        return known or self._made_up(key, destination)
+
+    async def describe(self, policy: ProviderPrivacyPolicy) -> ProviderPrivacyPolicy:
+        """Keep what a provider says; a new text is a new version and needs a new consent."""
+        return await self._store.put(policy)
+
+    async def confirm(self, destination: Destination, *, policy_version: str) -> ConsentReceipt:
+        """Write down the consent to the version that was shown; raises if it has changed."""
+        shown = await self.disclosure(destination)
+        if shown.policy_version != policy_version:
+            raise PrivacyConfirmationRequired(
+                "What the provider does with your data has changed since. Read it again."
+            )
+        receipt = ConsentReceipt(
+            id=consent_id(shown.provider, shown.model, shown.policy_version),
+            provider=shown.provider,
+            model=shown.model,
+            policy_version=shown.policy_version,
+            disclosure_hash=_hash(shown),
+            confirmed_at=self._store.clock.now(),
+        )
+        return await self._store.transaction(
+            lambda tx: self._store.put_in(tx, receipt), durability=Durability.TRUST
+        )
+
+    async def revoke(self, destination: Destination) -> None:
+        """Take the consent back; the next request is refused."""
+        where = {"provider": destination.provider, "model": destination.model}
+        for receipt in await self._store.find(ConsentReceipt, where):
+            gone = receipt.model_copy(update={"revoked_at": self._store.clock.now()})
+            await self._store.put(gone)
+
+    async def confirmed(self, destination: Destination) -> bool:
+        """Whether the owner has confirmed the version that is in force."""
+        shown = await self.disclosure(destination)
+        key = consent_id(shown.provider, shown.model, shown.policy_version)
+        receipt = await self._store.get(ConsentReceipt, key)
+        return (
+            receipt is not None
+            and receipt.revoked_at is None
+            and receipt.disclosure_hash == _hash(shown)
+        )
+
+    async def require(self, destination: Destination) -> None:
+        """Raise `PrivacyConfirmationRequired` unless it is confirmed."""
+        if not await self.confirmed(destination):
+            raise PrivacyConfirmationRequired(model=destination.model_id)
+
+    def _made_up(self, key: str, destination: Destination) -> ProviderPrivacyPolicy:
+        here = destination.local or is_loopback(destination.host or "")
+        text = _HERE if here else _AWAY.format(host=destination.host)
+        return ProviderPrivacyPolicy(
+            id=key,
+            provider=destination.provider,
+            model=destination.model,
+            policy_version=digest(text, POLICY_VERSION)[:16],
+            training=_HERE if here else _NOT_KNOWN,
+            retention=_HERE if here else _NOT_KNOWN,
+            jurisdiction=_HERE if here else _NOT_KNOWN,
+            disclosure=text,
+            updated_at=self._store.clock.now(),
+        )
+
+
+def _hash(policy: ProviderPrivacyPolicy) -> str:
+    said = (policy.training, policy.retention, policy.jurisdiction, policy.disclosure)
+    return digest("disclosure", policy.policy_version, *said)

@@ -1,0 +1,259 @@
+"""The tool executor: one chain of checks for every call, in this order.
+
+1. The tool exists and the arguments fit it.
+2. No stop switch is on: for everything, this companion, or a class of this tool.
+3. The companion lives and is not paused.
+4. Its kind may use the tool and has every capability that the tool needs.
+5. The tool may be used for what the companion was woken by.
+6. The scope is not empty, and lies within the companion's categories as they are now.
+7. There is budget for one more call.
+8. A write that is risky enough waits for the owner, with a preview; nothing is written. One that
+   was approved passes the door: the token was used up for exactly this call and this preview.
+9. The write goes through the saga, under its operation id.
+
+A refusal is a result with its code, never an exception: companions go on, and the log tells it.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel
+
+from silas.companions.actions import action_message_id
+from silas.companions.budgets import Budgets
+from silas.companions.decisions import Decisions
+from silas.companions.errors import (
+    AgentDestroyed,
+    AgentPaused,
+    CapabilityDenied,
+    ConfirmationRequired,
+    OutOfScope,
+    UnknownTool,
+    WakeReasonDenied,
+    tool_code,
+)
+from silas.companions.kinds.definition import CompanionDefinition
+from silas.companions.kinds.kept import Definitions
+from silas.companions.models import BudgetUsage, Companion, ToolResultStatus
+from silas.companions.policy.risk import needs_approval
+from silas.companions.policy.switches import StopSwitches
+from silas.companions.ports import ApprovableAction
+from silas.companions.saga import SagaLog
+from silas.companions.store import CompanionStore
+from silas.companions.tools.models import AgentToolCall, AgentToolResult, ToolEffect
+from silas.companions.tools.reach import ToolReach
+from silas.companions.tools.registry import AgentToolRegistry, Tool
+from silas.companions.tools.writing import written
+from silas.companions.waiting import WaitingRoom
+from silas.journal.models import AccessScope
+from silas.journal.results import Outcome
+from silas.journal.store import Journal
+from silas.kernel import ApprovalError, CompanionError, JournalError, SilasError
+
+Door = Callable[[ApprovableAction], Awaitable[None]]
+"""Raises unless the owner's token was used up for exactly this action."""
+
+_REFUSALS = (CompanionError, JournalError, ApprovalError)
+
+
+@dataclass(frozen=True)
+class _Admitted:
+    tool: Tool
+    arguments: BaseModel
+    companion: Companion
+    definition: CompanionDefinition
+
+
+@dataclass(frozen=True)
+class ToolExecutor:
+    """Executes the calls of all companions of this device."""
+
+    registry: AgentToolRegistry
+    store: CompanionStore
+    journal: Journal
+    definitions: Definitions
+    switches: StopSwitches
+    budgets: Budgets
+    saga: SagaLog
+    waiting: WaitingRoom
+    time_zone: Callable[[], str]
+
+    async def execute(
+        self,
+        call: AgentToolCall,
+        *,
+        decisions: Decisions,
+        reason: str = "",
+        door: Door | None = None,
+    ) -> AgentToolResult:
+        """The result of a call; a refusal is one, too. `door` is for what was approved."""
+        try:
+            admitted = await self._admit(call, decisions)
+            await self.budgets.charge(call.agent_id, BudgetUsage(tool_calls=1))
+            return await self._carry_out(call, admitted, decisions, reason=reason, door=door)
+        except _REFUSALS as error:
+            return refused(call, error)
+
+    async def result_in_journal(self, call: AgentToolCall) -> AgentToolResult | None:
+        """The result of a write that the journal has made already; None if it has not."""
+        outcome = await self.journal.outcome_of(call.operation_id)
+        if not isinstance(outcome, Outcome):
+            return None
+        reach = self._reach(call, preview_only=False)
+        return succeeded(call, written(reach, outcome))
+
+    async def _admit(self, call: AgentToolCall, decisions: Decisions) -> _Admitted:
+        name = call.tool_name
+        async with decisions.deciding("schema", name):
+            tool = self.registry.get(name)
+            if tool is None:
+                raise UnknownTool(f"There is no tool {name[:60]!a} for companions.")
+            arguments = tool.read_arguments(call.arguments)
+        async with decisions.deciding("stop_switch", name):
+            await self.switches.require(call.agent_id, tool.classes)
+        async with decisions.deciding("lifecycle", name):
+            companion = await self._living(call.agent_id)
+        async with decisions.deciding("capability", name):
+            definition = await self.definitions.of(call.agent_id)
+            if not definition.profile.allows(name, tool.capabilities):
+                raise CapabilityDenied(tool=name)
+        async with decisions.deciding("wake_reason", name):
+            if call.wake_reason not in tool.allowed_wake_reasons:
+                raise WakeReasonDenied(tool=name)
+        async with decisions.deciding("scope", name):
+            _require_scope(call, companion)
+        async with decisions.deciding("budget", name):
+            await self.budgets.require(companion, tool_calls=1)
+        return _Admitted(tool, arguments, companion, definition)
+
+    async def _carry_out(
+        self,
+        call: AgentToolCall,
+        admitted: _Admitted,
+        decisions: Decisions,
+        *,
+        reason: str,
+        door: Door | None,
+    ) -> AgentToolResult:
+        tool = admitted.tool
+        if call.preview_only or not tool.writes:
+            effect = await self._handle(call, admitted, preview_only=tool.writes)
+            return succeeded(call, effect, partial=tool.writes)
+        risk = tool.risk_of(admitted.arguments)
+        asks = needs_approval(tool, risk, confirm_from=admitted.definition.confirm_from)
+        if asks and await self.journal.outcome_of(call.operation_id) is None:
+            preview = await self._handle(call, admitted, preview_only=True)
+            action = approvable(call, admitted.tool, admitted.companion, preview, reason=reason)
+            async with decisions.deciding("approval", tool.name):
+                if door is None:
+                    return await self._hold(call, action)
+                await door(action)
+        return await self._write(call, admitted)
+
+    async def _hold(self, call: AgentToolCall, action: ApprovableAction) -> AgentToolResult:
+        """Rule 8: a card, and nothing else."""
+        await self.waiting.hold(call, action)
+        told = ConfirmationRequired()
+        return AgentToolResult(
+            success=False,
+            status=ToolResultStatus.PARTIAL,
+            tool_action_id=action_message_id(call.run_key, call.operation_id),
+            tool_name=call.tool_name,
+            operation_id=call.operation_id,
+            payload=action.preview,
+            error_code=tool_code(told),
+            error_message=told.message,
+        )
+
+    async def _write(self, call: AgentToolCall, admitted: _Admitted) -> AgentToolResult:
+        """Rule 9."""
+        await self.saga.begin(call)
+        try:
+            # The last door: whatever was stopped since the first check stays undone.
+            await self.switches.require(call.agent_id, admitted.tool.classes)
+            await self._living(call.agent_id)
+            effect = await self._handle(call, admitted, preview_only=False)
+        except _REFUSALS as error:
+            await self.saga.failed(call.operation_id, error.message)
+            raise
+        result = succeeded(call, effect)
+        await self.saga.journal_committed(call.operation_id, result)
+        return result
+
+    async def _handle(
+        self, call: AgentToolCall, admitted: _Admitted, *, preview_only: bool
+    ) -> ToolEffect:
+        reach = self._reach(call, preview_only=preview_only)
+        return await admitted.tool.handler(reach, admitted.arguments)
+
+    def _reach(self, call: AgentToolCall, *, preview_only: bool) -> ToolReach:
+        return ToolReach(
+            journal=self.journal,
+            scope=AccessScope(allowed_category_ids=call.scope.allowed_category_ids),
+            actor=f"companion:{call.agent_id}",
+            operation_id=call.operation_id,
+            preview_only=preview_only,
+            now=self.store.clock.now(),
+            zone=ZoneInfo(self.time_zone()),
+        )
+
+    async def _living(self, agent_id: str) -> Companion:
+        companion = await self.store.require(Companion, agent_id)
+        if companion.is_destroyed:
+            raise AgentDestroyed(agent_id=agent_id)
+        if companion.paused_at is not None:
+            raise AgentPaused(agent_id=agent_id)
+        return companion
+
+
+def approvable(
+    call: AgentToolCall, tool: Tool, companion: Companion, preview: ToolEffect, *, reason: str
+) -> ApprovableAction:
+    """The call as the owner is shown it."""
+    return ApprovableAction(
+        operation_id=call.operation_id,
+        agent_id=call.agent_id,
+        display_name=companion.display_name,
+        agent_kind=companion.kind,
+        tool_name=tool.name,
+        tool_version=tool.version,
+        arguments=call.arguments,
+        allowed_category_ids=tuple(sorted(call.scope.allowed_category_ids)),
+        preview=preview.payload,
+        risk=tool.risk_of(tool.read_arguments(call.arguments)),
+        reason=reason,
+    )
+
+
+def succeeded(call: AgentToolCall, effect: ToolEffect, *, partial: bool = False) -> AgentToolResult:
+    """The result of a call that did what it should; `partial` is a preview."""
+    return AgentToolResult(
+        success=True,
+        status=ToolResultStatus.PARTIAL if partial else ToolResultStatus.SUCCESS,
+        tool_action_id=action_message_id(call.run_key, call.operation_id),
+        tool_name=call.tool_name,
+        operation_id=call.operation_id,
+        changed_entity_ids=effect.changed_entity_ids,
+        changed_tokens=effect.changed_tokens,
+        payload=effect.payload,
+    )
+
+
+def refused(call: AgentToolCall, error: SilasError) -> AgentToolResult:
+    """The result of a call that was refused."""
+    return AgentToolResult(
+        success=False,
+        status=ToolResultStatus.ERROR,
+        tool_action_id=action_message_id(call.run_key, call.operation_id),
+        tool_name=call.tool_name[:200],
+        operation_id=call.operation_id,
+        error_code=tool_code(error),
+        error_message=error.message,
+    )
+
+
+def _require_scope(call: AgentToolCall, companion: Companion) -> None:
+    wanted = call.scope.allowed_category_ids
+    if not wanted or not wanted <= set(companion.allowed_category_ids):
+        raise OutOfScope(tool=call.tool_name)

@@ -1,0 +1,68 @@
+"""From the outcome of a journal operation to the result of a tool: what a person can read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from silas.companions.tools.models import ToolEffect
+from silas.companions.tools.outputs import RecordChange, WriteOutput
+from silas.companions.tools.reach import ToolReach
+from silas.journal.models import Record
+from silas.journal.operations import By
+from silas.journal.results import Outcome
+from silas.journal.rows import kind_of
+from silas.kernel import format_timestamp
+
+_LABELS = ("title", "name", "text", "note", "date", "dimension")
+_SHOWN: Mapping[str, tuple[str, ...]] = {
+    "task": ("status", "priority", "estimate_minutes", "due_at", "category_id", "labels", "body"),
+    "checklist_item": ("checked",),
+    "time_entry": ("started_at", "ended_at", "note", "task_id"),
+    "day_block": ("starts_at", "ends_at", "note", "task_id", "category_id"),
+    "day_plan": ("pinned_task_ids",),
+    "rating": ("value", "note", "target_id"),
+    "link": ("relation",),
+}
+
+
+def by(reach: ToolReach) -> By:
+    """Who asks, and how far that one reaches."""
+    return {
+        "scope": reach.scope,
+        "actor": reach.actor,
+        "operation_id": reach.operation_id,
+        "preview_only": reach.preview_only,
+    }
+
+
+def written(reach: ToolReach, outcome: Outcome) -> ToolEffect:
+    """The effect of an operation."""
+    changes = tuple(_change(reach, each, preview=outcome.preview) for each in outcome.records)
+    output = WriteOutput(
+        preview=outcome.preview,
+        changes=changes,
+        ids={} if outcome.preview else outcome.payload,
+    )
+    return ToolEffect(
+        payload=output.model_dump(mode="json"),
+        changed_entity_ids=() if outcome.preview else outcome.changed_entity_ids,
+        changed_tokens=() if outcome.preview else outcome.changed_tokens,
+    )
+
+
+def _change(reach: ToolReach, record: Record, *, preview: bool) -> RecordChange:
+    kind = kind_of(record)
+    shown: dict[str, Any] = record.model_dump(mode="json")
+    now = format_timestamp(reach.now)
+    # A preview must be the same when it is made again, so that it can be compared.
+    fields = {
+        name: shown[name] for name in _SHOWN.get(kind, ()) if shown[name] not in (None, "", [], now)
+    }
+    label = next((str(shown[name]) for name in _LABELS if shown.get(name)), kind)
+    new = not record.versions and not record.deletions
+    return RecordChange(
+        kind=kind,
+        what="deleted" if record.deleted else "created" if new else "updated",
+        id=None if preview and new else record.id,
+        label=label[:200],
+        fields=fields,
+    )

@@ -1,0 +1,287 @@
+"""One run of a companion, from being woken to what it leaves behind.
+
+0. What it is (definition, persona) and what it remembers are read.
+1. What has changed, and what it looks at every time, is looked up: by tools, within its scope.
+2. What a model may be shown is projected, and the model is asked through its one door. A run that
+   is done again finds the answer written down and asks nobody.
+3. The actions are fixed, written down, then carried out one after the other, each through the chain
+   of checks. What needs the owner waits; the run does not.
+4. If something was looked up, 2 and 3 once more with what was found; at most three times.
+5. The report is built. One whose claims have no sources is replaced by what the facts alone say.
+6. The state is reduced, and everything is handed to the worker, to be committed at once.
+
+Before every step it is asked whether the owner has called the run off. Then it ends here: what the
+journal has already is told, and nothing follows.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from silas.companions.actions import make_plan, plan_key
+from silas.companions.budgets import Budgets
+from silas.companions.errors import Stopped, tool_code
+from silas.companions.kinds.kept import Definitions
+from silas.companions.memory import MemoryAssembler
+from silas.companions.models import (
+    ActionPlan,
+    AgentActionType,
+    AgentState,
+    BudgetUsage,
+    Companion,
+    RunOutcome,
+    WakeJob,
+    WakeStatus,
+)
+from silas.companions.models.runs import PlannedAction
+from silas.companions.persona import Personas
+from silas.companions.policy.gateway import ModelDoor
+from silas.companions.ports import CallAllowance, CompanionRequest
+from silas.companions.prompt_items import PromptItems
+from silas.companions.proposals import CompanionProposal, ProposedAction
+from silas.companions.requests import (
+    PROMPT_ID,
+    PROMPT_VERSION,
+    allowed_fields,
+    memory_shown,
+)
+from silas.companions.run_record import RunRecord
+from silas.companions.saga import SagaLog
+from silas.companions.store import CompanionStore
+from silas.companions.tools.executor import ToolExecutor
+from silas.companions.tools.models import AgentAccessScope, AgentToolCall
+from silas.journal.store import Journal
+from silas.kernel import CompanionError
+from silas.storage import Transaction
+
+ROUNDS = 3
+_LONGEST_SLEEP = timedelta(days=31)
+_NO_ALLOWANCE = CallAllowance(tokens=0, cost_usd=0.0, seconds=0.0)
+
+
+GoOn = Callable[[], Awaitable[None]]
+
+
+class CalledOff(Exception):
+    """The owner has called the run off."""
+
+
+@dataclass(frozen=True)
+class CompanionWorkflow:
+    """`silas.companions.wake.ports.CompanionRuns`."""
+
+    store: CompanionStore
+    journal: Journal
+    memory: MemoryAssembler
+    definitions: Definitions
+    personas: Personas
+    prompts: PromptItems
+    executor: ToolExecutor
+    door: ModelDoor
+    saga: SagaLog
+    budgets: Budgets
+    time_zone: Callable[[], str]
+
+    async def run(
+        self,
+        job: WakeJob,
+        companion: Companion,
+        state: AgentState,
+        *,
+        stopping: Callable[[], bool],
+    ) -> RunOutcome:
+        """What came of the run; a refusal of the policy is an outcome, too."""
+        record = RunRecord(job, companion, state, started_at=self.store.clock.now())
+        begun = self.store.clock.monotonic()
+        error: CompanionError | None = None
+        status = WakeStatus.COMPLETED
+        try:
+            await self._run(record, stopping)
+        except (CalledOff, Stopped) as called_off:
+            status = WakeStatus.CANCELLED
+            error = called_off if isinstance(called_off, Stopped) else Stopped()
+        except CompanionError as refused:
+            status, error = WakeStatus.FAILED_TERMINAL, refused
+        record.latency_ms = round((self.store.clock.monotonic() - begun) * 1000)
+        return self._outcome(record, status, error)
+
+    async def _run(self, record: RunRecord, stopping: Callable[[], bool]) -> None:
+        async def go_on() -> None:
+            if stopping():
+                raise CalledOff
+            await self.executor.switches.require(record.companion.id)
+
+        await go_on()
+        await self._begin(record)
+        await self._look(record, go_on)
+        for number in range(ROUNDS):
+            await go_on()
+            proposal, plan = await self._propose(record, number)
+            looked = await self._carry_out(record, proposal, plan, go_on)
+            if not looked:
+                break
+        await go_on()
+        record.source_cursor = await self.journal.last_cursor()
+        record.build_report(self.store.clock.now())
+
+    async def _begin(self, record: RunRecord) -> None:
+        """Step 0."""
+        agent_id, job = record.companion.id, record.job
+        record.definition = await self.definitions.of(agent_id)
+        record.persona = await self.personas.in_use(agent_id)
+        record.memory = memory_shown(await self.memory.assemble(agent_id, job.thread_id))
+        record.answers = await self.prompts.recent_answers(agent_id)
+        record.time_zone = self.time_zone()
+        record.note_wake()
+
+    async def _look(self, record: RunRecord, go_on: GoOn) -> None:
+        """Step 1."""
+        definition = record.require_definition()
+        changed = record.job.changed_entity_ids[:100]
+        reads = [(each.tool, each.arguments) for each in definition.reads]
+        if changed and "list_tasks_in_scope" in definition.tools:
+            reads.append(("list_tasks_in_scope", {"task_ids": list(changed)}))
+        for tool, arguments in reads:
+            await go_on()
+            action = ProposedAction(
+                action_type=AgentActionType.TOOL_CALL, tool_name=tool, arguments=arguments
+            )
+            call = self._call(record, record.planned(action))
+            result = await self.executor.execute(call, decisions=record.decisions)
+            record.add_read(tool, arguments, result, at=self.store.clock.now())
+
+    async def _propose(
+        self, record: RunRecord, number: int
+    ) -> tuple[CompanionProposal, ActionPlan]:
+        """Step 2: the plan that was written down, or a new one."""
+        key = plan_key(record.job.run_key, number)
+        request = self._request(record, number)
+        record.requests.append(request.payload)
+        kept = await self.store.get(ActionPlan, key)
+        if kept is None:
+            proposal = await self.door.ask(
+                record.companion,
+                request,
+                allowed_fields=allowed_fields(record.require_definition()),
+                decisions=record.decisions,
+            )
+            plan = make_plan(
+                record.job,
+                proposal,
+                number=number,
+                scope=record.companion.allowed_category_ids,
+                clock=self.store.clock,
+            )
+            kept = await self.store.put(plan)
+        proposal = CompanionProposal.model_validate(kept.proposal)
+        record.add_proposal(proposal)
+        return proposal, kept
+
+    def _request(self, record: RunRecord, number: int) -> CompanionRequest:
+        companion, definition = record.companion, record.require_definition()
+        registry = self.executor.registry
+        return CompanionRequest(
+            agent_id=companion.id,
+            agent_kind=companion.kind,
+            category_ids=companion.allowed_category_ids,
+            run_key=record.job.run_key,
+            round=number,
+            wake_reason=record.job.reason,
+            prompt_id=PROMPT_ID,
+            prompt_version=PROMPT_VERSION,
+            persona_version_id=record.persona.id if record.persona else None,
+            payload=record.payload(),
+            tools=tuple(tool.sketch for tool in registry.tools if tool.name in definition.tools),
+            offline_rules=definition.offline,
+            allowance=_NO_ALLOWANCE,
+        )
+
+    async def _carry_out(
+        self,
+        record: RunRecord,
+        proposal: CompanionProposal,
+        plan: ActionPlan,
+        go_on: GoOn,
+    ) -> bool:
+        """Step 3; True if something was looked up that the model should see."""
+        looked = False
+        by_operation = {record.planned(action).operation_id: action for action in proposal.actions}
+        for planned in plan.actions:
+            await go_on()
+            action = by_operation.get(planned.operation_id)
+            if action is None:
+                continue
+            looked |= await self._carry_out_one(record, proposal, planned, action)
+        return looked
+
+    async def _carry_out_one(
+        self,
+        record: RunRecord,
+        proposal: CompanionProposal,
+        planned: PlannedAction,
+        action: ProposedAction,
+    ) -> bool:
+        record.note_action(planned, action)
+        if action.action_type is AgentActionType.LIFECYCLE_TRANSITION:
+            record.sleep_until = bounded_sleep(action.sleep_until, self.store.clock.now())
+            return False
+        if action.question is not None:
+            record.ask(self.prompts, planned, action.question, now=self.store.clock.now())
+            return False
+        call = self._call(record, planned)
+        needed = record.questions_before(proposal, action)
+        if needed:
+            await self.executor.waiting.block(call, prompt_item_ids=needed, reason=action.reason)
+            record.note_blocked(call)
+            return False
+        begun = self.store.clock.monotonic()
+        result = await self.executor.execute(call, decisions=record.decisions, reason=action.reason)
+        latency = round((self.store.clock.monotonic() - begun) * 1000)
+        record.add_result(planned, result, latency_ms=latency, at=self.store.clock.now())
+        tool = self.executor.registry.get(call.tool_name)
+        return tool is not None and not tool.writes and result.success
+
+    def _call(self, record: RunRecord, planned: PlannedAction) -> AgentToolCall:
+        return AgentToolCall(
+            agent_id=record.companion.id,
+            agent_kind=record.companion.kind,
+            thread_id=record.job.thread_id,
+            run_key=record.job.run_key,
+            tool_name=planned.tool_name or "",
+            operation_id=planned.operation_id,
+            wake_reason=record.job.reason,
+            scope=AgentAccessScope(allowed_category_ids=frozenset(planned.scope_snapshot)),
+            arguments=planned.arguments,
+        )
+
+    def _outcome(
+        self, record: RunRecord, status: WakeStatus, error: CompanionError | None
+    ) -> RunOutcome:
+        """Step 6."""
+        record.note_end(status, error)
+        done = tuple(record.operations)
+        spent = BudgetUsage(runtime_ms=record.latency_ms)
+
+        def finish(tx: Transaction) -> None:
+            for each in done:
+                self.saga.finish_in(tx, each)
+            for item in record.questions:
+                self.prompts.keep_in(tx, item)
+            self.budgets.charge_in(tx, record.companion.id, spent)
+
+        now = self.store.clock.now()
+        return RunOutcome(
+            status=status,
+            state=record.reduced(status, now=now, host_id=self.store.host_id),
+            trace=record.trace(status, error, now=now),
+            drafts=tuple(record.drafts),
+            report=record.report if status is WakeStatus.COMPLETED else None,
+            source_refs=record.source_refs if status is WakeStatus.COMPLETED else (),
+            writes=(finish,),
+            error_code=tool_code(error) if error else None,
+        )
+
+
+def bounded_sleep(wanted: datetime | None, now: datetime) -> datetime | None:
+    """How long a companion may ask to be left asleep; None if that is not in the future."""
+    return min(wanted, now + _LONGEST_SLEEP) if wanted is not None and wanted > now else None

@@ -1,0 +1,285 @@
+"""Companions with everything real: three databases, approvals, waking, tools, the desk."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from silas.approval import ApprovalEngine, ApprovalPolicy, KeyManager, NonceStore
+from silas.companions.decisions import Decisions
+from silas.companions.desk import CompanionDesk
+from silas.companions.hands import Hands, make_hands
+from silas.companions.kinds.library import KindLibrary
+from silas.companions.lifecycle import Lifecycle
+from silas.companions.models import WakeReason
+from silas.companions.ports import ProviderGateway, SecretProvider
+from silas.companions.sessions import Sessions
+from silas.companions.store import CompanionStore
+from silas.companions.tools.models import AgentAccessScope, AgentToolCall, AgentToolResult
+from silas.companions.wake.alarms import Alarms
+from silas.companions.wake.dispatch import WakeDispatch
+from silas.companions.wake.index import TokenIndex
+from silas.companions.wake.orchestrator import WakeOrchestrator
+from silas.companions.wake.worker import WakeWorker
+from silas.journal import operations
+from silas.journal.models import OWNER, Task
+from silas.journal.results import Outcome
+from silas.journal.store import Journal
+from silas.kernel import IdFactory
+from silas.queue import Bus, QueueName, QueueStore
+from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.testing import FakeClock, MemoryVault, RecordingAudit
+from silas.testing.companions import FakeGateway, OwnerApprovals
+
+BY_OWNER: Any = {"scope": OWNER, "actor": "owner"}
+
+
+@dataclass
+class Zone:
+    name: str = "Europe/Berlin"
+
+    def time_zone(self) -> str:
+        return self.name
+
+
+@dataclass
+class Room:
+    """One device. `restarted` opens the same files again, as after a crash."""
+
+    path: Path
+    clock: FakeClock
+    vault: MemoryVault
+    agent_db: SqliteDatabase
+    journal_db: SqliteDatabase
+    runtime_db: SqliteDatabase
+    store: CompanionStore
+    journal: Journal
+    queue: QueueStore
+    approvals: OwnerApprovals
+    gateway: ProviderGateway
+    hands: Hands
+    worker: WakeWorker
+    lifecycle: Lifecycle
+    orchestrator: WakeOrchestrator
+    dispatch: WakeDispatch
+    desk: CompanionDesk
+    audit: RecordingAudit
+    zone: Zone
+    categories: dict[str, str] = field(default_factory=dict)
+
+    async def do(self, operation: str, **arguments: Any) -> Outcome:
+        """An operation of the owner's."""
+        return await getattr(operations, operation)(self.journal, **arguments, **BY_OWNER)
+
+    async def category(self, name: str) -> str:
+        made = await self.do("create_category", name=name)
+        self.categories[name] = made.payload["category_id"]
+        return self.categories[name]
+
+    async def task(self, title: str, category: str = "gym", **fields: Any) -> str:
+        made = await self.do(
+            "create_task", title=title, category_id=self.categories[category], **fields
+        )
+        return str(made.payload["task_id"])
+
+    async def finish(self, task_id: str) -> None:
+        """The owner finishes a task, and everybody hears of it."""
+        await self.do("update_task_fields", task_id=task_id, fields={"status": "done"})
+        await self.journal.settled()
+
+    async def tasks(self) -> list[Task]:
+        return await self.journal.list_tasks(status=list(_ALL))
+
+    async def work(self) -> list[str]:
+        """Handle everything on the bus; returns the run keys, in order."""
+        keys = []
+        while lease := await self.queue.lease(QueueName.COMPANION, consumer="companion"):
+            handled = await self.worker(lease)
+            await self.queue.finish(lease, consumer="companion", messages=handled.messages)
+            keys.append(lease.message.trace_id)
+        return keys
+
+    async def call(self, agent_id: str, tool: str, /, **arguments: Any) -> AgentToolResult:
+        """One call of a companion's, with the operation id `op` unless another is given."""
+        return await self.hands.executor.execute(
+            self.tool_call(agent_id, tool, **arguments), decisions=Decisions()
+        )
+
+    def tool_call(
+        self,
+        agent_id: str,
+        tool: str,
+        /,
+        *,
+        op: str = "op",
+        scope: tuple[str, ...] = ("gym",),
+        preview_only: bool = False,
+        wake_reason: WakeReason = WakeReason.MANUAL,
+        **arguments: Any,
+    ) -> AgentToolCall:
+        return AgentToolCall(
+            agent_id=agent_id,
+            agent_kind="planner",
+            thread_id=f"{agent_id}:run:test",
+            run_key="test",
+            tool_name=tool,
+            operation_id=op,
+            wake_reason=wake_reason,
+            scope=AgentAccessScope(
+                allowed_category_ids=frozenset(self.categories.get(each, each) for each in scope)
+            ),
+            arguments=arguments,
+            preview_only=preview_only,
+        )
+
+    async def close(self) -> None:
+        self.orchestrator.stop()
+        await self.journal.settled()
+        for database in (self.agent_db, self.journal_db, self.runtime_db):
+            await database.close()
+
+
+_ALL = ("open", "groomed", "in_progress", "blocked", "on_hold", "done", "rejected")
+
+
+@asynccontextmanager
+async def opened_room(
+    path: Path,
+    *,
+    clock: FakeClock | None = None,
+    vault: MemoryVault | None = None,
+    gateway: ProviderGateway | None = None,
+    secrets: SecretProvider | None = None,
+    kinds: Path | None = None,
+    database: type[SqliteDatabase] = SqliteDatabase,
+    approvals: Any = None,
+) -> AsyncIterator[Room]:
+    """A room with the categories `gym` and `work`, waking and all."""
+    room = await open_room(
+        path,
+        clock=clock or FakeClock(),
+        vault=vault or MemoryVault(),
+        gateway=gateway or FakeGateway(),
+        secrets=secrets,
+        kinds=kinds,
+        database=database,
+        approvals=approvals,
+    )
+    try:
+        yield room
+    finally:
+        await room.close()
+
+
+async def open_room(
+    path: Path,
+    *,
+    clock: FakeClock,
+    vault: MemoryVault,
+    gateway: ProviderGateway,
+    secrets: SecretProvider | None = None,
+    kinds: Path | None = None,
+    database: type[SqliteDatabase] = SqliteDatabase,
+    approvals: Any = None,
+) -> Room:
+    ids, zone, audit = IdFactory(clock), Zone(), RecordingAudit()
+    bases = {}
+    for name, file in (("agent", "agent"), ("journal", "journal"), ("runtime", "silas")):
+        bases[name] = database.open(path / f"{file}.db")
+        await migrate(bases[name], load_migrations(name), clock=clock)
+    store = CompanionStore(bases["agent"], clock=clock, ids=ids, host_id="host-a")
+    journal = await Journal.open(bases["journal"], clock=clock, ids=ids)
+    runtime = bases["runtime"]
+    queue = QueueStore(runtime, clock=clock, ids=ids, holder="here", bus=Bus(poll_seconds=0.01))
+    keys = KeyManager(vault, clock=clock)
+    if not keys.exists():
+        keys.generate_keypair()
+    engine = ApprovalEngine(
+        runtime,
+        keys,
+        nonces=NonceStore(runtime, clock=clock),
+        audit=audit,
+        clock=clock,
+        ids=ids,
+        policy=ApprovalPolicy(),
+    )
+    owner = approvals or OwnerApprovals(engine)
+    if approvals is not None:
+        approvals._engine = engine
+    hands = make_hands(
+        store,
+        journal,
+        gateway=gateway,
+        approvals=owner,
+        secrets=secrets,
+        time_zone=zone.time_zone,
+    )
+    index, dispatch, sessions = TokenIndex(), WakeDispatch(store, queue), Sessions(store)
+    worker = WakeWorker(store, hands.workflow)
+    alarms = Alarms(store, dispatch, sessions=sessions, zone=zone)
+    lifecycle = Lifecycle(
+        store,
+        dispatch=dispatch,
+        index=index,
+        sessions=sessions,
+        zone=zone,
+        poke_alarms=alarms.poke,
+        call_off=worker.call_off,
+    )
+    orchestrator = WakeOrchestrator(store, journal, dispatch=dispatch, index=index)
+    await orchestrator.start()
+    desk = CompanionDesk(
+        store,
+        journal,
+        hands,
+        lifecycle=lifecycle,
+        worker=worker,
+        library=KindLibrary(kinds),
+        audit=audit,
+    )
+    room = Room(
+        path=path,
+        clock=clock,
+        vault=vault,
+        agent_db=bases["agent"],
+        journal_db=bases["journal"],
+        runtime_db=runtime,
+        store=store,
+        journal=journal,
+        queue=queue,
+        approvals=owner,
+        gateway=gateway,
+        hands=hands,
+        worker=worker,
+        lifecycle=lifecycle,
+        orchestrator=orchestrator,
+        dispatch=dispatch,
+        desk=desk,
+        audit=audit,
+        zone=zone,
+    )
+    known = {each.name: each.id for each in await journal.categories()}
+    room.categories |= known
+    for name in ("gym", "work"):
+        if name not in known:
+            await room.category(name)
+    await journal.settled()
+    return room
+
+
+async def restarted(room: Room, **more: Any) -> Room:
+    """The same files, opened again by a new process; what the old one held in memory is gone."""
+    await room.close()
+    fresh = await open_room(
+        room.path,
+        clock=room.clock,
+        vault=room.vault,
+        gateway=room.gateway,
+        approvals=room.approvals,
+        **more,
+    )
+    await fresh.queue.recover(alive=lambda holder: False)
+    await fresh.dispatch.recover()
+    await fresh.desk.recover()
+    return fresh
