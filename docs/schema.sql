@@ -614,6 +614,8 @@ CREATE TABLE conversation_origins (
     created_at TEXT NOT NULL
 );
 
+CREATE INDEX conversation_origins_age ON conversation_origins (created_at);
+
 CREATE TABLE conversation_scopes (
     scope_id TEXT PRIMARY KEY,
     turns BIGINT NOT NULL
@@ -630,6 +632,8 @@ CREATE TABLE conversation_work (
 );
 
 CREATE INDEX conversation_work_scope ON conversation_work (scope_id);
+
+CREATE INDEX conversation_work_trace ON conversation_work (trace_id);
 
 CREATE TABLE dead_letters (
     message_id TEXT PRIMARY KEY,
@@ -970,7 +974,11 @@ CREATE TABLE review_cards (
     decided_at TEXT
 );
 
+CREATE INDEX review_cards_scope ON review_cards (scope_id, state);
+
 CREATE INDEX review_cards_state ON review_cards (state, created_at);
+
+CREATE INDEX review_cards_trace ON review_cards (trace_id);
 
 CREATE TABLE said (
     number INTEGER PRIMARY KEY,

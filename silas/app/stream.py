@@ -42,6 +42,7 @@ _LOOK_AT_THE_CLOCK = timedelta(seconds=5)
 _AT_ONCE = 32
 """Messages of one queue; how much work goes on at once is limited by its own pool."""
 _REMEMBER = timedelta(days=30)
+_REMEMBER_ORIGINS = timedelta(days=90)
 
 
 @dataclass
@@ -76,7 +77,9 @@ class Stream:
             group.create_task(Housekeeping(jobs, clock=self.room.clock).run(), name="clockwork")
 
     async def _forget(self) -> None:
-        await self.queue.prune_processed(before=self.room.clock.now() - _REMEMBER)
+        now = self.room.clock.now()
+        await self.queue.prune_processed(before=now - _REMEMBER)
+        await self.room.store.prune(before=now - _REMEMBER_ORIGINS)
 
     async def drain(self, seconds: float) -> None:
         """Take nothing more, and let what is being worked on finish if it can in this time."""

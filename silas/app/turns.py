@@ -15,7 +15,8 @@ from silas.gates.customers import CustomerDirectory
 from silas.gates.ports import GateModel
 from silas.queue import QueueStore
 from silas.stream.access import Visitors
-from silas.stream.activity import recent_activity
+from silas.stream.activity import while_away
+from silas.stream.cadence import CadenceWatch
 from silas.stream.limits import RateLimit
 from silas.stream.models import InteractionRegister
 from silas.stream.ports import (
@@ -101,6 +102,7 @@ def open_turns(
         skills=rooms.skills,
         live=rooms.live,
         active_goal=goal,
+        cadence=CadenceWatch(ground.audit, clock),
         memory_ops=RateLimit(clock, settings.limits.memory_ops_per_minute_per_scope),
     )
 
@@ -113,7 +115,9 @@ def _reading(ground: Ground, rooms: Rooms, work: WorkItemExecutor) -> ReadingRoo
         context=rooms.context,
         tools=tuple(tool for tool in looking if tool is not None),
         directory=ground.settings.planner.research_dir,
-        activity=partial(recent_activity, ground.audit),
+        activity=partial(
+            while_away, ground.audit, owner_id=ground.settings.owner_id, clock=ground.clock
+        ),
         searches=RateLimit(
             ground.clock, ground.settings.limits.web_search_calls_per_minute_per_scope
         ),

@@ -79,7 +79,7 @@ def open_workshop(
         gates=gates or open_gates(ground),
         planner=planner,
         approver=approver,
-        paused=PausedRuns(ground.database, clock=clock, ids=ground.ids),
+        paused=PausedRuns(ground.database, clock=clock, ids=ground.ids, signer=ground.keys),
         skills=skills,
         system_gates=_system_gates(settings),
         memory_mb=settings.sandbox.default_memory_mb,

@@ -6,7 +6,7 @@
   step: counter, execution nonce and audit entry are written together or not at all. Of any number
   of concurrent calls on a single-use token, in one process or several, exactly one succeeds.
 - `check`: at the door of execution. Applies the rules again and demands that `verify` has consumed
-  a use for exactly this content. It changes nothing.
+  a use for exactly this content, which has not been carried out yet. It changes nothing.
 """
 
 import asyncio
@@ -292,6 +292,8 @@ class ApprovalEngine:
             raise Refused("The token has not been verified")
         if not state.used_for_content:
             raise Refused("The token was verified for something else")
+        if state.completed:
+            raise Refused("What was approved has been carried out")
 
     async def _refuse(
         self, door: str, token: ApprovalToken, work_item: Approvable, reason: str

@@ -22,8 +22,14 @@ WHERE token_id = ? AND signature = ? AND voided_at IS NULL AND executions_used <
 _STATE = """
 SELECT signature, executions_used, void_reason,
     EXISTS (SELECT 1 FROM approval_executions AS use
-            WHERE use.token_id = issued.token_id AND use.content_hash = ?)
+            WHERE use.token_id = issued.token_id AND use.content_hash = ?),
+    EXISTS (SELECT 1 FROM approval_completions AS done
+            WHERE done.token_id = issued.token_id AND done.content_hash = ?)
 FROM approval_tokens AS issued WHERE issued.token_id = ?
+"""
+_COMPLETE = """
+INSERT INTO approval_completions (token_id, content_hash, completed_at) VALUES (?, ?, ?)
+ON CONFLICT (token_id, content_hash) DO NOTHING
 """
 
 
@@ -35,6 +41,8 @@ class TokenState:
     executions_used: int
     void_reason: str | None
     used_for_content: bool
+    completed: bool
+    """What was authorised has been carried out."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,11 @@ def consume_token(
     return bool(consumed)
 
 
+def complete_token(tx: Transaction, token_id: str, *, content_hash: str, now: str) -> None:
+    """Remember that this content was carried out: its approval opens no door any more."""
+    tx.execute(_COMPLETE, (token_id, content_hash, now))
+
+
 class TokenStore:
     """Reads of issued tokens."""
 
@@ -87,8 +100,9 @@ class TokenStore:
 
     async def state(self, token_id: str, content_hash: str) -> TokenState | None:
         """The counters of a token, and whether one of its uses was for this content."""
-        row = await self._database.fetch_one(_STATE, (content_hash, token_id))
-        return TokenState(row[0], row[1], row[2], bool(row[3])) if row else None
+        asked = (content_hash, content_hash, token_id)
+        row = await self._database.fetch_one(_STATE, asked)
+        return TokenState(row[0], row[1], row[2], bool(row[3]), bool(row[4])) if row else None
 
     async def load(self, token_id: str) -> IssuedToken:
         """The token as issued, with its current counters."""

@@ -1,10 +1,13 @@
 """`silas work`: what is being done, what was done, and how to stop it."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import click
 
 from silas.app.ground import Ground
+from silas.app.worker import open_worker
 from silas.app.workshop import open_workshop
 from silas.approval import ApprovalVerdict
 from silas.cli.commands import JsonGroup
@@ -143,24 +146,32 @@ def resume(cli: CliContext, work_item_id: str, hashes: tuple[str, ...]) -> None:
     """
 
     async def inside(ground: Ground) -> tuple[WorkItemResult, list[WorkItem]] | None:
-        shop = workshop_of(ground, cli)
-        await shop.recover()
-        item = await require_item(shop.bench.items, work_item_id)
-        below = await shop.bench.items.list_by_parent(item.id)
-        family = [item, *(each for each in below if each.id in item.tasks)]
-        family = [each for each in family if each.status is not WorkItemStatus.DONE]
-        if not await _approved_again(shop, family, cli, hashes):
-            return None
-        await shop.bench.control.resume(work_item_id)
-        result = await shop.execute(await require_item(shop.bench.items, work_item_id))
-        ids = [item.id, *(each.id for each in below)]
-        return result, [await require_item(shop.bench.items, each) for each in ids]
+        async with open_worker(ground, environ=os.environ, home=Path.home()) as agent:
+            shop = workshop_of(ground, cli, agent=agent)
+            await shop.recover()
+            return await _resumed(shop, work_item_id, cli, hashes)
 
     ended = with_ground(cli, inside)
     if ended is None:
         cli.show({"approved": False}, "Not approved. Nothing was executed.")
         raise click.exceptions.Exit(WorkNotDone.exit_code)
     tell_result(cli, *ended)
+
+
+async def _resumed(
+    shop: WorkItemExecutor, work_item_id: str, cli: CliContext, hashes: tuple[str, ...]
+) -> tuple[WorkItemResult, list[WorkItem]] | None:
+    items = shop.bench.items
+    item = await require_item(items, work_item_id)
+    below = await items.list_by_parent(item.id)
+    family = [item, *(each for each in below if each.id in item.tasks)]
+    family = [each for each in family if each.status is not WorkItemStatus.DONE]
+    if not await _approved_again(shop, family, cli, hashes):
+        return None
+    await shop.bench.control.resume(work_item_id)
+    result = await shop.execute(await require_item(items, work_item_id))
+    ids = [item.id, *(each.id for each in below)]
+    return result, [await require_item(items, each) for each in ids]
 
 
 async def _approved_again(

@@ -14,7 +14,7 @@ from silas.kernel import strict_loads, visible, visible_json
 from silas.work import WorkItem, WorkItemResult, WorkItemStatus
 from silas.work.errors import WorkNotDone
 from silas.work.executor import WorkItemExecutor
-from silas.work.ports import PausedCall
+from silas.work.ports import ExecutorAgent, PausedCall
 
 _YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
 _NO = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
@@ -46,10 +46,12 @@ class LiveView:
         self._cli.say(f"  {work_item_id}  {what}{': ' if shown else ''}{shown}")
 
 
-def workshop_of(ground: Ground, cli: CliContext) -> WorkItemExecutor:
+def workshop_of(
+    ground: Ground, cli: CliContext, *, agent: ExecutorAgent | None = None
+) -> WorkItemExecutor:
     """The executor for this call; it asks in between only if somebody is there to answer."""
     approver = TerminalApprover() if on_terminal() and not cli.as_json else None
-    return open_workshop(ground, approver=approver, progress=LiveView(cli))
+    return open_workshop(ground, agent=agent, approver=approver, progress=LiveView(cli))
 
 
 def shown_plan(item: WorkItem) -> str:

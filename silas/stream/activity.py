@@ -5,21 +5,29 @@ nothing is hidden by being left out.
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from silas.kernel import visible
+from silas.kernel import Clock, parse_timestamp, visible
 
+_ENTRIES = 500
+_LONGEST_AWAY = timedelta(days=7)
+_LAST_HOURS = timedelta(hours=12)
+_A_WHILE = timedelta(hours=1)
+_PRESENT = frozenset({"card_decided", "paused_call_decided"})
 _MOST_LINES = 40
 _LONGEST = 160
 _SENTENCES: Mapping[str, str] = MappingProxyType(
     {
+        "approval_fatigue": "Decisions were made faster than they can be read.",
         "approval_issued": "Your approval was signed for {work_item_id}.",
         "approval_refused": "An approval was refused: {reason}.",
         "card_changed": "A card was changed while you looked at it: nothing was signed.",
         "card_decided": "You decided a card: {verdict}.",
+        "card_asked": "I asked for your decision.",
+        "card_expired": "Nobody decided a card in time: that is a no.",
         "card_decision_unsigned": "A decision came that no device of yours had signed: ignored.",
         "card_decision_forged": "A decision that you did not sign was found and ignored.",
         "device_enrolled": "A device was paired: {name}.",
@@ -72,6 +80,24 @@ class Log(Protocol):
     async def tail(self, count: int, *, since: datetime | None = None) -> list[Any]:
         """The last entries, oldest first."""
         ...
+
+
+async def while_away(log: Log, *, owner_id: str, clock: Clock) -> str:
+    """What happened since the owner was last here; if that was just now, in the last hours."""
+    now = clock.now()
+    seen = _last_seen(await log.tail(_ENTRIES, since=now - _LONGEST_AWAY), owner_id)
+    since = now - _LAST_HOURS if seen is None or now - seen < _A_WHILE else seen
+    told = await recent_activity(log, since=since)
+    return f"Since {since:%Y-%m-%d %H:%M} UTC:\n{told}"
+
+
+def _last_seen(entries: Sequence[Entry], owner_id: str) -> datetime | None:
+    """When the owner last said or decided something."""
+    for entry in reversed(entries):
+        spoke = entry.event == "turn_routed" and entry.data.get("connection_id") == owner_id
+        if spoke or entry.event in _PRESENT:
+            return parse_timestamp(entry.at)
+    return None
 
 
 async def recent_activity(log: Log, *, since: datetime | None = None, count: int = 500) -> str:

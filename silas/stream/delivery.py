@@ -6,15 +6,18 @@ twice gets the same. Several processes may read; none of them takes anything awa
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
-from silas.kernel import Clock, format_timestamp
+from pydantic import ValidationError
+
+from silas.kernel import Clock, TaintLevel, format_timestamp
 from silas.queue.consumer import Handled
 from silas.queue.errors import NotWorthRetrying
 from silas.queue.leases import Lease
-from silas.queue.models import AgentReply, QueueMessage
+from silas.queue.models import Agent, AgentReply, MessageKind, QueueMessage
 from silas.storage import Database, Transaction
 
 _INSERT = """
@@ -28,10 +31,15 @@ ORDER BY number LIMIT ?
 """
 _LAST = "SELECT coalesce(max(number), 0) FROM deliveries WHERE connection_id = ?"
 _PRUNE = "DELETE FROM deliveries WHERE created_at < ?"
+_UNREADABLE = "A message to you was damaged and cannot be read. `silas doctor` looks at the data."
+_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 _AT_ONCE = 100
 _OTHER_PROCESS_SECONDS = 0.2
 _COMMIT_SECONDS = 0.005
 """When the row is usually there; whoever looks too early looks again soon."""
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ class Deliveries:
     ) -> list[Delivery]:
         """What came after a number, in its order."""
         rows = await self.database.fetch_all(_AFTER, (connection_id, number, limit))
-        return [Delivery(row[0], QueueMessage.model_validate_json(row[1])) for row in rows]
+        return [_delivery(connection_id, number, text) for number, text in rows]
 
     async def follow(self, connection_id: str, number: int) -> AsyncIterator[Delivery]:
         """What comes after a number, for as long as somebody listens."""
@@ -120,3 +128,29 @@ class Deliveries:
     def _tell(self, connection_id: str) -> None:
         for hear in tuple(self._news):
             hear(connection_id)
+
+
+def _delivery(connection_id: str, number: int, text: str) -> Delivery:
+    """The delivery of a row; one that cannot be read is told of in its place, and ends nothing."""
+    try:
+        found = Delivery(number, QueueMessage.model_validate_json(text))
+        if isinstance(found.message.payload, AgentReply):
+            return found
+    except ValidationError:
+        pass
+    _log.warning("the delivery %s cannot be read", number)
+    name = f"unreadable_{number}"
+    return Delivery(
+        number,
+        QueueMessage(
+            message_id=name,
+            trace_id=name,
+            content=_UNREADABLE,
+            sender=Agent.RUNTIME,
+            message_kind=MessageKind.AGENT_RESPONSE,
+            scope_id=connection_id,
+            taint=TaintLevel.EXTERNAL,
+            created_at=_LONG_AGO,
+            payload=AgentReply(connection_id=connection_id, channel="home", surface="activity"),
+        ),
+    )

@@ -23,6 +23,7 @@ from silas.queue.models import (
 )
 from silas.storage import Durability, Transaction
 from silas.stream.access import Visitors
+from silas.stream.cadence import CadenceWatch
 from silas.stream.framing import mark_foreign
 from silas.stream.limits import RateLimit
 from silas.stream.models import AgentResponse, InteractionRegister, RouteDecision, Usage
@@ -99,6 +100,7 @@ class TurnContext:
     skills: SkillFiles | None = None
     live: Live | None = None
     active_goal: WorkItem | None = None
+    cadence: CadenceWatch | None = None
     memory_ops: RateLimit | None = None
     """How many memory operations a scope may have in a minute."""
     frame: Callable[[str, TaintLevel], str] = mark_foreign

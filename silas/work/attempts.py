@@ -8,11 +8,13 @@
    attempts, waits for a fresh one. Half an attempt is never continued.
 4. An attempt whose run waits for the owner stays open, with the runner `waiting` (`paused.py`).
    Nobody works on it, so no crash interrupts it.
+5. With the item, its approval is done: a row that is set back later does not make it new.
 """
 
 from collections.abc import Collection
 from enum import StrEnum
 
+from silas.approval.store import complete_token
 from silas.kernel import Clock, format_timestamp, parse_timestamp
 from silas.kernel.models import Data, UtcDatetime
 from silas.storage import Database, DatabaseConstraint, Durability, Reader, Row, Transaction
@@ -132,6 +134,7 @@ class AttemptStore:
             history = [*item.verification_results, *(results or [])]
             changes = {"budget_used": budget_used, "verification_results": history}
             if item.status is WorkItemStatus.RUNNING:
+                _use_up(tx, item, status, now=now)
                 return move_item(tx, item, status=status, now=now, **changes)
             return save_item(tx, item.model_copy(update=changes), now=now)
 
@@ -165,6 +168,13 @@ class AttemptStore:
             f"{_SELECT} WHERE work_item_id = ? ORDER BY attempt", (work_item_id,)
         )
         return [_attempt(row) for row in rows]
+
+
+def _use_up(tx: Transaction, item: WorkItem, status: WorkItemStatus, *, now: str) -> None:
+    """Rule 5."""
+    if status is WorkItemStatus.DONE and item.approval_token is not None:
+        token_id = item.approval_token.token_id
+        complete_token(tx, token_id, content_hash=item.plan_hash, now=now)
 
 
 def open_attempt(reader: Reader, work_item_id: str) -> Attempt | None:

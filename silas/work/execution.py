@@ -59,6 +59,7 @@ _OVER = {
 }
 _TAKEN_UP_AGAIN = {WorkItemStatus.BLOCKED, WorkItemStatus.STUCK}
 _WAITS = "It waits for the owner's decision about"
+_FORGED = "What waited for a decision is not what was paused. Resume it for a fresh attempt."
 _WAITING = frozenset({WorkItemStatus.PENDING})
 T = TypeVar("T")
 
@@ -80,9 +81,9 @@ async def execute_task(bench: Workbench, item: WorkItem) -> WorkItemResult:
         await require_entry(bench, item)  # 0
         imported = await hydrate(bench, item)  # 0.5
         passed = await _had_passed(bench, item) or await take_over_pending(bench, item)
+        kept = await _waiting_run(bench, item)
     except Blocked as blocked:
         return await block(bench, item, blocked)
-    kept = await bench.paused.of(item.id) if bench.paused else None
     if kept is not None and (told := _waits_still(bench, kept)):
         if item.status is WorkItemStatus.PENDING:
             waiting, used = WorkItemStatus.BLOCKED, item.budget_used
@@ -100,6 +101,17 @@ async def execute_task(bench: Workbench, item: WorkItem) -> WorkItemResult:
         told = "paused" if item.status is WorkItemStatus.PAUSED else "cancelled"
         bench.progress(item.id, told)
         return _result(item, f"It was {told} by the owner.", last_error=f"{told} by the owner")
+
+
+async def _waiting_run(bench: Workbench, item: WorkItem) -> KeptRun | None:
+    """The run that waits, if any; one that nobody paused like that is dropped, and blocks."""
+    if bench.paused is None:
+        return None
+    kept = await bench.paused.of(item.id)
+    if kept is None and await bench.paused.is_forged(item.id):
+        await bench.attempts.drop_waiting(item.id)
+        raise Blocked(CHANGED, _FORGED)
+    return kept
 
 
 async def stored(bench: Workbench, item: WorkItem) -> WorkItem:

@@ -98,6 +98,20 @@ def read_script(body: str) -> list[Step]:
     return steps
 
 
+def would_execute(template: str, placeholder: str) -> bool:
+    """Whether what is put in place of the placeholder would become part of a block."""
+    ticks: str | None = None
+    for line in template.splitlines():
+        start = _FENCE.fullmatch(line.rstrip().replace(placeholder, " "))
+        if placeholder in line and (ticks is not None or "```" in line):
+            return True
+        if ticks is None:
+            ticks = start["ticks"] if start else None
+        elif line.rstrip() == ticks:
+            ticks = None
+    return False
+
+
 def _steps(kind: str, rest: str, lines: list[str]) -> list[Step]:
     match kind:
         case "file":

@@ -6,15 +6,28 @@
 3. Of any number of processes exactly one goes on with a run. If that one is killed, the attempt is
    interrupted like any other: half an attempt is continued only where it was paused.
 4. Cancelling the item drops the run (`AttemptStore.drop_waiting`).
+5. What the run knew (its taint, its briefing, its calls) is sealed with the owner's key. Rows that
+   say something else are nobody's run: their calls cannot be decided, and nobody goes on with them.
 """
 
+import asyncio
+import base64
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from pydantic import Field
 
 from silas.approval import ApprovalToken, ApprovalVerdict
-from silas.kernel import Clock, IdFactory, TaintLevel, format_timestamp, parse_timestamp
+from silas.kernel import (
+    Clock,
+    IdFactory,
+    TaintLevel,
+    canonical_bytes,
+    format_timestamp,
+    parse_timestamp,
+)
 from silas.kernel.models import Data, UtcDatetime
 from silas.storage import Database, Durability, Row, Transaction
 from silas.work.attempts import (
@@ -43,6 +56,8 @@ _RUN = """
 SELECT id, work_item_id, attempt, run, scene, paused_at, expires_at FROM paused_runs
 WHERE state = 'waiting'
 """
+_SEAL = "INSERT INTO paused_seals (run_id, key_id, signature) VALUES (?, ?, ?)"
+_SEAL_OF = "SELECT key_id, signature FROM paused_seals WHERE run_id = ?"
 _CALLS = """
 SELECT id, call_id, call, verdict, token FROM paused_calls WHERE run_id = ? ORDER BY position
 """
@@ -52,6 +67,18 @@ UPDATE paused_calls SET verdict = ?, token = ?, decided_at = ?
 WHERE id = ? AND verdict IS NULL
 AND run_id IN (SELECT id FROM paused_runs WHERE state = 'waiting' AND expires_at > ?)
 """
+
+
+class Signer(Protocol):
+    """The owner's key."""
+
+    def sign(self, payload: bytes) -> tuple[str, bytes]:
+        """The id of the key, and its signature."""
+        ...
+
+    def verify(self, key_id: str, payload: bytes, signature: bytes, *, at: datetime) -> bool:
+        """Whether this key of the owner's made this signature."""
+        ...
 
 
 class Scene(Data):
@@ -124,8 +151,15 @@ class PausedRuns:
     """The runs that wait for the owner; each for so many seconds."""
 
     def __init__(
-        self, database: Database, *, clock: Clock, ids: IdFactory, seconds: int = _DAY_SECONDS
+        self,
+        database: Database,
+        *,
+        clock: Clock,
+        ids: IdFactory,
+        signer: Signer,
+        seconds: int = _DAY_SECONDS,
     ) -> None:
+        self._signer = signer
         self._database = database
         self._clock = clock
         self._ids = ids
@@ -139,6 +173,11 @@ class PausedRuns:
         calls = [(self._ids.new("call"), each) for each in run.calls]
         run_id = self._ids.new("pause")
         expires = format_timestamp(self._until(item, now))
+        texts = run.model_dump_json(), scene.model_dump_json()
+        shown = [each.call.model_dump_json() for _, each in calls]
+        rows = _Rows(run_id, item.id, item.attempts, *texts, expires, tuple(shown))
+        key_id, signature = await asyncio.to_thread(self._signer.sign, rows.seal_bytes())
+        seal = base64.b64encode(signature).decode()
 
         def write(tx: Transaction) -> WorkItem:
             stamp, number = format_timestamp(now), item.attempts
@@ -147,11 +186,11 @@ class PausedRuns:
                 close_attempt(tx, item.id, number, outcome=AttemptOutcome.STOPPED, now=stamp)
                 return _charge(tx, current, used, stamp)
             hand_over(tx, item.id, number, giver=runner, taker=WAITING)
-            kept = (run.model_dump_json(), scene.model_dump_json(), stamp, expires)
-            tx.execute(_INSERT_RUN, (run_id, item.id, number, *kept))
+            tx.execute(_INSERT_RUN, (run_id, item.id, number, *texts, stamp, expires))
+            tx.execute(_SEAL, (run_id, key_id, seal))
             for position, (call_id, each) in enumerate(calls):
-                shown = each.call.model_dump_json()
-                tx.execute(_INSERT_CALL, (call_id, run_id, position, each.call_id, shown))
+                text = shown[position]
+                tx.execute(_INSERT_CALL, (call_id, run_id, position, each.call_id, text))
             if current.status is not WorkItemStatus.RUNNING:
                 return _charge(tx, current, used, stamp)
             return move_item(
@@ -168,13 +207,22 @@ class PausedRuns:
 
     async def of(self, work_item_id: str) -> KeptRun | None:
         """The run of this item that waits, if any."""
-        row = await self._database.fetch_one(f"{_RUN} AND work_item_id = ?", (work_item_id,))
+        row = await self._row(work_item_id)
         return await self._kept(row) if row else None
+
+    async def is_forged(self, work_item_id: str) -> bool:
+        """Whether rows say that a run of this item waits, and none was paused like that."""
+        row = await self._row(work_item_id)
+        return row is not None and await self._kept(row) is None
 
     async def waiting(self) -> list[KeptRun]:
         """All runs that wait, oldest first."""
         rows = await self._database.fetch_all(f"{_RUN} ORDER BY paused_at, id")
-        return [await self._kept(row) for row in rows]
+        found = [await self._kept(row) for row in rows]
+        return [run for run in found if run is not None]
+
+    async def _row(self, work_item_id: str) -> Row | None:
+        return await self._database.fetch_one(f"{_RUN} AND work_item_id = ?", (work_item_id,))
 
     async def find_call(self, call_id: str) -> KeptCall:
         """A call that waits, by its id; raises `WorkItemConflict`."""
@@ -210,9 +258,15 @@ class PausedRuns:
 
         return await self._database.transaction(take, durability=Durability.TRUST)
 
-    async def _kept(self, row: Row) -> KeptRun:
+    async def _kept(self, row: Row) -> KeptRun | None:
+        """The run of a row; None if the row is not what was written (rule 5)."""
         run_id, work_item_id, attempt, run, scene, paused_at, expires_at = row
         calls = await self._database.fetch_all(_CALLS, (run_id,))
+        rows = _Rows(
+            run_id, work_item_id, attempt, run, scene, expires_at, tuple(each[2] for each in calls)
+        )
+        if not await self._is_sealed(rows):
+            return None
         return KeptRun(
             id=run_id,
             work_item_id=work_item_id,
@@ -223,6 +277,48 @@ class PausedRuns:
             paused_at=parse_timestamp(paused_at),
             expires_at=parse_timestamp(expires_at),
         )
+
+    async def _is_sealed(self, rows: "_Rows") -> bool:
+        seal = await self._database.fetch_one(_SEAL_OF, (rows.run_id,))
+        if seal is None:
+            return False
+        try:
+            signature = base64.b64decode(seal[1], validate=True)
+        except ValueError:
+            return False
+        now = self._clock.now()
+        return self._signer.verify(seal[0], rows.seal_bytes(), signature, at=now)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What a run's rows say, as texts."""
+
+    run_id: str
+    work_item_id: str
+    attempt: int
+    run: str
+    scene: str
+    expires_at: str
+    calls: tuple[str, ...]
+
+    def seal_bytes(self) -> bytes:
+        return canonical_bytes(
+            {
+                "type": "paused_run",
+                "id": self.run_id,
+                "work_item_id": self.work_item_id,
+                "attempt": self.attempt,
+                "run": _digest(self.run),
+                "scene": _digest(self.scene),
+                "expires_at": self.expires_at,
+                "calls": [_digest(call) for call in self.calls],
+            }
+        )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _charge(tx: Transaction, item: WorkItem, used: BudgetUsed, now: str) -> WorkItem:

@@ -10,7 +10,9 @@ from silas.gates import EscalationAction, GateTrigger
 from silas.gates.escalation import BUILT_IN_ESCALATIONS
 from silas.kernel.field_problems import FieldPath, FieldProblem, quoted
 from silas.work.models import WorkItem, WorkItemType
+from silas.work.offline_script import would_execute
 from silas.work.plan_keys import meant_instead
+from silas.work.spawning import PLACEHOLDER
 
 CONSULT_PLANNER = "consult_planner"
 PUBLIC = "public"
@@ -59,6 +61,9 @@ def _goal_problems(item: WorkItem) -> Iterator[FieldProblem]:
     spawns = (chosen.action if chosen else item.on_failure) == "spawn_task"
     if spawns and not (item.failure_context or "").strip():
         yield FieldProblem(("failure_context",), "is missing; it briefs the task that is spawned")
+    if would_execute(item.failure_context or "", PLACEHOLDER):
+        told = f"has {PLACEHOLDER} inside a block: what checks print would be executed"
+        yield FieldProblem(("failure_context",), told)
 
 
 def _reference_problems(item: WorkItem) -> Iterator[FieldProblem]:

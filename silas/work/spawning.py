@@ -9,15 +9,16 @@ import re
 
 from silas.work.checks import VerificationResult
 from silas.work.models import WorkItem, WorkItemType
+from silas.work.offline_script import would_execute
 
-_PLACEHOLDER = "$failed_checks"
+PLACEHOLDER = "$failed_checks"
 _INDENT = "      "
 _DESCRIBED = re.compile(rf"- .*|{_INDENT}.*")
 
 
 def spawn_task(goal: WorkItem, failed: list[VerificationResult], *, task_id: str) -> WorkItem:
     """A task that repairs what the failed checks found; its id must be fresh."""
-    template = goal.failure_context or _PLACEHOLDER
+    template = goal.failure_context or PLACEHOLDER
     return WorkItem(
         id=task_id,
         type=WorkItemType.TASK,
@@ -26,7 +27,7 @@ def spawn_task(goal: WorkItem, failed: list[VerificationResult], *, task_id: str
         spawned_by=goal.id,
         domain=goal.domain,
         budget=goal.budget,
-        body=template.replace(_PLACEHOLDER, describe_failures(failed)),
+        body=template.replace(PLACEHOLDER, describe_failures(failed)),
         interaction_mode=goal.interaction_mode,
         verify=goal.verify,
         gates=goal.gates,
@@ -49,7 +50,10 @@ def is_spawned_from(goal: WorkItem, task: WorkItem) -> bool:
     made = spawn_task(goal, [], task_id=task.id).model_copy(update={"body": task.body})
     if made.plan_bytes() != task.plan_bytes():
         return False
-    parts = (goal.failure_context or _PLACEHOLDER).split(_PLACEHOLDER)
+    template = goal.failure_context or PLACEHOLDER
+    if would_execute(template, PLACEHOLDER):
+        return False
+    parts = template.split(PLACEHOLDER)
     places = len(parts) - 1
     length = (len(task.body) - sum(map(len, parts))) // max(1, places)
     described = task.body[len(parts[0]) :][: max(0, length)] if places else ""

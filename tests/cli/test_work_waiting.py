@@ -2,11 +2,12 @@
 
 import asyncio
 import json
-from pathlib import Path
 
 import pytest
 
+from silas.approval import KeyManager
 from silas.kernel import IdFactory, SystemClock, TaintLevel
+from silas.secrets import open_vault
 from silas.storage import SqliteDatabase
 from silas.work import AttemptStore, WorkItem, WorkItemStore
 from silas.work.paused import PausedRuns, Scene
@@ -17,13 +18,15 @@ from tests.cli.machine import Machine, output_of
 @pytest.fixture
 def call(owner: Machine) -> str:
     """The id of a call that waits."""
-    return asyncio.run(_pause(owner.data_dir / "silas.db"))
+    return asyncio.run(_pause(owner))
 
 
-async def _pause(path: Path) -> str:
+async def _pause(owner: Machine) -> str:
     clock = SystemClock()
-    database = SqliteDatabase.open(path)
-    runs = PausedRuns(database, clock=clock, ids=IdFactory(clock))
+    database = SqliteDatabase.open(owner.data_dir / "silas.db")
+    vault = open_vault(owner.vault, environ=owner.environ)
+    keys = KeyManager(vault, clock=clock)
+    runs = PausedRuns(database, clock=clock, ids=IdFactory(clock), signer=keys)
     fields = {"id": "t1", "type": "task", "title": "T", "body": "Do it."}
     await WorkItemStore(database, clock).save(WorkItem.model_validate(fields))
     item = await AttemptStore(database, clock).start("t1", runner="test")

@@ -75,7 +75,10 @@ async def open_paused(root: Path) -> tuple[SqliteDatabase, Shop, Sender]:
 
 async def run(root: Path, point: str) -> None:
     database, shop, _ = await open_paused(root)
-    runs = KilledRuns(database, clock=shop.bench.clock, ids=shop.bench.ids)
+    bench = shop.bench
+    assert bench.paused is not None
+    signer = bench.paused._signer
+    runs = KilledRuns(database, clock=bench.clock, ids=bench.ids, signer=signer)
     runs.point = point
     shop.having(paused=runs)
     item = task(verify=[check("cat made", equals="first\n")], budget={"max_attempts": 3})

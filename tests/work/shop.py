@@ -82,7 +82,7 @@ class Shop:
             ids=ids,
             runner=this_runner(),
             agent=ScriptWorker(),
-            paused=PausedRuns(database, clock=clock, ids=ids),
+            paused=PausedRuns(database, clock=clock, ids=ids, signer=keys),
         )
 
     @property

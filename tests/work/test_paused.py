@@ -4,6 +4,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from silas.storage import SqliteDatabase
 from silas.testing import FakeClock
 from silas.testing.work import FakeApprover, FakeGateRunner, LaterApprover, PausingWorker
 from silas.work import AttemptOutcome, WorkItem, WorkItemConflict, WorkItemResult, WorkItemStatus
-from silas.work.authorisation import decide_waiting
+from silas.work.authorisation import decide_waiting, require_decided
 from silas.work.executor import WorkItemExecutor
 from silas.work.executors import ExecutorRegistry, Tool
 from silas.work.paused import KeptCall, KeptRun, PausedRuns
@@ -255,13 +256,17 @@ async def test_a_token_of_another_call_opens_nothing(
     worker = PausingWorker(FILE, SEND)
     await start(shop, worker)
     await decide(shop)
+    (decided,) = (await waiting(shop)).approved()
+    await require_decided(shop.bench, decided)
+    evil = decided.call.model_copy(update={"args": {"to": "thief"}})
+    with pytest.raises(ApprovalError, match="is not valid"):
+        await require_decided(shop.bench, replace(decided, call=evil))
     await database.execute(
         "UPDATE paused_calls SET call = replace(call, ?, ?)", ('"to":"a"', '"to":"thief"')
     )
     worker._wanted = (FILE, ("send", {"to": "thief"}))
-    await go_on(shop)
+    assert (await go_on(shop)).status is WorkItemStatus.BLOCKED
     assert sender.sent == []
-    assert "is not valid" in worker.answers[1]
 
 
 async def test_without_its_plans_approval_nothing_goes_on(

@@ -13,6 +13,7 @@ from silas.work.binding import bind
 from silas.work.checks import VerificationResult
 from silas.work.executors import ExecutorRegistry, Tool
 from silas.work.offline_script import read_script
+from silas.work.plan_rules import rule_problems
 from silas.work.ports import Briefing, ToolCaller
 from silas.work.script_worker import ScriptWorker
 from silas.work.spawning import is_spawned_from, spawn_task
@@ -101,7 +102,7 @@ async def test_the_owner_signs_the_call_that_was_shown(
     (shown,) = run.calls
     evil = shown.call.model_copy(update={"args": {"to": "evil"}})
     await database.execute("UPDATE paused_calls SET call = ?", (evil.model_dump_json(),))
-    with pytest.raises(WorkItemConflict, match="not the one that was shown"):
+    with pytest.raises(WorkItemConflict, match="does not wait"):
         await decide_waiting(shop.bench, shown, YES)
     assert "approval_issued" not in [name for name, _ in shop.audit.entries][-1:]
 
@@ -189,3 +190,113 @@ def test_what_a_goal_makes_is_recognised(template: str | None, output: str) -> N
     more = task_made.model_copy(update={"body": f"{task_made.body}\nmore"})
     assert not is_spawned_from(made_from, more)
     assert read_script(task_made.body) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "old", "new"),
+    [
+        ("paused_runs", "scene", '"taint":"external"', '"taint":"owner"'),
+        ("paused_runs", "scene", "Do it.", EVIL),
+        ("paused_runs", "run", "history", "histories"),
+        ("paused_runs", "expires_at", "20", "29"),
+        ("paused_calls", "call", '"external"', '"owner"'),
+        ("paused_seals", "signature", "A", "B"),
+    ],
+)
+async def test_a_run_that_waits_is_what_was_paused_or_nobodys(
+    shop: Shop, database: SqliteDatabase, table: str, column: str, old: str, new: str
+) -> None:
+    tool = Tool("send", SendArguments, Sender(), contained=False, changes_state=True)
+    tools = [*shop.bench.registry.tools.values(), tool]
+    shop.having(registry=ExecutorRegistry(tools), approver=LaterApprover(), taint_of=foreign)
+    worker = PausingWorker(SEND)
+    await shop.run(task(), worker)
+    runs = shop.bench.paused
+    assert runs is not None
+    (run,) = await runs.waiting()
+    changed = f"UPDATE {table} SET {column} = replace({column}, ?, ?) WHERE {column} LIKE ?"
+    if table == "paused_seals":
+        await database.execute("UPDATE paused_seals SET signature = 'AAAA'")
+    else:
+        assert await database.execute(changed, (old, new, f"%{old}%")) == 1
+    assert await runs.waiting() == []
+    with pytest.raises(WorkItemConflict):
+        await decide_waiting(shop.bench, run.calls[0], YES)
+    item = await shop.bench.items.get("t1")
+    assert item is not None
+    result = await shop.execute(item)
+    assert result.status is WorkItemStatus.BLOCKED
+    assert "not what was paused" in (result.last_error or "")
+    assert "execution_blocked_changed" in shop.audit.events()
+    assert not await runs.is_forged("t1"), "it is dropped, so that the work can be resumed"
+    assert worker.answers == []
+
+
+async def foreign(_item: WorkItem) -> TaintLevel:
+    return TaintLevel.EXTERNAL
+
+
+@pytest.mark.parametrize("forgotten", [(), ("work_attempts",), ("work_attempts", "work_ledger")])
+async def test_work_that_was_done_is_not_done_again_whatever_its_row_says(
+    shop: Shop, database: SqliteDatabase, forgotten: tuple[str, ...]
+) -> None:
+    worker = FakeWorker(calls(shell("true")))
+    assert (await shop.run(task(), worker)).status is WorkItemStatus.DONE
+    await database.execute("UPDATE work_items SET status = 'pending', attempts = 0")
+    for table in forgotten:
+        await database.execute(f"DELETE FROM {table}")
+    item = await shop.bench.items.get("t1")
+    assert item is not None
+    assert item.status is WorkItemStatus.PENDING
+    result = await shop.execute(item)
+    assert result.status is WorkItemStatus.BLOCKED
+    assert "carried out" in (result.last_error or "")
+    assert len(worker.briefings) == 1
+
+
+async def test_a_repair_under_a_standing_approval_is_done_once_as_well(
+    shop: Shop, database: SqliteDatabase, tmp_path: Any
+) -> None:
+    (tmp_path / "site").mkdir()
+    await approved(shop, goal())
+    assert (await cycle(shop)).status is WorkItemStatus.HEALTHY
+    (repair,) = await shop.bench.items.list_by_parent("g")
+    assert repair.status is WorkItemStatus.DONE
+    (tmp_path / "site" / "up").unlink()
+    await database.execute(
+        "UPDATE work_items SET status = 'pending', attempts = 0 WHERE id = ?", (repair.id,)
+    )
+    await database.execute("DELETE FROM work_attempts WHERE work_item_id = ?", (repair.id,))
+    again = await shop.bench.items.get(repair.id)
+    assert again is not None
+    assert (await shop.execute(again)).status is WorkItemStatus.BLOCKED
+    assert (await cycle(shop)).status is WorkItemStatus.HEALTHY, "the goal itself goes on"
+
+
+EXECUTING = [
+    "Repair.\n```run\n$failed_checks\n```",
+    "```file path=x\na\n$failed_checks\n```",
+    "```run $failed_checks\nls\n```",
+    "```run$failed_checks\nls\n```",
+    "````run\n```\n$failed_checks\n````",
+    "```append path=x\n$failed_checks",
+]
+
+
+@pytest.mark.parametrize("template", EXECUTING)
+async def test_what_checks_print_never_becomes_part_of_a_block(
+    shop: Shop, tmp_path: Any, template: str
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    problems = [str(each.path) for each in rule_problems(goal(failure_context=template))]
+    assert problems == ["('failure_context',)"]
+    prints = check("sh -c 'echo touch pwned; false'", name="up", exit_code=0)
+    await approved(shop, goal(failure_context=template, verify=[prints]))
+    assert (await cycle(shop)).status is WorkItemStatus.BLOCKED
+    assert not (site / "pwned").exists()
+
+
+@pytest.mark.parametrize("template", ["$failed_checks\n```run\nls\n```\n$failed_checks", ""])
+def test_beside_a_block_it_is_text(template: str) -> None:
+    assert list(rule_problems(goal(failure_context=template or "Repair it."))) == []

@@ -56,6 +56,8 @@ class RuntimeLoop:
             return await self._advised(message, payload)
         if isinstance(payload, SystemEvent) and payload.event == DECISION_MADE:
             card_id = str(payload.data.get("card_id", ""))
+            if self.room.cadence is not None:
+                await self.room.cadence.note()
             return await follow_decision(self.room, self.bench, message, card_id)
         if isinstance(payload, SystemEvent) and payload.event == GIVEN_UP:
             return await self._sorry(message, payload)

@@ -3,11 +3,13 @@
 An agent may say `needs_approval=false`. Its plan never has a token, so it always needs approval.
 """
 
+from silas.gates.risk import RiskLevel
 from silas.kernel import WorkError, format_timestamp
 from silas.queue.models import PlanResult
 from silas.storage import Transaction
-from silas.stream.adopting import Wanted, adopt
+from silas.stream.adopting import Wanted, adopt, plan_risk
 from silas.stream.asking import is_owners
+from silas.stream.decision_log import ASKED
 from silas.stream.gating import known_of
 from silas.stream.models import AgentResponse, InteractionRegister, PlanAction, PlanActionType
 from silas.stream.ports import PlanReview, Reviews
@@ -134,4 +136,10 @@ async def _ask(
             markdown=response.plan_action.plan_markdown,
             taint=turn.taint,
         )
-    return turn.writing(store).having(card_id=review.card_id)
+    risk = max((plan_risk(item, turn.taint) for item in plan.items), key=tuple(RiskLevel).index)
+    asked = {**known_of(turn), "card_id": review.card_id, "risk": risk.value}
+    return (
+        turn.writing(store)
+        .auditing(lambda tx: room.audit.append(tx, ASKED, asked))
+        .having(card_id=review.card_id)
+    )

@@ -1,0 +1,136 @@
+"""How well the owner and Silas decide together, in figures from the audit log alone."""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+from silas.kernel.models import Data
+from silas.stream.cadence import FATIGUE
+from silas.stream.decision_log import Decided, Entry, decisions
+
+_DAYS_A_WEEK = 7
+_CORRECTED = frozenset({"declined", "edit_requested"})
+_BATCH = "batch_decided"
+
+
+class Signal(StrEnum):
+    """What a figure says."""
+
+    GOOD = "good"
+    LOW = "low"
+    HIGH = "high"
+    UNKNOWN = "unknown"
+    """Too little has happened."""
+
+
+class Metric(Data):
+    """One figure, and what it should be."""
+
+    name: str
+    value: float | None
+    unit: str
+    samples: int
+    target: str
+    signal: Signal
+    means: str = ""
+    """What it says, if it is not good."""
+
+
+class Target(Data):
+    """From where to where a figure is good, and what it means outside."""
+
+    words: str
+    lowest: float = 0.0
+    highest: float
+    too_low: str = ""
+    too_high: str = ""
+    below: bool = False
+    """Whether the highest itself is too high already."""
+
+    def judge(self, value: float | None) -> tuple[Signal, str]:
+        """What a figure says."""
+        if value is None:
+            return Signal.UNKNOWN, ""
+        if value < self.lowest:
+            return Signal.LOW, self.too_low
+        if value > self.highest or (self.below and value == self.highest):
+            return Signal.HIGH, self.too_high
+        return Signal.GOOD, ""
+
+
+_LOW_RISK = Target(words="2-5 s", lowest=1, highest=30, too_low="fatigue", too_high="confusion")
+_MEDIUM_RISK = _LOW_RISK.model_copy(update={"words": "5-15 s"})
+_TAPS = Target(words="at most 3", highest=3, too_high="the page is in the way")
+_DECLINED = Target(
+    words="5-15 %", lowest=2, highest=30, too_low="rubber-stamping", too_high="bad proposals"
+)
+_UNDONE = Target(words="below 10 %", highest=10, too_high="proposals need calibration", below=True)
+_CORRECTIONS = Target(
+    words="below 10 %", highest=10, too_high="less autonomy is better", below=True
+)
+_TRIGGERS = Target(
+    words="below 1 a week", highest=1, too_high="too many approvals are asked for", below=True
+)
+_FREE = Target(words="below 20 %", highest=20, too_high="chips could say more", below=True)
+
+
+def ux_metrics(entries: Sequence[Entry], *, days: float) -> list[Metric]:
+    """The figures of these entries, which are those of the last `days`."""
+    made = list(decisions(entries))
+    seen = Counter(entry.event for entry in entries)
+    calls = [str(e.data.get("verdict")) for e in entries if e.event == "paused_call_decided"]
+    verdicts = [*(each.verdict for each in made), *calls]
+    corrected = sum(verdict in _CORRECTED for verdict in verdicts)
+    said, undone = seen["turn_routed"], seen["work_undone"]
+    return [
+        _seconds("decision_seconds_low", _of_risk(made, "low"), _LOW_RISK),
+        _seconds("decision_seconds_medium", _of_risk(made, "medium"), _MEDIUM_RISK),
+        _middle("taps_per_batch", _taps(entries), _TAPS, unit="taps"),
+        _share("decline_rate", verdicts.count("declined"), len(verdicts), _DECLINED),
+        _share("undo_rate", undone, seen["work_done"], _UNDONE),
+        _share("correction_rate", corrected + undone, len(verdicts), _CORRECTIONS),
+        _per_week("fatigue_triggers", seen[FATIGUE], days, _TRIGGERS),
+        _share("free_text_rate", said, said + len(verdicts), _FREE),
+    ]
+
+
+def _of_risk(made: Iterable[Decided], risk: str) -> list[float]:
+    return [each.seconds for each in made if each.risk == risk]
+
+
+def _taps(entries: Iterable[Entry]) -> list[float]:
+    taps = [entry.data.get("taps") for entry in entries if entry.event == _BATCH]
+    return [float(each) for each in taps if isinstance(each, int | float)]
+
+
+def _seconds(name: str, values: Sequence[float], target: Target) -> Metric:
+    return _middle(name, values, target, unit="s")
+
+
+def _middle(name: str, values: Sequence[float], target: Target, *, unit: str) -> Metric:
+    value = statistics.median(values) if values else None
+    return _metric(name, value, target, unit=unit, samples=len(values))
+
+
+def _share(name: str, part: int, whole: int, target: Target) -> Metric:
+    value = min(100.0, 100 * part / whole) if whole else None
+    return _metric(name, value, target, unit="%", samples=whole)
+
+
+def _per_week(name: str, count: int, days: float, target: Target) -> Metric:
+    value = count * _DAYS_A_WEEK / max(days, _DAYS_A_WEEK)
+    return _metric(name, value, target, unit="a week", samples=count)
+
+
+def _metric(name: str, value: float | None, target: Target, *, unit: str, samples: int) -> Metric:
+    signal, means = target.judge(value)
+    return Metric(
+        name=name,
+        value=None if value is None else round(value, 2),
+        unit=unit,
+        samples=samples,
+        target=target.words,
+        signal=signal,
+        means=means,
+    )

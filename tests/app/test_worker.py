@@ -1,0 +1,29 @@
+"""Work that is resumed where no Silas runs has the worker that a running one would give it."""
+
+from pathlib import Path
+
+import pytest
+
+from silas.agents.executor import ExecutorAgent
+from silas.app.ground import OnDemandVault, make_ground
+from silas.app.settings import load_settings
+from silas.app.worker import open_worker
+from silas.testing import MemoryVault
+
+MODEL = {"SILAS_MODELS__EXECUTOR": "ollama:tiny"}
+
+
+@pytest.mark.parametrize(("environ", "kind"), [({}, type(None)), (MODEL, ExecutorAgent)])
+async def test_the_model_of_the_settings_or_nobody(
+    tmp_path: Path, environ: dict[str, str], kind: type[object]
+) -> None:
+    (tmp_path / "data").mkdir()
+    loaded = load_settings(
+        data_dir=str(tmp_path / "data"), config_file=None, environ=environ, cwd=tmp_path
+    )
+    vault = MemoryVault()
+    async with (
+        make_ground(loaded, OnDemandVault(lambda: vault)) as ground,  # type: ignore[arg-type,return-value]
+        open_worker(ground, environ={}, home=tmp_path) as agent,
+    ):
+        assert type(agent) is kind
