@@ -14,6 +14,8 @@ from silas.scheduler.cron import CronSchedule
 
 _LONGEST_WAIT = timedelta(days=366 * 9)
 """29 February comes at least every eight years."""
+_CLOCKS_ARE_SET_BY = timedelta(hours=3)
+"""More than any zone has ever changed by at once, apart from the date line."""
 _LOOKS_BACK = (timedelta(hours=1), timedelta(days=1), timedelta(days=32), _LONGEST_WAIT)
 
 
@@ -27,17 +29,18 @@ def known_zone(name: str) -> ZoneInfo | None:
 
 def next_due(schedule: CronSchedule, after: datetime, *, zone: ZoneInfo) -> datetime | None:
     """The first moment after this one, in UTC; None if there is none within nine years."""
-    # One day earlier: where clocks were set back, an earlier wall time can be a later moment.
-    first = after.astimezone(zone).date() - timedelta(days=1)
-    last = first + _LONGEST_WAIT
-    day = first
-    while day <= last:
-        if _is_day_of(schedule, day):
-            found = [each for each in _moments(schedule, day, zone) if each > after]
-            if found:
-                return min(found)
-        day += timedelta(days=1)
-    return None
+    # Where clocks were set, the order of times on the wall is not the order of moments: a little
+    # before and behind is looked at as well.
+    start = after.astimezone(zone).replace(tzinfo=None) - _CLOCKS_ARE_SET_BY
+    found: list[tuple[datetime, datetime]] = []
+    for wall in _times(schedule, start):
+        if found and wall > found[0][1] + _CLOCKS_ARE_SET_BY:
+            break
+        # With `fold=0`, a skipped time counts from before the skip, and a double one is the first.
+        moment = wall.replace(tzinfo=zone).astimezone(UTC)
+        if moment > after:
+            found.append((moment, wall))
+    return min(found)[0] if found else None
 
 
 def last_due(schedule: CronSchedule, until: datetime, *, zone: ZoneInfo) -> datetime | None:
@@ -59,9 +62,15 @@ def _is_day_of(schedule: CronSchedule, day: date) -> bool:
     return right and day.month in schedule.months
 
 
-def _moments(schedule: CronSchedule, day: date, zone: ZoneInfo) -> Iterator[datetime]:
-    for hour in sorted(schedule.hours):
-        for minute in sorted(schedule.minutes):
-            # With `fold=0`, a skipped time counts from before the skip, and a double one is the
-            # first of the two.
-            yield datetime.combine(day, time(hour, minute), tzinfo=zone).astimezone(UTC)
+def _times(schedule: CronSchedule, start: datetime) -> Iterator[datetime]:
+    """The times on the wall from this one on, in their order."""
+    hours, minutes = sorted(schedule.hours), sorted(schedule.minutes)
+    day, last = start.date(), start.date() + _LONGEST_WAIT
+    while day <= last:
+        if _is_day_of(schedule, day):
+            for hour in hours:
+                for minute in minutes:
+                    wall = datetime.combine(day, time(hour, minute))
+                    if wall >= start:
+                        yield wall
+        day += timedelta(days=1)
