@@ -9,10 +9,10 @@ from silas.kernel import format_timestamp
 from silas.memory.asking import Asked, asked_for
 from silas.memory.dates import Stretch
 from silas.memory.fusion import Evidence, Trait, Word, promising, rarity
-from silas.memory.query_words import content_words, match_expression
+from silas.memory.query_words import STOP_WORDS, content_words, match_expression
 from silas.memory.rows import Lane, as_list
 from silas.memory.word_forms import forms_of
-from silas.storage import Reader
+from silas.storage import Database, Reader
 
 MOST_CANDIDATES = 80
 """How many memories are weighed for their words. Half as many more would find hardly more."""
@@ -24,10 +24,6 @@ _HOLDING = """
 SELECT rowid FROM memory_words WHERE memory_words MATCH ? AND rowid BETWEEN ? AND ?
 ORDER BY rowid DESC LIMIT ?
 """
-_RANKED = """
-SELECT rowid FROM memory_words WHERE memory_words MATCH ? AND rowid BETWEEN ? AND ?
-ORDER BY rank LIMIT ?
-"""
 _TRAITS = """
 SELECT m.id, m.session_id, m.created_at, length(m.content), rtrim(m.content) LIKE '%?'
 FROM json_each(?) AS wanted JOIN memory_items AS m ON m.id = wanted.value
@@ -36,8 +32,8 @@ WHERE m.id BETWEEN ? AND ? AND (m.valid_until IS NULL OR m.valid_until > ?)
 """
 _TOTAL = "SELECT next_active FROM memory_scopes WHERE scope_no = ?"
 _NAMED = """
-SELECT DISTINCT e.entity FROM json_each(?) AS asked
-JOIN memory_entities AS e ON e.entity = asked.value AND e.item BETWEEN ? AND ?
+SELECT asked.value FROM json_each(?) AS asked WHERE EXISTS (
+    SELECT 1 FROM memory_entities AS e WHERE e.entity = asked.value AND e.item BETWEEN ? AND ?)
 """
 # `CROSS JOIN` keeps the order: one look-up for each candidate, not all that refer to an entity.
 _REFERRING = """
@@ -67,13 +63,14 @@ def gather(
     lane: Lane,
     question: str,
     *,
+    named: Sequence[str],
     times: list[Stretch],
     cosines: Mapping[int, float],
     now: datetime,
 ) -> Evidence:
     """The words, neighbours, sessions, times, entities and links that matter to a question."""
-    words, ranked = _words_of(reader, lane, question)
-    best = [*promising(words, MOST_CANDIDATES), *ranked]
+    words = _words_of(reader, lane, question)
+    best = promising(words, MOST_CANDIDATES)
     links = _links(reader, lane, [*best[:_FOLLOWED], *list(cosines)[:_FOLLOWED]])
     linked = {row for pair in links.items() for row in (pair[0], *pair[1])}
     candidates = {*best, *cosines, *linked}
@@ -85,43 +82,67 @@ def gather(
         cosines=cosines,
         links=links,
         times=times,
-        of_entity=_of_entity(reader, lane, question, candidates),
+        of_entity=_of_entity(reader, named, candidates),
         telling=_telling(reader, lane, asked, candidates),
         several=asked.several,
     )
 
 
-def entities_named(reader: Reader, lane: Lane, question: str) -> list[str]:
+async def entities_named(database: Database, lane: Lane, question: str) -> list[str]:
     """The entities of this lane that a question names."""
     bare = [_bare(word) for word in question.split()]
     pairs = [f"{first} {second}" for first, second in pairwise(bare)]
     spelled = {form for name in (*bare, *pairs) for form in (name, name.lower(), name.title())}
-    rows = reader.fetch_all(_NAMED, (as_list(sorted(spelled - {""})), *lane.bounds))
+    rows = await database.fetch_all(_NAMED, (as_list(sorted(spelled - {""})), *lane.bounds))
     return sorted(entity for (entity,) in rows)
+
+
+def without_names(question: str, named: Sequence[str]) -> str:
+    """What a question asks, whoever it asks about; empty if nothing else is left of it."""
+    names = "|".join(map(re.escape, sorted(named, key=len, reverse=True)))
+    rest = re.sub(rf"\b(?:{names})\b(?:['\u2019]s\b)?", "", question, flags=re.IGNORECASE)
+    telling = set(content_words(rest)) - STOP_WORDS
+    return " ".join(rest.split()) if named and telling else ""
 
 
 def _bare(word: str) -> str:
     return _ENDING.sub("", word).strip(_AROUND)
 
 
-def _words_of(reader: Reader, lane: Lane, question: str) -> tuple[list[Word], list[int]]:
-    """Each word with the memories that hold it; and, if all words are common, the best ranked."""
-    asked = content_words(question)
+def _words_of(reader: Reader, lane: Lane, question: str) -> list[Word]:
+    """Each word with the memories that hold it."""
     row = reader.fetch_one(_TOTAL, (lane.scope_no,))
     total = row[0] - 1 if row else 0
-    words = []
-    for word in asked:
+    holding: dict[str, set[int]] = {}
+    for word in content_words(question):
         expression = match_expression(forms_of(word))
         found = reader.fetch_all(_HOLDING, (expression, *lane.bounds, MOST_ROWS))
         if found:
-            rows = frozenset(chain.from_iterable(found))
-            words.append(Word(rows, rarity(len(rows), max(total, len(rows)))))
-    ranked: list[int] = []
-    if words and all(len(word.rows) == MOST_ROWS for word in words):
-        expression = match_expression(asked)
-        found = reader.fetch_all(_RANKED, (expression, *lane.bounds, MOST_CANDIDATES))
-        ranked = list(chain.from_iterable(found))
-    return words, ranked
+            holding[expression] = set(chain.from_iterable(found))
+    sizes = [len(rows) for rows in holding.values()]
+    if len(holding) > 1 and min(sizes) == MOST_ROWS:
+        _add_older(reader, lane, holding)
+    return [
+        Word(frozenset(rows), rarity(size, max(total, size)))
+        for rows, size in zip(holding.values(), sizes, strict=True)
+    ]
+
+
+def _add_older(reader: Reader, lane: Lane, holding: dict[str, set[int]]) -> None:
+    """If all words are common, add older memories that hold several of them at once.
+
+    First those that hold all; if they are few, those that hold all but the last, and so on. To rank
+    everything that holds one of the words would take as long as the memory is large.
+    """
+    words, found = list(holding), 0
+    for many in range(len(words), 1, -1):
+        every = " AND ".join(f"({word})" for word in words[:many])
+        rows = reader.fetch_all(_HOLDING, (every, *lane.bounds, MOST_CANDIDATES))
+        for word in words[:many]:
+            holding[word].update(chain.from_iterable(rows))
+        found += len(rows)
+        if found >= MOST_CANDIDATES:
+            return
 
 
 def _traits(
@@ -136,10 +157,7 @@ def _traits(
     }
 
 
-def _of_entity(
-    reader: Reader, lane: Lane, question: str, candidates: Collection[int]
-) -> frozenset[int]:
-    named = entities_named(reader, lane, question)
+def _of_entity(reader: Reader, named: Sequence[str], candidates: Collection[int]) -> frozenset[int]:
     if len(named) != 1:
         return frozenset()
     rows = reader.fetch_all(_REFERRING, (as_list(sorted(candidates)), named[0]))

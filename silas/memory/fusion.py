@@ -3,24 +3,27 @@
 For a question with the words w, and a memory i of a lane with n memories:
 
     rarity(w)  = ln(1 + (n - df(w) + 1/2) / (df(w) + 1/2))        df: memories that hold w
-    near(w, i) = 1 if i holds w, else NEXT if a neighbour does, else NEXT / 2 if one two away does
+    near(w, i) = 1 if i holds w, or if it follows a question that holds w; else BEFORE if the memory
+                 before it does, AFTER if the one after it does, and half of that if it is two away
     words(i)   = sum over w of rarity(w) * near(w, i), divided by the largest such sum
-    meaning(i) = cosine of the question and of i in its context, 0 for the last of the nearest and 1
-                 for the first, plus ECHO times that of its closer neighbour
+    meaning(i) = cosine of the question, once as it is and once without the entities that it names,
+                 and of i in its context, 0 for the last of the nearest and 1 for the first, plus
+                 ECHO times that of its closer neighbour
     x(i)       = words(i) + MEANING * meaning(i), divided by the largest; a memory that follows
                  from another or led to it has at least LINK times the x of that one
     score(i)   = (x(i) + SESSION * session(i) + DATE * date(i) + ENTITY * entity(i)
                  + TELLS * tells(i))
                  * (1 + LENGTH * ln(length / mean length + 0.3)) * (1 - ASKING if i is a question)
 
-Neighbours are the memories just before and after it in the same session: an answer follows its
-question, and both are about the same thing. `session` is the mean of the three best x of its
+Neighbours are the memories just before and after it in the same session. What is told goes on from
+what was told before, so the one before says more about it than the one after; and an answer need
+not repeat what it was asked. `session` is the mean of the three best x of its
 session, divided by the largest. `date` is how well the time of the memory fits the times that the
 question speaks of. `entity` is 1 if the question names one entity and the memory refers to it.
 `tells` is 1 if the question asks for a time or a number and the memory holds one. The context of a
 memory is the one just before it: CONTEXT times its vector is added. A question for several things
-("which cities ...") has its answers all over: then SESSION is halved, ENTITY is doubled, and every
-memory stands for itself, without CONTEXT.
+("which cities ...") has its answers all over, in other words than its own: then SESSION is halved,
+ENTITY is doubled, MEANING is SEVERAL_MEANING, and every memory stands for itself, without CONTEXT.
 The weights are round numbers, each picked from a few by comparison; `docs/memory.md` says on what.
 """
 
@@ -35,8 +38,10 @@ from silas.memory.dates import Stretch, fit
 
 Key = TypeVar("Key")
 
-NEXT = 0.6
+BEFORE = 0.6
+AFTER = 0.4
 MEANING = 0.5
+SEVERAL_MEANING = 0.7
 ECHO = 0.4
 LINK = 0.6
 SESSION = 0.3
@@ -48,7 +53,7 @@ LENGTH = 0.1
 ASKING = 0.25
 ENOUGH = 300
 _BEST_OF_SESSION = 3
-_BESIDE = ((-1, NEXT), (1, NEXT), (-2, NEXT / 2), (2, NEXT / 2))
+_BESIDE = ((-1, BEFORE), (1, AFTER), (-2, BEFORE / 2), (2, AFTER / 2))
 
 
 class Word(NamedTuple):
@@ -114,10 +119,11 @@ def promising(words: Iterable[Word], most: int) -> list[int]:
         for row in known:
             if row in rows:
                 sums[row] += weight
-            elif row - 1 in rows or row + 1 in rows:
-                sums[row] += NEXT * weight
-            elif row - 2 in rows or row + 2 in rows:
-                sums[row] += NEXT / 2 * weight
+                continue
+            for step, nearness in _BESIDE:
+                if row + step in rows:
+                    sums[row] += nearness * weight
+                    break
     _drop_hopeless(sums, most, 0.0)
     return sorted(sums, key=lambda row: (sums[row], row), reverse=True)[:most]
 
@@ -131,8 +137,9 @@ def _drop_hopeless(sums: dict[int, float], most: int, to_come: float) -> None:
 
 
 def _spread(rows: Collection[int]) -> dict[int, float]:
-    near = {row + step: NEXT / 2 for row in rows for step in (-2, 2)}
-    near.update({row + step: NEXT for row in rows for step in (-1, 1)})
+    near: dict[int, float] = {}
+    for step, nearness in reversed(_BESIDE):
+        near.update(dict.fromkeys([row - step for row in rows], nearness))
     near.update(dict.fromkeys(rows, 1.0))
     return near
 
@@ -143,7 +150,8 @@ def scores(evidence: Evidence) -> dict[int, float]:
     x = _scaled({row: _words(evidence, row) for row in known})
     if evidence.cosines:
         meaning = _meaning(evidence, known)
-        x = _scaled({row: x[row] + MEANING * meaning[row] for row in known})
+        weight = SEVERAL_MEANING if evidence.several else MEANING
+        x = _scaled({row: x[row] + weight * meaning[row] for row in known})
     x = _with_links(evidence, x)
     session = _sessions(evidence, x)
     session_weight = SESSION / 2 if evidence.several else SESSION
@@ -170,12 +178,17 @@ def _words(evidence: Evidence, row: int) -> float:
 
 
 def _beside(traits: Mapping[int, Trait], row: int) -> list[tuple[int, float]]:
-    """The neighbours of a memory and how much they count, the closest first."""
+    """The neighbours of a memory and how much they count, those that count most first."""
     session = traits[row].session
     if session is None:
         return []
     around = [(row + step, nearness, traits.get(row + step)) for step, nearness in _BESIDE]
-    return [(other, nearness) for other, nearness, its in around if its and its.session == session]
+    beside = [
+        (other, nearness) for other, nearness, its in around if its and its.session == session
+    ]
+    if beside and beside[0][0] == row - 1 and traits[row - 1].asks:
+        beside[0] = row - 1, 1.0
+    return beside
 
 
 def _neighbours(evidence: Evidence, row: int, other: int) -> bool:

@@ -36,9 +36,9 @@ class Nearest(Protocol):
     """Finds memories by their meaning."""
 
     async def nearest(
-        self, lane: Lane, text: str, most: int, *, context: float = 0.0
+        self, lane: Lane, texts: Sequence[str], most: int, *, context: float = 0.0
     ) -> dict[int, float]:
-        """The rows of this lane whose meaning is nearest to the text, with the cosine of each.
+        """The rows of this lane that are nearest to the mean of the texts, with their cosines.
 
         `context` is how much of the memory just before it each of them takes along.
         """

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from silas.memory.asking import asked_for
 from silas.memory.dates import fit, stretches
-from silas.memory.evidence import entities_named, gather
+from silas.memory.evidence import entities_named, gather, without_names
 from silas.memory.fusion import CONTEXT, scores
 from silas.memory.models import MemoryItem, MemoryQuery, MemoryQueryStrategy
 from silas.memory.ports import Nearest
@@ -70,7 +70,7 @@ class MemoryRetriever:
             case MemoryQueryStrategy.FUSED:
                 return await self._fused(query, lane)
             case MemoryQueryStrategy.SEMANTIC if self._vectors is not None:
-                nearest = await self._nearest(query, lane)
+                nearest = await self._nearest(lane, [query.query])
                 return sorted(nearest.items(), key=lambda pair: (-pair[1], pair[0]))
             case MemoryQueryStrategy.SESSION if session_id is not None:
                 items = await store.search_session(session_id)
@@ -88,25 +88,30 @@ class MemoryRetriever:
         return [(row, 1 / place) for place, row in enumerate(rows, 1)]
 
     async def _fused(self, query: MemoryQuery, lane: Lane) -> list[tuple[int, float]]:
-        now = self._keeping.clock.now()
-        context = 0.0 if asked_for(query.query).several else CONTEXT
-        cosines = await self._nearest(query, lane, context=context)
-        times = stretches(query.query, now=now)
+        question, now = query.query, self._keeping.clock.now()
+        named = await entities_named(self._keeping.database, lane, question)
+        # The name of an entity stands in all that is known of it: it hides what is asked about it.
+        bare = without_names(question, named)
+        context = 0.0 if asked_for(question).several else CONTEXT
+        cosines = await self._nearest(lane, [question, bare] if bare else [question], context)
+        times = stretches(question, now=now)
 
         def weigh(reader: Reader) -> dict[int, float]:
-            return scores(gather(reader, lane, query.query, times=times, cosines=cosines, now=now))
+            return scores(
+                gather(reader, lane, question, named=named, times=times, cosines=cosines, now=now)
+            )
 
         found = await self._keeping.database.snapshot(weigh)
         fitting = ((row, score) for row, score in found.items() if score > 0)
         return heapq.nlargest(_NEAREST, fitting, key=lambda pair: (pair[1], pair[0]))
 
     async def _nearest(
-        self, query: MemoryQuery, lane: Lane, *, context: float = 0.0
+        self, lane: Lane, texts: Sequence[str], context: float = 0.0
     ) -> dict[int, float]:
         """By meaning; the nearest of what has nothing to do with the question is not near."""
         if self._vectors is None:
             return {}
-        nearest = await self._vectors.nearest(lane, query.query, _NEAREST, context=context)
+        nearest = await self._vectors.nearest(lane, texts, _NEAREST, context=context)
         return {row: cosine for row, cosine in nearest.items() if cosine >= _RELATED}
 
     async def _best_session(self, query: MemoryQuery, store: MemoryStore) -> list[MemoryItem]:
@@ -129,9 +134,7 @@ class MemoryRetriever:
         self, query: MemoryQuery, store: MemoryStore, lane: Lane
     ) -> list[MemoryItem]:
         """What refers to the entities that the query names; what has its words first."""
-        named = await self._keeping.database.snapshot(
-            lambda reader: entities_named(reader, lane, query.query)
-        )
+        named = await entities_named(self._keeping.database, lane, query.query)
         by_words = await store.search_keyword(query.query, 2 * _NEAREST)
         found = [item for item in by_words if set(named) & set(item.entity_refs)]
         for entity in named:

@@ -54,7 +54,7 @@ class VectorIndex:
         self._matrix = matrix
         self._embedder = embedder
         self._lock = asyncio.Lock()
-        self._vector_of = lru_cache(_REMEMBERED_QUESTIONS)(embedder.embed)
+        self._vector_of = lru_cache(_REMEMBERED_QUESTIONS)(self._mean)
 
     async def load(self) -> None:
         """Map the matrix, or make it anew, and add what was written since."""
@@ -70,13 +70,13 @@ class VectorIndex:
         await self._database.close()
 
     async def nearest(
-        self, lane: Lane, text: str, most: int, *, context: float = 0.0
+        self, lane: Lane, texts: Sequence[str], most: int, *, context: float = 0.0
     ) -> dict[int, float]:
-        """The rows of this lane whose meaning is nearest to the text, with the cosine of each."""
+        """The rows of this lane that are nearest to the mean of the texts, with their cosines."""
         if not len(self._matrix):
             return {}  # and the model is not loaded for nothing
         async with self._lock:
-            return await asyncio.to_thread(self._search, lane, text, most, context)
+            return await asyncio.to_thread(self._search, lane, tuple(texts), most, context)
 
     async def catch_up(self, *, most: int = 1000) -> int:
         """Embed memories that are new or were reworded, at most so many; returns how many."""
@@ -133,8 +133,15 @@ class VectorIndex:
             self._vector_of.cache_clear()
         return removed
 
-    def _search(self, lane: Lane, text: str, most: int, context: float) -> dict[int, float]:
-        vector = self._vector_of(text)
+    def _mean(self, texts: tuple[str, ...]) -> list[float]:
+        mean = np.asarray(self._embedder.embed_batch(texts), np.float32).mean(axis=0)
+        unit: list[float] = (mean / (np.linalg.norm(mean) or 1.0)).tolist()
+        return unit
+
+    def _search(
+        self, lane: Lane, texts: tuple[str, ...], most: int, context: float
+    ) -> dict[int, float]:
+        vector = self._vector_of(texts)
         if not context:
             return self._matrix.nearest(lane, vector, most)
         return self._matrix.nearest_in_context(lane, vector, most, context=context)

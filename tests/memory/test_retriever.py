@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from silas.kernel import format_timestamp
 from silas.memory.asking import asked_for
 from silas.memory.dates import fit, stretches
+from silas.memory.evidence import MOST_ROWS, without_names
 from silas.memory.fusion import Evidence, Trait, Word, promising, rarity, scores
 from silas.memory.models import MemoryQuery, MemoryQueryStrategy
 from silas.memory.query_words import MOST_WORDS, content_words, match_expression
@@ -161,6 +162,41 @@ def test_a_neighbour_counts_only_in_the_same_session() -> None:
     assert got[11] < got[10] / 3
     together = scores(Evidence(words, traits([10, 11]), [10, 11]))
     assert together[11] > got[11]
+
+
+def test_the_memory_before_says_more_about_one_than_the_memory_after() -> None:
+    got = scores(Evidence([Word(frozenset({10}), 1.0)], traits([9, 10, 11]), [9, 10, 11]))
+    assert got[10] > got[11] > got[9]
+
+
+def test_an_answer_need_not_repeat_its_question() -> None:
+    asked = {**traits([8, 9, 10, 11], "s"), 10: Trait("s", WHEN_TEXT, 50, True)}
+    got = scores(Evidence([Word(frozenset({8, 10}), 1.0)], asked, [8, 9, 10, 11]))
+    assert got[11] == got[8] > got[9]
+
+
+@pytest.mark.parametrize(
+    ("question", "named", "rest"),
+    [
+        ("Which cities has Anna seen?", ["Anna"], "Which cities has seen?"),
+        ("What is Anna Lee's job?", ["Anna", "Anna Lee"], "What is job?"),
+        ("Who is Anna?", ["Anna"], ""),
+        ("Which cities has Annabel seen?", [], ""),
+        ("Where did ben go?", ["Ben"], "Where did go?"),
+    ],
+)
+def test_a_question_without_names(question: str, named: list[str], rest: str) -> None:
+    assert without_names(question, named) == rest
+
+
+async def test_words_that_all_are_common_are_looked_for_together(room: Room) -> None:
+    kinds = ("red", "blue", "red", "blue")
+    texts = [f"{kinds[n % 4]} things {n}" for n in range(2 * MOST_ROWS + 10)]
+    texts[0] = "blue sky, red sun"
+    await room.store.store_many(
+        [a_memory(text, memory_id=f"m{number}") for number, text in enumerate(texts)]
+    )
+    assert (await ask(room, "red or blue"))[0] == "m0"
 
 
 def test_a_window_that_holds_more_words_wins() -> None:

@@ -61,8 +61,17 @@ async def test_one_scope_never_sees_the_vectors_of_another(room: Room, index: Ve
     await index.catch_up()
     assert all(text.startswith("b ") for text in await ask(room, index, "a red car", "b"))
     lane = await room.memories.of("b").lane()
-    assert len(await index.nearest(lane, "red car", 100)) == 6
+    assert len(await index.nearest(lane, ["red car"], 100)) == 6
     assert await ask(room, index, "a red car", "nobody") == []
+
+
+async def test_the_mean_of_several_texts_is_looked_for(room: Room, index: VectorIndex) -> None:
+    await room.store.store_many([a_memory(text) for text in ("red car", "blue boat", "old house")])
+    await index.catch_up()
+    lane = await room.store.lane()
+    near = await index.nearest(lane, ["red car", "blue boat"], 3)
+    assert list(near)[2] == lane.first + 3
+    assert max(near.values()) <= 1.0 + 1e-3
 
 
 async def test_in_its_context_an_answer_is_near_to_its_question(
@@ -73,14 +82,14 @@ async def test_in_its_context_an_answer_is_near_to_its_question(
     await index.catch_up()
     lane = await room.store.lane()
     for _ in range(2):  # once among the recent vectors, once in the file
-        alone = await index.nearest(lane, "red car", 5)
-        beside = await index.nearest(lane, "red car", 5, context=0.5)
+        alone = await index.nearest(lane, ["red car"], 5)
+        beside = await index.nearest(lane, ["red car"], 5, context=0.5)
         assert set(alone) == set(beside) == {lane.first + number for number in range(1, 6)}
         assert beside[lane.first + 1] == pytest.approx(1.0, abs=0.01)
         assert beside[lane.first + 2] > alone[lane.first + 2] + 0.2
         await index.reindex()
     await index.forget([lane.first + 1])
-    assert lane.first + 1 not in await index.nearest(lane, "red car", 9, context=0.5)
+    assert lane.first + 1 not in await index.nearest(lane, ["red car"], 9, context=0.5)
 
 
 async def test_vectors_outlive_the_process(room: Room, tmp_path: Path) -> None:
