@@ -308,6 +308,7 @@ class CardStore:
         """Nobody decided in time: that is a no."""
         late = [card for card in await self.open_cards() if self._clock.now() >= card.expires_at]
         for card in late:
+            await self._audit.log("card_expired", card_id=card.card_id)
             await self.decide(card.card_id, ApprovalDecision(verdict=ApprovalVerdict.DECLINED))
         return len(late)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
+from zoneinfo import ZoneInfo
 
 from silas.approval import DeviceStore, NonceStore
 from silas.audit.models import AuditEntry
@@ -31,7 +32,9 @@ class AuditLog(Protocol):
         """Write an entry."""
         ...
 
-    async def tail(self, count: int, *, since: datetime | None = None) -> list[AuditEntry]:
+    async def tail(
+        self, count: int, *, event: str = "*", since: datetime | None = None
+    ) -> list[AuditEntry]:
         """The last entries, oldest first."""
         ...
 
@@ -50,6 +53,8 @@ class Front:
     intake: Intake
     items: WorkItemStore
     journal: Journal
+    zone: ZoneInfo
+    """The owner's time zone."""
     calls: WaitingCalls
     audit: AuditLog
     pairing: PairingDesk

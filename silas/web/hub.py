@@ -6,10 +6,11 @@ pages drop what they have already, so that between history and news nothing is l
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from silas.kernel.models import Data
+from silas.stream.cadence import CadenceWatch, is_crowded
 from silas.web import wire
 from silas.web.front import Front
 from silas.web.showing import items_of, shown_card, shown_delivery, shown_saying, shown_work
@@ -45,6 +46,8 @@ class Hub:
 
     def __init__(self) -> None:
         self.pages: set[Page] = set()
+        self.attention = wire.Attention()
+        """What pages show beside the decisions."""
         self._said = 0
         self._open_cards: frozenset[str] = frozenset()
         self._open_calls: frozenset[str] = frozenset()
@@ -128,7 +131,17 @@ class Hub:
             self.tell(wire.CardClosed(request_id=name, state=card.state))
         for name in now.keys() - before:
             self.tell(shown_card(now[name], await items_of(now[name], front.items)))
+        if before != now.keys():
+            await self._tell_attention(front, [card.risk.value for card in now.values()])
         await self._tell_calls(front)
+
+    async def _tell_attention(self, front: Front, risks: Sequence[str]) -> None:
+        """Cues for whoever decides, when they change."""
+        cadence = await CadenceWatch(front.audit, front.clock).now()
+        cues = wire.Attention(crowded=is_crowded(risks), hasty=cadence.hasty)
+        if cues != self.attention:
+            self.attention = cues
+            self.tell(cues)
 
     async def _tell_calls(self, front: Front) -> None:
         before = self._open_calls

@@ -148,6 +148,7 @@ class Conversation:
 
     async def _converse(self, device: Device, auth: wire.Auth) -> None:
         await welcome(self._front, self, device, auth)
+        self.put(self._hub.attention)
         address = self._socket.client.host if self._socket.client else ""
         nonsense = 0
         while nonsense < _MOST_NONSENSE:

@@ -331,6 +331,13 @@ class Activity(Data):
     entries: list[ActivityEntry]
 
 
+class JournalChanged(Data):
+    """Something in the journal has changed, here or elsewhere."""
+
+    type: Literal["journal_changed"] = "journal_changed"
+    cursor: int
+
+
 class Accepted(Data):
     """The message was written down, and will be answered."""
 
@@ -461,6 +468,17 @@ class ConnectionFailure(Data):
     recovery_options: list[dict[str, Any]]
 
 
+class Attention(Data):
+    """Cues about deciding: many decisions wait, or they are made faster than they can be read.
+
+    They are shown and nothing else: no decision is delayed or made harder.
+    """
+
+    type: Literal["attention"] = "attention"
+    crowded: bool = False
+    hasty: bool = False
+
+
 ToPage = Annotated[
     Hello
     | Ready
@@ -472,6 +490,8 @@ ToPage = Annotated[
     | CardClosed
     | Work
     | Activity
+    | Attention
+    | JournalChanged
     | Accepted
     | Failed
     | Pong

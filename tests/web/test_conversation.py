@@ -146,3 +146,25 @@ class TestRevoking:
             assert done.json() == {"revoked": True}
             with pytest.raises(ConnectionClosed):
                 await line.until("never")
+
+
+async def test_who_decides_faster_than_one_reads_is_told_and_not_stopped(
+    place: Place, device: TestDevice
+) -> None:
+    async with device.conversation() as line:
+        assert not (await line.until("attention"))["hasty"]
+        for number in range(5):
+            await line.say(f"create a file {number}.txt with hello")
+            card = await line.until("approval_request")
+            await line.send(line.decision(card, "declined"))
+            await line.until("card_closed", request_id=card["request_id"])
+        cue = await line.until("attention")
+        assert (cue["hasty"], cue["crowded"]) == (True, False)
+        for number in range(6):
+            await line.say(f"create a file more{number}.txt with hello")
+            card = await line.until("approval_request")
+        assert (await line.until("attention"))["crowded"]
+        await line.send(line.decision(card, "declined"))
+        await line.until("card_closed", request_id=card["request_id"], state="declined")
+    noticed = await place.ground.audit.tail(10, event="approval_fatigue")
+    assert len(noticed) == 1

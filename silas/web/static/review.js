@@ -24,7 +24,7 @@ export function reviewView({ decide }) {
     const cards = openCards();
     const first = cards.find((card) => card.request_id === wanted) ?? cards[0];
     const others = cards.filter((card) => card !== first);
-    rest.replaceChildren(...[crowd(cards), upNext(others, prefer), decided()].filter(Boolean));
+    rest.replaceChildren(...[haste(), crowd(cards), upNext(others, prefer), decided()].filter(Boolean));
     if (!first) {
       shownId = shownCard = null;
       active.replaceChildren(empty());
@@ -50,6 +50,8 @@ export function reviewView({ decide }) {
 }
 
 const empty = () => h("div", { class: "empty" }, icon("review", "big"), h("h2", {}, "Nothing waits for you"), h("p", {}, "Plans come here before anything happens."));
+
+const haste = () => state.hasty && h("p", { class: "crowd", role: "status" }, icon("alert"), "Your last decisions took less than a second. Take the time to read.");
 
 function crowd(cards) {
   const risky = cards.filter((card) => card.risk_level !== "low").length;

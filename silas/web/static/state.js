@@ -5,6 +5,7 @@ export const state = {
   ready: null,
   messages: [], // in order
   cards: new Map(), // by request id
+  hasty: false, // decisions are made faster than they can be read
   work: new Map(), // by trace, then by work item
   progress: new Map(), // by trace: the last lines
   growing: new Map(), // by trace: text that is being written
@@ -73,6 +74,10 @@ const FRAMES = {
     state.cards.set(frame.request_id, { ...card, state: frame.state });
     touched(card.trace_id);
     changed("cards", frame.request_id);
+  },
+  attention: (frame) => {
+    state.hasty = frame.hasty;
+    changed("cards");
   },
   work: (frame) => {
     const items = state.work.get(frame.trace_id) ?? new Map();
