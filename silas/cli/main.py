@@ -15,6 +15,7 @@ COMMANDS = {
     "init": LazyCommand("silas.cli.init:init", "Set up Silas on this machine."),
     "doctor": LazyCommand("silas.cli.doctor:doctor", "Say what state this machine is in."),
     "start": LazyCommand("silas.cli.start:start", "Start Silas."),
+    "service": LazyCommand("silas.cli.service:service", "Have this machine keep Silas running."),
     "stop": LazyCommand("silas.cli.status:stop", "Stop the running Silas."),
     "status": LazyCommand(
         "silas.cli.status:status", "Say whether Silas is running, and how it is."
@@ -52,9 +53,6 @@ COMMANDS = {
         "silas.cli.journal:journal", "Keep tasks, time, day plans, ratings and notes."
     ),
     "eval": LazyCommand("silas.cli.evals:evals", "Measure how good Silas is, on your data."),
-    "metrics": LazyCommand(
-        "silas.cli.metrics:metrics", "Show how deciding goes: how fast, how often no."
-    ),
     "backup": LazyCommand("silas.cli.backup:backup", "Write everything to one verified file."),
     "restore": LazyCommand("silas.cli.backup:restore", "Bring a backup back."),
 }

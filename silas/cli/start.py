@@ -29,19 +29,22 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.command(cls=JsonCommand)
 @click.option("--host", metavar="ADDRESS", help="Where to listen for browsers. [channels.web.host]")
 @click.option("--port", type=int, metavar="PORT", help="On which port. [channels.web.port]")
-@click.option("--no-browser", is_flag=True, help="Only print the link; open no browser.")
+@click.option("--no-open", "--no-browser", is_flag=True, help="Open no browser.")
+@click.option("--no-link", is_flag=True, help="Print no link either: for services, with a journal.")
 @pass_cli
-def start(cli: CliContext, host: str | None, port: int | None, *, no_browser: bool) -> None:
+def start(
+    cli: CliContext, host: str | None, port: int | None, *, no_open: bool, no_link: bool
+) -> None:
     """Start Silas, and go on until `silas stop` or Ctrl-C.
 
     The link that is printed lets one browser in, once, within ten minutes. `silas devices pair`
-    gives another one.
+    gives another one. On a desktop it is opened.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     loaded = _settings(cli, host=host, port=port)
-    opens = not no_browser and on_terminal() and _has_display()
+    opens = not no_open and on_terminal() and _has_display()
     reload = partial(_settings, cli, host=host, port=port)
-    asyncio.run(_serve(cli, loaded, reload=reload, opens_browser=opens))
+    asyncio.run(_serve(cli, loaded, reload=reload, opens=opens, links=not no_link))
 
 
 def _settings(cli: CliContext, *, host: str | None, port: int | None) -> LoadedSettings:
@@ -61,7 +64,8 @@ async def _serve(
     loaded: LoadedSettings,
     *,
     reload: Callable[[], LoadedSettings],
-    opens_browser: bool,
+    opens: bool,
+    links: bool,
 ) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -84,11 +88,11 @@ async def _serve(
             "journal": web.journal.answer,
         },
     ) as server:
-        link = web.link() if web.address else None
+        link = web.link() if web.address and links else None
         status = {**await server.status({}), "web": web.address or None, "link": link}
         cli.show(status, _greeting(server, web, link))
         sys.stdout.flush()
-        if opens_browser and link:
+        if opens and link:
             webbrowser.open(link)
         await stopping.wait()
         cli.say("Stopping.")
@@ -100,8 +104,12 @@ def _greeting(server: RunningServer, web: WebFront, link: str | None) -> str:
         f"Data:   {server.paths.data_dir}",
         f"Socket: {server.paths.socket}",
     ]
+    if web.address:
+        lines.append(f"Page:   {web.address}")
     if link is not None:
-        lines += [f"Page:   {web.address}", f"Pair a browser within ten minutes: {link}"]
+        lines.append(f"Pair a browser within ten minutes: {link}")
+    elif web.address:
+        lines.append("Pair a browser with `silas devices pair`.")
     return "\n".join([*lines, "Stop it with Ctrl-C or `silas stop`."])
 
 

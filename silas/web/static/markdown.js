@@ -9,6 +9,8 @@ const ORDERED = /^(\s*)(\d{1,9})[.)]\s+(.*)$/;
 const QUOTE = /^\s{0,3}>\s?(.*)$/;
 const RULE = /^\s{0,3}([-*_])(\s*\1){2,}\s*$/;
 const INLINE = /(`+)([\s\S]*?[^`])\1(?!`)|\*\*([^*\n]+)\*\*|(?<![\w*])\*([^*\n]+)\*(?!\w)|(?<!\w)_([^_\n]+)_(?!\w)|!?\[([^\]\n]*)\]\(([^()\s]+)\)|(https?:\/\/[^\s<>()"']*[^\s<>()"'.,;:!?])/g;
+const TABLE = /^\s{0,3}\|.*\|\s*$/;
+const TABLE_LINE = /^\s{0,3}\|(\s*:?-+:?\s*\|)+\s*$/;
 const MOST_DEPTH = 6;
 
 /** A fragment that shows this text. */
@@ -32,6 +34,7 @@ function block(lines, at, depth) {
   const heading = HEADING.exec(line);
   if (heading) return [h(`h${Math.min(6, heading[1].length + 2)}`, {}, inline(heading[2])), at + 1];
   if (RULE.test(line)) return [h("hr"), at + 1];
+  if (TABLE.test(line) && TABLE_LINE.test(lines[at + 1] ?? "")) return table(lines, at);
   if (depth < MOST_DEPTH && QUOTE.test(line)) return quote(lines, at, depth);
   if (depth < MOST_DEPTH && (BULLET.test(line) || ORDERED.test(line))) return list(lines, at);
   return paragraph(lines, at);
@@ -93,6 +96,16 @@ function list(lines, at) {
   return [h(ordered ? "ol" : "ul", ordered ? { start: ordered[2] } : {}, nodes), next];
 }
 
+function table(lines, at) {
+  const cells = (line) => line.trim().slice(1, -1).split(/(?<!\\)\|/).map((cell) => inline(cell.trim().replaceAll("\\|", "|")));
+  const rows = [];
+  let next = at + 2;
+  while (next < lines.length && TABLE.test(lines[next])) rows.push(cells(lines[next++]));
+  const node = h("table", {}, h("thead", {}, h("tr", {}, cells(lines[at]).map((cell) => h("th", {}, cell)))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell))))));
+  return [h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Table" }, node), next];
+}
+
 function paragraph(lines, at) {
   const inside = [];
   let next = at;
@@ -102,7 +115,7 @@ function paragraph(lines, at) {
 }
 
 const startsBlock = (line, isLater) =>
-  isLater && (FENCE.test(line) || HEADING.test(line) || QUOTE.test(line) || BULLET.test(line) || ORDERED.test(line));
+  isLater && (FENCE.test(line) || TABLE.test(line) || HEADING.test(line) || QUOTE.test(line) || BULLET.test(line) || ORDERED.test(line));
 
 /** One line's worth of marks. */
 export function inline(text) {

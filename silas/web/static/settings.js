@@ -19,12 +19,12 @@ export function settingsDialog(page) {
   const body = h("div", { class: "settings" });
   const node = h("dialog", { class: "dialog", "aria-label": "Settings" }, body);
   const close = h("div", { class: "dialog-actions" }, h("button", { type: "button", class: "quiet", onclick: () => node.close() }, "Close"));
-  const overview = () => body.replaceChildren(h("h2", {}, "Settings"),
+  const overview = () => body.replaceChildren(...[h("h2", {}, "Settings"),
     row("Model", state.ready?.model ?? "None: the offline brain", "Change", choose),
     row("Devices", "Browsers that sign in your name", "Show", () => { node.close(); page.show("devices"); }),
     row("Notifications", notices(), mayAsk() && "Allow", allow),
     installing && row("App", "Silas in a window of its own", "Install", install),
-    h("p", { class: "meta" }, `Silas ${state.ready?.version ?? ""}`), close);
+    h("p", { class: "meta" }, `Silas ${state.ready?.version ?? ""}`), close].filter(Boolean));
   const choose = async () => {
     body.replaceChildren(h("h2", {}, "Who shall think?"), h("p", { class: "dialog-lead" }, "A model is asked first, and used only if it answers."), h("p", { class: "choice-note", role: "status" }, "Loading …"), close);
     try {

@@ -99,7 +99,7 @@ function seen(name, lines) {
 function meter(item) {
   const { budget, budget_used: used } = item;
   const share = Math.max(used.tokens / budget.max_tokens, used.cost_usd / budget.max_cost_usd, used.wall_time_seconds / budget.max_wall_time_seconds);
-  if (!(share > 0)) return null;
+  if (!(share > 0.005)) return null;
   const percent = Math.min(100, Math.round(share * 100));
   const bar = h("span", { class: `meter-bar${share > 0.8 ? " meter-high" : ""}` });
   bar.style.inlineSize = `${Math.max(1, percent)}%`;
