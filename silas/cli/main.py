@@ -53,6 +53,9 @@ COMMANDS = {
         "silas.cli.journal:journal", "Keep tasks, time, day plans, ratings and notes."
     ),
     "eval": LazyCommand("silas.cli.evals:evals", "Measure how good Silas is, on your data."),
+    "metrics": LazyCommand(
+        "silas.cli.metrics:metrics", "Show how deciding goes: how fast, how often no."
+    ),
     "backup": LazyCommand("silas.cli.backup:backup", "Write everything to one verified file."),
     "restore": LazyCommand("silas.cli.backup:restore", "Bring a backup back."),
 }
