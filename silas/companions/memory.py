@@ -4,6 +4,7 @@ Hot are the newest messages of the thread, as they are. Warm are summaries of wh
 and of other threads. Cold are summaries of summaries. Nothing is told twice.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -12,7 +13,7 @@ from silas.companions.models import AgentMessage, JsonMap
 from silas.companions.store import CompanionStore
 from silas.kernel import strict_loads
 from silas.kernel.models import Data
-from silas.storage import Reader
+from silas.storage import Reader, Row
 
 _HOT = """
 SELECT m.body, p.body FROM agent_messages AS m
@@ -79,11 +80,13 @@ def assemble_in(
 ) -> AssembledMemory:
     """The same on a view of the database. Each part is one bounded look into an index."""
     hot = _fitting(
-        _read(reader.fetch_all(_HOT, (agent_id, thread_id, limits.hot_messages))),
+        read_remembered(reader.fetch_all(_HOT, (agent_id, thread_id, limits.hot_messages))),
         limits.hot_tokens,
     )
     cold = _fitting(
-        _read(reader.fetch_all(_SUMMARIES, (agent_id, _COLD_DEPTH, -1, limits.cold_summaries))),
+        read_remembered(
+            reader.fetch_all(_SUMMARIES, (agent_id, _COLD_DEPTH, -1, limits.cold_summaries))
+        ),
         limits.cold_tokens,
     )
     # A cold summary stands where its span ends: whatever is older was taken up by one.
@@ -91,7 +94,7 @@ def assemble_in(
     oldest_hot = hot[0].message.sequence if hot else None
     # Those of this thread that only cover what is hot anyway make room for others.
     wanted = limits.warm_summaries + limits.hot_messages
-    summaries = _read(reader.fetch_all(_SUMMARIES, (agent_id, 1, taken_up, wanted)))
+    summaries = read_remembered(reader.fetch_all(_SUMMARIES, (agent_id, 1, taken_up, wanted)))
     before = [each for each in summaries if not _is_hot(each.message, thread_id, oldest_hot)]
     warm = _fitting(before[: limits.warm_summaries], limits.warm_tokens)
     tokens = sum(each.message.tokens_approx for each in (*hot, *warm, *cold))
@@ -103,7 +106,8 @@ def _is_hot(summary: AgentMessage, thread_id: str, oldest_hot: int | None) -> bo
     return here and summary.sequence >= (oldest_hot or 0)
 
 
-def _read(rows: list[tuple[str, str | None]]) -> list[Remembered]:
+def read_remembered(rows: Iterable[Row]) -> list[Remembered]:
+    """Messages with their contents, from rows that have the bodies of both."""
     return [
         Remembered(
             AgentMessage.model_validate_json(message),

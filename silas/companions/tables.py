@@ -194,6 +194,7 @@ _ALL: tuple[Table[Any], ...] = (
         CompactionJob,
         ("agent_id", "thread_id", "status", "next_attempt_at", "created_at"),
         order="created_at",
+        outlives=True,
     ),
     Table(
         "agent_diagnostics",
