@@ -15,6 +15,7 @@ from pathlib import Path
 import apsw
 
 import silas
+from silas.companions.tools.contract import tool_schemas
 from silas.kernel import SilasError
 from silas.kernel import errors as kernel_errors
 from silas.storage import load_migrations
@@ -106,7 +107,13 @@ def wire() -> str:
     return json.dumps(wire_schema(), indent=1, sort_keys=True) + "\n"
 
 
+def companion_tools() -> str:
+    """The JSON Schemas of what the tools of companions take and give."""
+    return json.dumps(tool_schemas(), indent=1, sort_keys=True) + "\n"
+
+
 DOCUMENTS: dict[str, Callable[[], str]] = {
+    "docs/agent_tools/tool_schemas.json": companion_tools,
     "docs/errors.md": error_table,
     "docs/schema.sql": schema,
     "docs/wire.schema.json": wire,

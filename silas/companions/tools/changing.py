@@ -82,7 +82,7 @@ async def update_task_fields(reach: ToolReach, asked: inputs.UpdateTaskFields) -
 
 
 async def create_follow_up_task(reach: ToolReach, asked: inputs.CreateFollowUpTask) -> ToolEffect:
-    """Write down what comes after a task."""
+    """Write down what comes after a task; its open steps go along if wanted."""
     return written(
         reach,
         await journal.create_follow_up_task(
@@ -98,7 +98,7 @@ async def create_follow_up_task(reach: ToolReach, asked: inputs.CreateFollowUpTa
 
 
 async def conclude_task_with_rollover(reach: ToolReach, asked: inputs.ConcludeTask) -> ToolEffect:
-    """End a task; what is open goes on in a new one."""
+    """End a task; steps that are open go on in a new one."""
     return written(
         reach,
         await journal.conclude_task_with_rollover(

@@ -38,7 +38,7 @@ async def list_allowed_categories(reach: ToolReach, _: inputs.NoArguments) -> To
 
 
 async def list_tasks_in_scope(reach: ToolReach, asked: inputs.ListTasks) -> ToolEffect:
-    """Tasks in reach."""
+    """Tasks in reach, the most pressing first; those that are closed only if asked for."""
     limit_to = _limit(reach, asked.category_id)
 
     def look(reader: Reader) -> outputs.TaskList:

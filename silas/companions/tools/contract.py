@@ -1,0 +1,39 @@
+"""The contract of the tools, as the registry has it: to be compared with the written one."""
+
+from typing import Any
+
+from silas.companions.tools.catalogue import REGISTRY
+from silas.companions.tools.registry import AgentToolRegistry, Tool
+
+SCHEMAS_FILE = "tool_schemas.json"
+
+
+def contract_entry(tool: Tool) -> dict[str, Any]:
+    """One tool, with the names that `docs/agent_tools/agent_tool_contract_spec.yaml` uses."""
+    return {
+        "name": tool.name,
+        "version": tool.version,
+        "description": tool.description,
+        "capabilitiesRequired": sorted(tool.capabilities),
+        "allowedWakeReasons": sorted(tool.allowed_wake_reasons),
+        "inputSchemaRef": f"{SCHEMAS_FILE}#/{tool.input.__name__}",
+        "outputSchemaRef": f"{SCHEMAS_FILE}#/{tool.output.__name__}",
+        "idempotencyStrategy": tool.idempotency.value,
+        "scopeRules": [each.value for each in tool.scope_rules],
+        "sideEffects": {
+            "entityTypes": list(tool.side_effects.entity_types),
+            "notificationTokens": list(tool.side_effects.notification_tokens),
+        },
+        "riskLevel": tool.risk_level.value,
+        "previewOnly": tool.writes,
+        "toolClass": tool.tool_class.value,
+        "dataMinimizationPolicyRef": tool.data_minimization_policy_ref,
+    }
+
+
+def tool_schemas(registry: AgentToolRegistry = REGISTRY) -> dict[str, Any]:
+    """The JSON Schema of every input and output, by the name of its model."""
+    models = {
+        model.__name__: model for tool in registry.tools for model in (tool.input, tool.output)
+    }
+    return {name: model.model_json_schema() for name, model in sorted(models.items())}

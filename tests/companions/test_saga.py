@@ -1,0 +1,234 @@
+"""Two databases, one write: after a crash at any moment both come to the same point, once."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from silas.companions.models import (
+    AgentActionType,
+    AgentMessage,
+    SagaEntry,
+    SagaPhase,
+    SagaStatus,
+    WaitingAction,
+    WaitingStatus,
+    WakeRun,
+)
+from silas.companions.proposals import CompanionProposal, ProposedAction
+from silas.storage import SqliteDatabase
+from silas.storage.errors import DiskFull
+from silas.testing import FakeClock, MemoryVault
+from silas.testing.companions import FakeGateway, ScriptedModel
+from tests.companions.room import Room, open_room, restarted
+
+STEPS = ("Three sets", "Stretch")
+
+
+class Power:
+    """Cuts the power at the n-th write, before or after it reaches the disk."""
+
+    writes = 0
+    cut_at: int | None = None
+    after = False
+    off = False
+
+    @classmethod
+    def reset(cls, cut_at: int | None = None, *, after: bool = False) -> None:
+        cls.writes, cls.cut_at, cls.after, cls.off = 0, cut_at, after, False
+
+
+class PowerCut(Exception):
+    """The machine is off."""
+
+
+class CuttableDatabase(SqliteDatabase):
+    """The real database; when the power is cut nothing more reaches it."""
+
+    async def transaction(self, body: Any, **more: Any) -> Any:
+        if Power.off:
+            raise PowerCut
+        Power.writes += 1
+        cut = Power.cut_at == Power.writes
+        Power.off = cut
+        if cut and not Power.after:
+            raise PowerCut
+        result = await super().transaction(body, **more)
+        if cut:
+            raise PowerCut
+        return result
+
+    async def execute(self, sql: Any, params: Any = (), **more: Any) -> Any:
+        if Power.off:
+            raise PowerCut
+        return await super().execute(sql, params, **more)
+
+    def transaction_here(self, body: Any) -> Any:
+        return None
+
+
+async def start(path: Path, *, unasked: bool) -> tuple[Room, str]:
+    """A Planner with a task that is about to be finished; `unasked`: it may act by itself."""
+    path.mkdir()
+    model = FakeGateway(ScriptedModel(_labels)) if unasked else FakeGateway()
+    room = await open_room(
+        path, clock=FakeClock(), vault=MemoryVault(), gateway=model, database=CuttableDatabase
+    )
+    agent = await room.desk.new("labeller" if unasked else "planner", **_how(room, path))
+    await room.task("Squats", checklist_items=STEPS)
+    return room, agent.id
+
+
+def _how(room: Room, path: Path) -> dict[str, Any]:
+    more: dict[str, Any] = {"category_ids": [room.categories["gym"]]}
+    file = path / "labeller.yaml"
+    file.write_text(LABELLER)
+    return {**more, "file": file} if "labeller" in str(path) else more
+
+
+LABELLER = """
+kind: labeller
+display_name: Labeller
+summary: Puts a label on what is done.
+instructions: Label what is done.
+capabilities: [task_read, task_write]
+tools: [list_tasks_in_scope, assign_task_labels]
+subscriptions:
+  - name: done
+    tokens: [{token_class: subtype_token, token_namespace: task.status_changed, token_value: done}]
+report:
+  headline: Labels
+  sections: [{id: changed, title: Changed, shows: changed}]
+persona: {voice: Short.}
+"""
+
+
+def _labels(request: Any) -> CompanionProposal:
+    tasks = [each for each in request.payload["facts"] if each.get("changed")]
+    return CompanionProposal(
+        actions=tuple(
+            ProposedAction(
+                action_type=AgentActionType.TOOL_CALL,
+                tool_name="assign_task_labels",
+                arguments={"task_id": each["id"], "labels": [f"seen-{len(each['labels'])}"]},
+            )
+            for each in tasks
+        )
+    )
+
+
+async def whole_flow(room: Room, agent: str) -> None:
+    """From the finished task to the follow-up, with the owner's yes."""
+    for task in await room.tasks():
+        if task.title == "Squats" and task.status != "done":
+            await room.finish(task.id)
+    await room.journal.settled()
+    await room.orchestrator.catch_up()
+    await room.work()
+    for each in await room.hands.waiting.of(agent, status=WaitingStatus.WAITING):
+        if each.operation_id in room.approvals.asked:
+            await room.approvals.approve(each.operation_id)
+            await room.desk.decided(each.operation_id)
+
+
+async def crash_at(path: Path, cut_at: int, *, after: bool, unasked: bool) -> bool:
+    """Run the flow, cut the power, start again, go on; True if the power was cut at all."""
+    Power.reset()
+    room, agent = await start(path, unasked=unasked)
+    Power.reset(cut_at, after=after)
+    with contextlib.suppress(PowerCut):
+        await whole_flow(room, agent)
+    was_cut = Power.off
+    Power.reset()
+    room.orchestrator.stop()
+    room = await restarted(room, database=CuttableDatabase)
+    try:
+        await whole_flow(room, agent)
+        await room.desk.recover()
+        await (converged_unasked if unasked else converged)(room, agent)
+    finally:
+        await room.close()
+    return was_cut
+
+
+async def converged(room: Room, agent: str) -> None:
+    new = [each for each in await room.tasks() if "follow-up" in each.title]
+    assert len(new) == 1
+    ((_, items),) = await room.journal.checklists_of(new[0].id)
+    assert [each.text for each in items] == list(STEPS)
+    (waiting,) = await room.store.find(WaitingAction, {"agent_id": agent})
+    assert waiting.status is WaitingStatus.APPLIED
+    await both_agree(room, agent)
+
+
+async def converged_unasked(room: Room, agent: str) -> None:
+    (task,) = [each for each in await room.tasks() if each.title == "Squats"]
+    assert task.labels == ("seen-0",)
+    await both_agree(room, agent)
+
+
+async def both_agree(room: Room, agent: str) -> None:
+    """What the journal has done under this companion's name is in its log, and the reverse."""
+    entries = await room.store.find(SagaEntry, {"agent_id": agent})
+    assert {each.status for each in entries} == {SagaStatus.DONE}
+    assert {each.phase for each in entries} == {SagaPhase.AGENT_COMMITTED}
+    rows = await room.journal_db.fetch_all(
+        "SELECT operation_id FROM operations WHERE actor = ?", (f"companion:{agent}",)
+    )
+    told = [
+        each.metadata.operation_id
+        for each in await room.store.find(AgentMessage, {"agent_id": agent})
+        if each.metadata.status == "success" and each.metadata.changed_entity_ids
+    ]
+    assert sorted(told) == sorted(row[0] for row in rows)
+    runs = await room.store.find(WakeRun, {"agent_id": agent})
+    assert all(each.status.is_terminal for each in runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [False, True], ids=["before the write", "after the write"])
+@pytest.mark.parametrize("unasked", [False, True], ids=["approved", "labeller"])
+async def test_a_crash_at_every_write_converges_and_does_nothing_twice(
+    tmp_path: Path, after: bool, unasked: bool
+) -> None:
+    name, cut_at = "labeller" if unasked else "planner", 0
+    while True:
+        cut_at += 1
+        folder = tmp_path / f"{name}-{cut_at}"
+        if not await crash_at(folder, cut_at, after=after, unasked=unasked):
+            break
+    assert cut_at > (8 if unasked else 12), "the power was cut at many different moments"
+
+
+async def test_recovery_can_be_repeated(tmp_path: Path) -> None:
+    Power.reset()
+    room, agent = await start(tmp_path / "planner", unasked=False)
+    await whole_flow(room, agent)
+    for _ in range(3):
+        await room.desk.recover()
+    await converged(room, agent)
+    await room.close()
+
+
+async def test_what_the_journal_has_done_is_told_also_if_the_run_has_failed(
+    tmp_path: Path,
+) -> None:
+    """The run ends as failed after the journal's commit; the log is completed at the next start."""
+    Power.reset()
+    room, agent = await start(tmp_path / "labeller", unasked=True)
+    finish = type(room.hands.executor.saga).journal_committed
+
+    async def no_disk(*_: Any) -> None:
+        raise DiskFull
+
+    type(room.hands.executor.saga).journal_committed = no_disk  # type: ignore[method-assign]
+    try:
+        await whole_flow(room, agent)
+    finally:
+        type(room.hands.executor.saga).journal_committed = finish  # type: ignore[method-assign]
+    (run,) = await room.store.find(WakeRun, {"agent_id": agent})
+    assert run.status == "failed_terminal"
+    assert await room.desk.recover() == 1
+    await converged_unasked(room, agent)
+    await room.close()
