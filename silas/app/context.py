@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from weakref import WeakValueDictionary
 
@@ -31,6 +31,7 @@ from silas.kernel import Clock, TaintLevel
 from silas.kernel.redaction import Redactor
 from silas.memory.errors import MemoryExists, MemoryInvalid
 from silas.memory.models import MemoryItem, MemoryQuery
+from silas.storage import Transaction
 from silas.stream.ports import ChronicleEntry
 
 _log = logging.getLogger(__name__)
@@ -111,7 +112,9 @@ class Contexts:
         audit: AuditTrail,
         clock: Clock,
         redact: Callable[[str], str],
+        session_idle: timedelta,
     ) -> None:
+        self._session_idle = session_idle
         self.manager = manager
         self.chronicle = chronicle
         self.sessions = sessions
@@ -122,6 +125,7 @@ class Contexts:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._ends: dict[str, int] = {}
         """Up to where each scope's chronicle is in its context."""
+        self._talks: dict[str, str] = {}
 
     async def add_message(self, entry: ChronicleEntry) -> None:
         """Add to the chronicle, in the context and on the disk, once for each entry id."""
@@ -137,15 +141,25 @@ class Contexts:
             kind=ContextKind.MESSAGE,
         )
         async with self._ready(scope_id):
-            note = partial(
-                self.sessions.note_turn, scope_id=scope_id, turn_number=entry.turn_number, at=now
-            )
+            note = partial(self._note, scope_id=scope_id, turn_number=entry.turn_number, at=now)
             place = await self.chronicle.append(scope_id, item, also=note)
             if place.before > self._ends[scope_id]:
                 await self._catch_up(scope_id)
             if not self.manager.has(scope_id, item.ctx_id):
                 self.manager.add(scope_id, item)
             self._ends[scope_id] = max(self._ends[scope_id], place.now)
+
+    def _note(self, tx: Transaction, *, scope_id: str, turn_number: int, at: datetime) -> None:
+        """The session that the turn belongs to, and the turn itself."""
+        idle = self._session_idle
+        self._talks[scope_id] = self.sessions.continue_talk(
+            tx, scope_id, turn_number=turn_number, at=at, idle=idle
+        )
+        self.sessions.note_turn(tx, scope_id, turn_number=turn_number, at=at)
+
+    async def session(self, scope_id: str) -> str | None:
+        """The session in which something was said last; None if nothing was, in this process."""
+        return self._talks.get(scope_id)
 
     async def add_memories(
         self, scope_id: str, items: Sequence[MemoryItem], *, turn_number: int
@@ -250,6 +264,9 @@ class Contexts:
                     self._ends = {
                         each: at for each, at in self._ends.items() if self.manager.knows(each)
                     }
+                    self._talks = {
+                        each: name for each, name in self._talks.items() if each in self._ends
+                    }
                 self._ends[scope_id] = end
             yield
 
@@ -299,6 +316,7 @@ def open_context(
         audit=ground.audit,
         clock=ground.clock,
         redact=redact,
+        session_idle=timedelta(minutes=ground.settings.context.session_idle_minutes),
     )
 
 
@@ -313,7 +331,14 @@ def context_jobs(ground: Ground) -> list[PeriodicJob]:
         await chronicle.prune_before(before)
         await sessions.prune_before(before)
 
-    return [PeriodicJob("archive the chronicle", timedelta(days=1), retain)]
+    async def end_idle() -> None:
+        idle = timedelta(minutes=ground.settings.context.session_idle_minutes)
+        await sessions.end_idle(ground.clock.now() - idle)
+
+    return [
+        PeriodicJob("archive the chronicle", timedelta(days=1), retain),
+        PeriodicJob("end idle sessions", timedelta(minutes=5), end_idle),
+    ]
 
 
 def _files(settings: Settings) -> WatchedFiles:

@@ -1,7 +1,7 @@
 """`SessionStore`: the sessions of each scope. One never ends; others come and go."""
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from silas.context.errors import SessionUnknown
 from silas.context.models import Session, SessionType
@@ -25,6 +25,23 @@ ON CONFLICT (scope_id, session_id) DO UPDATE SET
     turn_count = CASE WHEN excluded.turn_count > sessions.turn_count
         THEN excluded.turn_count ELSE sessions.turn_count END
 """  # noqa: S608
+# What is said without a long silence in between is one session beside the whole conversation.
+_TALK = """
+SELECT session_id, last_active, (
+    SELECT whole.turn_count FROM sessions AS whole
+    WHERE whole.scope_id = sessions.scope_id AND whole.session_type = 'stream'
+)
+FROM sessions WHERE scope_id = ? AND session_type = 'side' AND title = ? AND active = 1
+ORDER BY last_active DESC LIMIT 1
+"""
+_END_TALK = """
+UPDATE sessions SET active = 0
+WHERE scope_id = ? AND session_type = 'side' AND title = ? AND active = 1
+"""
+_END_IDLE = """
+UPDATE sessions SET active = 0
+WHERE session_type = 'side' AND title = ? AND active = 1 AND last_active < ?
+"""
 _CLOSE = """
 UPDATE sessions SET active = 0, last_active = ?
 WHERE scope_id = ? AND session_id = ? AND session_type = 'side'
@@ -36,6 +53,8 @@ WHERE scope_id = ? AND session_id = ? AND active = 1
 _PIN = "UPDATE sessions SET pinned_ctx_ids = ? WHERE scope_id = ? AND session_id = ?"
 _PRUNE = "DELETE FROM sessions WHERE session_type = 'side' AND active = 0 AND last_active < ?"
 STREAM_ID = "stream"
+TALK = "talk"
+"""The title of a session that the turns themselves begin and end."""
 
 
 class SessionStore:
@@ -50,6 +69,29 @@ class SessionStore:
         """Write down that the conversation had this turn; the same turn again changes nothing."""
         moment = format_timestamp(at)
         tx.execute(_TURN, (scope_id, STREAM_ID, moment, moment, turn_number))
+
+    def continue_talk(
+        self, tx: Transaction, scope_id: str, *, turn_number: int, at: datetime, idle: timedelta
+    ) -> str:
+        """The session that a turn belongs to; after a silence longer than `idle`, a new one.
+
+        To be called before `note_turn`, which tells whether the turn is a new one.
+        """
+        moment = format_timestamp(at)
+        row = tx.fetch_one(_TALK, (scope_id, TALK))
+        if row is not None and at - parse_timestamp(row[1]) <= idle:
+            if turn_number > (row[2] or 0):
+                tx.execute(_TOUCH, (moment, scope_id, row[0]))
+            return str(row[0])
+        session_id = self._ids.new("ses")
+        tx.execute(_END_TALK, (scope_id, TALK))
+        tx.execute(_ADD, (scope_id, session_id, SessionType.SIDE.value, TALK, moment, moment))
+        tx.execute(_TOUCH, (moment, scope_id, session_id))
+        return session_id
+
+    async def end_idle(self, before: datetime) -> int:
+        """End the sessions in which nothing was said since; returns how many."""
+        return await self._database.execute(_END_IDLE, (TALK, format_timestamp(before)))
 
     async def open_side(self, scope_id: str, title: str) -> Session:
         """Begin a session beside the conversation."""

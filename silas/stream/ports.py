@@ -9,9 +9,12 @@ from silas.gates import GateResult
 from silas.kernel import TaintLevel
 from silas.kernel.models import Data
 from silas.memory.models import MemoryItem, MemoryOp, MemoryQuery
+from silas.queue.consumer import Handled
+from silas.queue.models import QueueMessage
 from silas.storage import Transaction
 from silas.stream.models import AgentResponse, AgentTurn, Answered, RouteDecision
-from silas.work.models import WorkItem
+from silas.stream.store import Origin
+from silas.work.models import WorkItem, WorkItemResult
 from silas.work.ports import GateRunner, ToolCaller
 
 TextListener = Callable[[str], None]
@@ -113,6 +116,10 @@ class ContextRoom(Protocol):
         """Switch the budget profile."""
         ...
 
+    async def session(self, scope_id: str) -> str | None:
+        """The session that the turn belongs to, once its message was added."""
+        ...
+
     async def enforce_budget(
         self, scope_id: str, turn_number: int, *, current_goal: str | None
     ) -> None:
@@ -192,6 +199,7 @@ class CardDecision(Data):
     plan_hashes: dict[str, str]
     """What the card showed: the hash of each item, by its id."""
     decision: ApprovalDecision
+    requested_by: str = "planner"
 
 
 class Reviews(Protocol):
@@ -251,6 +259,20 @@ class Proactive(Protocol):
 
     async def surface(self, scope_id: str, *, now: datetime) -> None:
         """Put what waits onto the owner's surfaces."""
+        ...
+
+    async def after_work(
+        self, message: QueueMessage, item: WorkItem, result: WorkItemResult
+    ) -> Sequence[Callable[[Transaction], None]]:
+        """What work that has ended leaves to ask, written together with its report."""
+        ...
+
+    async def edit(self, origin: Origin, item: WorkItem) -> Sequence[Callable[[Transaction], None]]:
+        """Give the owner a plan's text to change; empty if it has none."""
+        ...
+
+    async def follow(self, message: QueueMessage, name: str) -> Handled:
+        """What the owner's answer to a question leads to."""
         ...
 
 

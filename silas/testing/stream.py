@@ -270,6 +270,9 @@ class FakeContext:
     async def set_directives(self, scope_id: str, text: str) -> None:
         self.directives[scope_id] = text
 
+    async def session(self, scope_id: str) -> str | None:
+        return f"session of {scope_id}" if self.entries[scope_id] else None
+
     async def set_profile(self, scope_id: str, profile_name: str) -> None:
         self.profiles[scope_id] = profile_name
 

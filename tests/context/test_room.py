@@ -77,8 +77,34 @@ async def test_a_turn_that_is_done_again_adds_nothing(ground: Ground) -> None:
     again = open_context(ground)
     await again.add_message(entry(1))
     assert (await again.render("ann", 1)).count("message 1") == 1
-    (session,) = await room.sessions.of_scope("ann")
-    assert session.turn_count == 1
+    assert [each.turn_count for each in await room.sessions.of_scope("ann")] == [1, 1]
+
+
+async def test_a_session_begins_goes_on_after_a_restart_and_ends_in_silence(
+    ground: Ground, clock: FakeClock
+) -> None:
+    room = open_context(ground)
+    assert await room.session("ann") is None
+    await room.add_message(entry(1))
+    first = await room.session("ann")
+    clock.advance(minutes=20)
+    again = open_context(ground)
+    await again.add_message(entry(2))
+    await again.add_message(entry(2))
+    assert await again.session("ann") == first, "a restart is no silence"
+    assert first is not None
+    assert (await again.sessions.get("ann", first)).turn_count == 2
+    clock.advance(minutes=31)
+    await again.add_message(entry(3))
+    second = await again.session("ann")
+    assert second != first
+    assert not (await again.sessions.get("ann", first)).active
+    assert await again.session("bob") is None
+    clock.advance(minutes=31)
+    for job in context_jobs(ground):
+        await job.run()
+    assert second is not None
+    assert not (await again.sessions.get("ann", second)).active
 
 
 async def test_what_another_process_said_is_seen(ground: Ground) -> None:
@@ -215,7 +241,7 @@ async def test_what_was_said_long_ago_moves_to_the_archive(
     await room.add_message(entry(1))
     clock.advance(days=91)
     await room.add_message(entry(2))
-    (job,) = context_jobs(ground)
+    job, _ = context_jobs(ground)
     await job.run()
     assert len(await room.chronicle.get_recent("ann", 9)) == 1
     (path,) = ground.paths.archive.iterdir()

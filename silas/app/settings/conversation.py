@@ -80,6 +80,9 @@ class ContextSettings(Section):
     observation_mask_after_turns: Count = Field(
         5, description="Turns after which a tool's result is masked."
     )
+    session_idle_minutes: Minutes = Field(
+        30, description="Silence after which what is said next is another session."
+    )
     default_profile: Word = Field(
         "conversation", description="The profile in use when routing names none."
     )

@@ -115,6 +115,7 @@ async def _keep(
     if room.memory is None or not text:
         return
     now = room.clock.now()
+    session = await room.context.session(turn.scope_id) if room.context else None
     await room.memory.store_raw(
         MemoryItem(
             memory_id=f"raw_{turn.message.message_id}.{end}",
@@ -125,6 +126,7 @@ async def _keep(
             created_at=now,
             updated_at=now,
             source_kind=kind,
+            session_id=session,
         )
     )
 

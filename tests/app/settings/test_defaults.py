@@ -53,6 +53,7 @@ ADDED = {
     "channels.web.public_origins": [],
     "audit.retention_days": None,
     "audit.checkpoint_every": 1024,
+    "context.session_idle_minutes": 30,
     "limits.messages_per_minute_per_sender": 60,
     "backpressure.max_open_cards_per_visitor": 3,
     "approval.standing_ttl_days": 90,
