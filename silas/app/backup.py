@@ -41,7 +41,7 @@ from silas.storage.trees import unpack_tree
 
 _DERIVED = {"embeddings.db"}
 _TREES = ("artifacts", "customer_context")
-_MIGRATIONS = {"silas.db": "runtime", "journal.db": "journal"}
+_MIGRATIONS = {"silas.db": "runtime", "journal.db": "journal", "agent.db": "agent"}
 _CONFIG_ELSEWHERE = "config.backup.yaml"
 _VOID_OPEN_TOKENS = """
 UPDATE approval_tokens SET voided_at = ?, void_reason = 'restored from a backup'

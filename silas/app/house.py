@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from silas.app.companions import CompanionRoom, open_companions
 from silas.app.context import context_jobs, open_context
 from silas.app.gates import load_system_gates
 from silas.app.ground import Ground
@@ -55,6 +56,7 @@ class House:
     cards: CardStore
     deliveries: Deliveries
     journal: Journal
+    companions: CompanionRoom
 
 
 @contextlib.asynccontextmanager
@@ -90,9 +92,10 @@ async def open_house(
         )
         async with (
             open_stream(ground, minds, rooms=rooms, queue=queue) as stream,
+            open_companions(ground, journal, queue=queue) as companions,
             _in_background(channel.run()),
         ):
-            house = House(ground, stream, cards, deliveries, journal)
+            house = House(ground, stream, cards, deliveries, journal, companions)
             async with _in_background(Housekeeping(_jobs(house, memory), clock=ground.clock).run()):
                 yield house
 

@@ -21,6 +21,11 @@ class Paths:
         return self.data_dir / "journal.db"
 
     @property
+    def companions(self) -> Path:
+        """Who the companions are, what they remember and report; nothing of the journal."""
+        return self.data_dir / "agent.db"
+
+    @property
     def vault(self) -> Path:
         return self.data_dir / "vault.json"
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
-from silas.companions.models import AgentTimer, WakeJob
+from silas.companions.models import AgentTimer, InteractiveSession, WakeJob
 from silas.companions.sessions import Sessions
 from silas.companions.store import CompanionStore
 from silas.companions.timers import fire, scheduled
@@ -20,6 +20,7 @@ from silas.kernel import DatabaseError, format_timestamp, parse_timestamp
 from silas.storage import Transaction
 
 Sleep = Callable[[float], Awaitable[object]]
+Closed = Callable[[InteractiveSession], Awaitable[None]]
 
 _NEAREST = "SELECT min(next_run_at) FROM agent_timers WHERE active = 1"
 _DUE = """
@@ -42,12 +43,15 @@ class Alarms:
         *,
         sessions: Sessions,
         zone: OwnersZone,
+        closed: Closed | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
+        """`closed` is called with every conversation that has ended by itself."""
         self._store = store
         self._dispatch = dispatch
         self._sessions = sessions
         self._zone = zone
+        self._closed = closed
         self._sleep = sleep
         self._changed = asyncio.Event()
         self._seen: datetime | None = None
@@ -77,7 +81,9 @@ class Alarms:
         self._seen, self._seen_zone = now, zone
         while await self._fire_some(now, zone):
             pass
-        await self._sessions.close_expired(now)
+        for session in await self._sessions.close_expired(now):
+            if self._closed is not None:
+                await self._closed(session)
         return await self._nearest()
 
     async def _until(self, nearest: datetime | None) -> None:
