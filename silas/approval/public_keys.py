@@ -92,7 +92,10 @@ class PublicKeys:
 
     def signer_of(self, payload: bytes, signature: bytes) -> PublicKey | None:
         """The pinned key that made this signature, or None."""
-        return next((key for key in self.keys if key.signed(payload, signature)), None)
+        for key in self.keys:
+            if key.signed(payload, signature):
+                return key
+        return None
 
     def verify(self, key_id: str, payload: bytes, signature: bytes, *, at: datetime) -> bool:
         """Whether the pinned key with this id, in use at that time, made the signature."""

@@ -1,6 +1,7 @@
 """Issued tokens and their uses. The rows here, not a caller's copy, say how often one was used."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from silas.approval.errors import TokenUnknown
 from silas.approval.models import ApprovalToken
@@ -33,8 +34,7 @@ ON CONFLICT (token_id, content_hash) DO NOTHING
 """
 
 
-@dataclass(frozen=True)
-class TokenState:
+class TokenState(NamedTuple):
     """What the store knows about a token right now."""
 
     signature: str
@@ -102,7 +102,7 @@ class TokenStore:
         """The counters of a token, and whether one of its uses was for this content."""
         asked = (content_hash, content_hash, token_id)
         row = await self._database.fetch_one(_STATE, asked)
-        return TokenState(row[0], row[1], row[2], bool(row[3]), bool(row[4])) if row else None
+        return TokenState(*row) if row else None
 
     async def load(self, token_id: str) -> IssuedToken:
         """The token as issued, with its current counters."""

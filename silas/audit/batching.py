@@ -36,6 +36,9 @@ class DraftBatcher:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
                 await self._serve_one(batch)
+                # Those who have just been told often come back at once: one turn of the loop later
+                # they are in the next batch, and do not wait for one of their own.
+                await asyncio.sleep(0)
         finally:
             # Reached with something left only if the event loop is shutting down.
             self._task = None

@@ -1,7 +1,8 @@
 """An entry before it has its place: redacted, made canonical, complete but for its number.
 
 1. Nothing is written down before it went through redaction, the event's name included.
-2. Data that is plain JSON already takes the short way. Anything odd is made plain first.
+2. Data that is plain JSON already takes the short way, and that which most events carry, short
+   texts and numbers under harmless names, the shortest. Anything odd is made plain first.
 3. A body is at most `MAX_BODY` bytes. Larger data is cut, visibly, with the size and the hash of
    what it was (after redaction).
 4. If the known secrets cannot be had, the data is withheld and the event is recorded without it.
@@ -11,18 +12,23 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from json.encoder import encode_basestring
+from typing import Any, NamedTuple, Self
 
 from silas.audit.plain import plain
 from silas.kernel import Clock, IdFactory, canonical_bytes, format_timestamp
+from silas.kernel.canonical import MAX_INTEGER
 from silas.kernel.redaction import Redactor
 
 MAX_BODY = 64 * 1024
 _MAX_DATA = MAX_BODY - 4096
 _MAX_EVENT = 200
 _MANY = 10_000
+_SIMPLE = frozenset((str, int, bool, type(None)))
+_WORDS = {None: "null", True: "true", False: "false"}
 _CAN_BE_LARGE = frozenset((str, list, dict, tuple))
 _REMEMBERED_EVENTS = 512
+_REMEMBERED_NAMES = 512
 # Tried one after the other until the data fits: the longest text, the longest list.
 _CUTS = ((4000, 500), (400, 50), (100, 10), (50, 4))
 
@@ -42,11 +48,17 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What is known to be secret just now, and the event names that were cleared under it."""
+    """What is known to be secret just now, and what was cleared under it, as JSON."""
 
     known: tuple[str, ...]
     redactor: Redactor
     events: dict[str, str]
+    names: dict[str, str]
+    """Names under which the redactor leaves a harmless value alone."""
+
+    @classmethod
+    def under(cls, known: tuple[str, ...]) -> Self:
+        return cls(known, Redactor(known, json_only=True), {}, {})
 
 
 class Drafter:
@@ -58,7 +70,7 @@ class Drafter:
         self._clock = clock
         self._ids = ids
         self._known_secrets = known_secrets
-        self._rules = _Rules((), Redactor(json_only=True), {})
+        self._rules = _Rules.under(())
 
     def draft(self, event: str, data: Mapping[str, Any]) -> Draft:
         """The entry for something that happens now."""
@@ -72,14 +84,14 @@ class Drafter:
         else:
             cleared = rules.events.get(event) if type(event) is str else None
             name = cleared or _event_name(event, rules)
-            written = _data(data, rules.redactor)
+            written = _data(data, rules)
         text = f'{{"at":"{at}","data":{written},"entry_id":"{entry_id}","event":{name},"seq":'
         return Draft(entry_id, text)
 
     def _current_rules(self) -> _Rules:
         known = () if self._known_secrets is None else tuple(self._known_secrets())
         if known != self._rules.known:
-            self._rules = _Rules(known, Redactor(known, json_only=True), {})
+            self._rules = _Rules.under(known)
         return self._rules
 
 
@@ -91,16 +103,47 @@ def _event_name(event: Any, rules: _Rules) -> str:
     return written
 
 
-def _data(data: Mapping[str, Any], redactor: Redactor) -> str:
+def _data(data: Mapping[str, Any], rules: _Rules) -> str:
+    redactor = rules.redactor
     try:
         if _is_small(data):
-            written = canonical_bytes(redactor.value(data))
-            if len(written) <= _MAX_DATA:
-                return written.decode()
+            written = _flat(data, rules) or canonical_bytes(redactor.value(data)).decode()
+            if len(written.encode()) <= _MAX_DATA:
+                return written
     except Exception:  # noqa: BLE001, S110 - whatever it was, the long way deals with it
         pass
     value = redactor.value(plain(data))
     return _cut_to_fit(value if isinstance(value, dict) else {"value": value})
+
+
+def _flat(data: Mapping[str, Any], rules: _Rules) -> str | None:
+    """The redacted data as canonical JSON, written in one pass; None if it is not that simple."""
+    clean = rules.redactor.value
+    pieces: list[str] = []
+    for name in sorted(data):
+        start = rules.names.get(name) or _cleared(name, rules)
+        if start is None or type(data[name]) not in _SIMPLE:
+            return None
+        value = clean(data[name])
+        if type(value) is str and value.isascii():
+            pieces.append(start + encode_basestring(value))
+        elif type(value) is int and abs(value) <= MAX_INTEGER:
+            pieces.append(f"{start}{value}")
+        elif value is None or type(value) is bool:
+            pieces.append(start + _WORDS[value])
+        else:
+            return None
+    return f"{{{','.join(pieces)}}}"
+
+
+def _cleared(name: str, rules: _Rules) -> str | None:
+    """The beginning of a field with a harmless name; what a field `value` holds others decide."""
+    if name == "value" or not name.isascii() or rules.redactor.value({name: "x"}) != {name: "x"}:
+        return None
+    written = f"{encode_basestring(name)}:"
+    if len(rules.names) < _REMEMBERED_NAMES:
+        rules.names[name] = written
+    return written
 
 
 def _is_small(data: Mapping[str, Any]) -> bool:

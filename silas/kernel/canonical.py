@@ -20,7 +20,7 @@ import rfc8785
 
 from silas.kernel.clock import format_timestamp
 
-_MAX_INTEGER = 2**53 - 1
+MAX_INTEGER = 2**53 - 1
 _MAX_DEPTH = 100
 
 _encode_fast = json.JSONEncoder(
@@ -107,7 +107,7 @@ def _plain_unusual(value: Any, depth: int, *, fast: bool) -> Any:
 
 
 def _checked_integer(value: int) -> int:
-    if not -_MAX_INTEGER <= value <= _MAX_INTEGER:
+    if not -MAX_INTEGER <= value <= MAX_INTEGER:
         raise CanonicalError(f"an integer beyond 53 bits loses digits elsewhere: {value}")
     return value
 
@@ -148,7 +148,7 @@ def _read_float(text: str) -> float:
 def _read_integer(text: str) -> int | float:
     """Beyond 53 bits, only the spelling of a float that RFC 8785 itself writes without a point."""
     number = int(text)
-    if -_MAX_INTEGER <= number <= _MAX_INTEGER:
+    if -MAX_INTEGER <= number <= MAX_INTEGER:
         return number
     if rfc8785.dumps(float(text)) != text.encode():
         raise CanonicalError(f"the integer {text} would be rounded by another parser")

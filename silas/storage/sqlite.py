@@ -25,7 +25,7 @@ from silas.storage.writer import GroupCommitWriter, Job
 T = TypeVar("T")
 
 _BUSY_TIMEOUT_MS = 5000
-_STEPS_ON_THE_LOOP = 20_000  # about a millisecond
+_STEPS_BETWEEN_LOOKS = 10_000  # about half a millisecond
 _READER_THREADS = 4
 # APSW keeps prepared statements in a ring, and one that is run for a hundred rows takes a hundred
 # places in turn: the usual hundred would be swept clean each time.
@@ -41,6 +41,8 @@ class SqliteDatabase:
         self._writer = writer
         self._near = near
         self._near_reader = ConnectionReader(near, str(path))
+        self._looks = 0
+        near.set_progress_handler(self._is_long, _STEPS_BETWEEN_LOOKS)
         self._far: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
         self._threads = ThreadPoolExecutor(_READER_THREADS, thread_name_prefix="reader")
         self._closed = False
@@ -59,7 +61,6 @@ class SqliteDatabase:
             writing.execute("PRAGMA fullfsync=ON")
             near = _connect(path, read_only=True)
             near.set_busy_timeout(0)
-            near.set_progress_handler(lambda: True, _STEPS_ON_THE_LOOP)
         writer = GroupCommitWriter(writing, name=str(path), busy_timeout_ms=_BUSY_TIMEOUT_MS)
         return cls(path, writer, near)
 
@@ -73,10 +74,20 @@ class SqliteDatabase:
         return await self.transaction(lambda tx: tx.execute(sql, params), durability=durability)
 
     async def fetch_one(self, sql: str, params: Sequence[SqlValue] = ()) -> Row | None:
-        return await self._read(lambda reader: reader.fetch_one(sql, params))
+        self._begin_near()
+        try:
+            return self._near_reader.fetch_one(sql, params)
+        except DatabaseError as error:
+            _raise_unless_worth_a_thread(error)
+        return await self.snapshot(lambda reader: reader.fetch_one(sql, params))
 
     async def fetch_all(self, sql: str, params: Sequence[SqlValue] = ()) -> list[Row]:
-        return await self._read(lambda reader: reader.fetch_all(sql, params))
+        self._begin_near()
+        try:
+            return self._near_reader.fetch_all(sql, params)
+        except DatabaseError as error:
+            _raise_unless_worth_a_thread(error)
+        return await self.snapshot(lambda reader: reader.fetch_all(sql, params))
 
     async def transaction(
         self, body: Callable[[Transaction], T], *, durability: Durability = Durability.ORDINARY
@@ -110,14 +121,15 @@ class SqliteDatabase:
         # Last: only a connection that may write can fold the log into the file.
         self._writer.stop()
 
-    async def _read(self, body: Callable[[Reader], T]) -> T:
+    def _begin_near(self) -> None:
         self._check_open()
-        try:
-            return body(self._near_reader)
-        except DatabaseError as error:
-            if not isinstance(error.__cause__, _WORTH_A_THREAD):
-                raise
-        return await self.snapshot(body)
+        self._looks = 0
+
+    def _is_long(self) -> bool:
+        """Called every so many steps. SQLite goes on counting from one read to the next, so the
+        first call says nothing about this one."""
+        self._looks += 1
+        return self._looks > 1
 
     def _read_far(self, body: Callable[[Reader], T]) -> T:
         try:
@@ -135,6 +147,11 @@ class SqliteDatabase:
     def _check_open(self) -> None:
         if self._closed:
             raise DatabaseNotOpened(f"{self._path} has been closed. Open it again first.")
+
+
+def _raise_unless_worth_a_thread(error: DatabaseError) -> None:
+    if not isinstance(error.__cause__, _WORTH_A_THREAD):
+        raise error
 
 
 def _read_once(connection: apsw.Connection, body: Callable[[Reader], T], path: str) -> T:

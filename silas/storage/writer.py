@@ -3,6 +3,8 @@
 Callers hand over whole transactions. The writer takes all that wait, runs each inside a savepoint
 of one SQLite transaction, and commits once; so a hundred callers pay for one disk sync. A caller
 is told only after that commit. If any of the group needs `TRUST`, the group's commit is synced.
+It is woken at the end of a turn of the event loop: callers that were told together come back in
+one turn, and would else be split between the disk sync of the first and that of the others.
 
 A transaction that is shorter than a hop to this thread can be run where its caller is, while the
 thread has nothing to do. It never waits there: not for a lock, not for the disk to sync, and not
@@ -48,9 +50,9 @@ class Job:
 
 
 class _Signal(Enum):
+    LOOK = auto()
+    """Transactions wait, or the log has become long."""
     STOP = auto()
-    FOLD = auto()
-    """The log has become long."""
 
 
 class GroupCommitWriter:
@@ -59,7 +61,10 @@ class GroupCommitWriter:
     def __init__(self, connection: apsw.Connection, *, name: str, busy_timeout_ms: int) -> None:
         self._connection = connection
         self._busy_timeout_ms = busy_timeout_ms
-        self._jobs: queue.SimpleQueue[Job | _Signal] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._signals: queue.SimpleQueue[_Signal] = queue.SimpleQueue()
+        self._gathering: set[asyncio.AbstractEventLoop] = set()
+        """The loops in whose present turn something was submitted."""
         self._turn = threading.Lock()
         """Whoever has it may use the connection."""
         self._log_pages = 0
@@ -74,8 +79,11 @@ class GroupCommitWriter:
         self._thread.start()
 
     def submit(self, job: Job) -> None:
-        """Put a transaction in line."""
+        """Put a transaction in line; for the thread of its event loop."""
         self._jobs.put(job)
+        if job.loop not in self._gathering:
+            self._gathering.add(job.loop)
+            job.loop.call_soon(self._wake, job.loop)
 
     def run_here(self, body: Callable[[Transaction], T]) -> T | None:
         """Run an `ORDINARY` transaction on this thread; None if it was not done, for any reason."""
@@ -88,37 +96,37 @@ class GroupCommitWriter:
 
     def stop(self) -> None:
         """Finish what was submitted, then end the thread and close the connection."""
-        self._jobs.put(_Signal.STOP)
+        self._signals.put(_Signal.STOP)
         self._thread.join()
         self._connection.close()
 
-    def _serve(self) -> None:
-        stopping = False
-        while not stopping:
-            group, signals = self._next_group()
-            stopping = _Signal.STOP in signals
-            with self._turn:
-                self._run_group(group)
-            _announce(group)
-            if self._log_pages >= _LONG_LOG_PAGES:
-                with self._turn:
-                    self._fold()
+    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._gathering.discard(loop)
+        self._signals.put(_Signal.LOOK)
 
-    def _next_group(self) -> tuple[list[Job], list[_Signal]]:
-        """All that wait, up to a limit; waits for the first."""
+    def _serve(self) -> None:
+        while self._signals.get() is not _Signal.STOP:
+            self._serve_group()
+        while not self._jobs.empty():
+            self._serve_group()
+
+    def _serve_group(self) -> None:
+        group = self._next_group()
+        with self._turn:
+            self._run_group(group)
+        _announce(group)
+        if self._log_pages >= _LONG_LOG_PAGES:
+            with self._turn:
+                self._fold()
+
+    def _next_group(self) -> list[Job]:
+        """All that wait, up to a limit."""
         group: list[Job] = []
-        signals: list[_Signal] = []
         with contextlib.suppress(queue.Empty):
-            job = self._jobs.get()
-            while True:
-                if isinstance(job, _Signal):
-                    signals.append(job)
-                else:
-                    group.append(job)
-                if signals or len(group) == _MAX_GROUP:
-                    break
-                job = self._jobs.get_nowait()
-        return group, signals
+            while len(group) < _MAX_GROUP:
+                group.append(self._jobs.get_nowait())
+            self._signals.put(_Signal.LOOK)
+        return group
 
     def _attempt(self, body: Callable[[Transaction], T]) -> T | None:
         connection = self._connection
@@ -141,7 +149,7 @@ class GroupCommitWriter:
             connection.set_progress_handler(None)
             connection.set_busy_timeout(self._busy_timeout_ms)
         if self._log_pages >= _LONG_LOG_PAGES:
-            self._jobs.put(_Signal.FOLD)
+            self._signals.put(_Signal.LOOK)
         return result
 
     def _note_log(self, _connection: apsw.Connection, _name: str, pages: int) -> int:

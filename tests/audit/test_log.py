@@ -73,6 +73,18 @@ async def test_many_callers_at_once(ledger: Ledger) -> None:
     assert await ledger.log.verify_chain() == (True, 300)
 
 
+async def test_callers_that_come_back_together_share_their_commits(ledger: Ledger) -> None:
+    commits: list[bool] = []
+    ledger.database._writer._connection.set_commit_hook(lambda: commits.append(True) is not None)
+
+    async def caller() -> None:
+        for number in range(10):
+            await ledger.log.log("thing_happened", number=number)
+
+    await asyncio.gather(*(caller() for _ in range(20)))
+    assert len(commits) == 10
+
+
 async def test_a_cancelled_caller_does_not_take_the_others_with_it(ledger: Ledger) -> None:
     tasks = [asyncio.create_task(ledger.log.log("x", number=n)) for n in range(20)]
     await asyncio.sleep(0)

@@ -54,6 +54,17 @@ async def test_more_than_a_full_group_is_split_without_loss(database: SqliteData
     assert len(commits) == 1 + 3
 
 
+async def test_callers_that_come_back_together_stay_together(database: SqliteDatabase) -> None:
+    commits = count_commits(database)
+
+    async def caller() -> None:
+        for _ in range(10):
+            await database.transaction(insert("row"))
+
+    await asyncio.gather(*(caller() for _ in range(20)))
+    assert len(commits) == 10
+
+
 async def test_a_result_is_given_only_after_the_commit(
     database: SqliteDatabase, tmp_path: Path
 ) -> None:
