@@ -1,0 +1,393 @@
+"""The tool bed: schemas, capabilities, category scope, idempotency, previews, references."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from silas.companions.models import SagaEntry, WakeReason
+from silas.companions.tools.catalogue import REGISTRY
+from tests.companions.room import Room, opened_room
+
+KIND = """
+kind: everything
+display_name: Everything
+summary: May use every tool.
+instructions: For tests.
+capabilities: [category_read, task_read, task_write, checklist_write, time_write, day_plan_read,
+  day_plan_write, rating_read, rating_write]
+tools: [{tools}]
+confirm_from: high
+report:
+  headline: Nothing
+  sections: [{{id: nothing, title: Nothing}}]
+persona: {{voice: Short.}}
+"""
+
+
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[Room]:
+    async with opened_room(tmp_path) as room:
+        yield room
+
+
+@pytest.fixture
+async def agent(room: Room, tmp_path: Path) -> str:
+    """A companion that may use every tool, in `gym` alone; only what is high needs a card."""
+    file = tmp_path / "everything.yaml"
+    file.write_text(KIND.format(tools=", ".join(REGISTRY.names)))
+    made = await room.desk.new("everything", category_ids=[room.categories["gym"]], file=file)
+    return made.id
+
+
+async def ok(room: Room, agent: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+    result = await room.call(agent, tool, **arguments)
+    assert result.success, (result.error_code, result.error_message)
+    found = REGISTRY.get(tool)
+    assert found is not None
+    found.output.model_validate(result.payload)
+    return result.payload
+
+
+async def code(room: Room, agent: str, tool: str, /, **arguments: Any) -> str | None:
+    return (await room.call(agent, tool, **arguments)).error_code
+
+
+class TestSchemaAndCapability:
+    async def test_tool_schema_validation(self, room: Room, agent: str) -> None:
+        for wrong in ({}, {"task_id": ""}, {"task_id": 3}, {"task_id": "x", "more": 1}):
+            assert await code(room, agent, "start_task_timer", **wrong) == "invalid_arguments"
+
+    async def test_a_tool_that_is_not_registered_is_refused(self, room: Room, agent: str) -> None:
+        for name in ("http_get", "create_task ", "CREATE_TASK", "create_tas", ""):
+            assert await code(room, agent, name) == "unknown_tool"
+
+    async def test_capability_gating(self, room: Room) -> None:
+        coach = await room.desk.new("gym_coach", category_ids=[room.categories["gym"]])
+        task = await room.task("Squats")
+        asked = {"task_id": task, "priority": "P0"}
+        assert await code(room, coach.id, "update_task_priority", **asked) == "capability_denied"
+
+    async def test_a_tool_that_may_not_be_used_for_this_reason(
+        self, room: Room, agent: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tool = REGISTRY.get("list_tasks_in_scope")
+        assert tool is not None
+        monkeypatch.setitem(
+            REGISTRY._tools,
+            tool.name,
+            type(tool)(**{**vars(tool), "allowed_wake_reasons": frozenset({WakeReason.MANUAL})}),
+        )
+        assert await code(room, agent, tool.name, wake_reason=WakeReason.TIMER) == (
+            "wake_reason_denied"
+        )
+        assert await code(room, agent, tool.name) is None
+
+
+class TestCategoryScope:
+    async def test_reads_see_their_own_category_alone(self, room: Room, agent: str) -> None:
+        mine = await room.task("Squats")
+        await room.task("Taxes", "work")
+        listed = await ok(room, agent, "list_tasks_in_scope")
+        assert [each["id"] for each in listed["tasks"]] == [mine]
+        found = await ok(room, agent, "resolve_task_reference", reference="Taxes")
+        assert [each["title"] for each in found["candidates"]] in ([], ["Squats"])
+        names = await ok(room, agent, "list_allowed_categories")
+        assert [each["name"] for each in names["categories"]] == ["gym"]
+
+    async def test_a_read_of_another_category_is_out_of_scope(self, room: Room, agent: str) -> None:
+        asked = {"category_id": room.categories["work"]}
+        assert await code(room, agent, "list_tasks_in_scope", **asked) == "out_of_scope"
+
+    async def test_time_ratings_and_days_are_limited_too(self, room: Room, agent: str) -> None:
+        other, now = await room.task("Taxes", "work"), room.clock.now()
+        await room.do(
+            "create_retrospective_time_entry",
+            task_id=other,
+            started_at=now - timedelta(hours=1),
+            ended_at=now,
+        )
+        await room.do("create_or_update_rating", target_id=other, dimension="mood", value=3)
+        assert (await ok(room, agent, "get_time_summary"))["categories"] == []
+        assert (await ok(room, agent, "get_ratings_summary"))["dimensions"] == []
+        asked = {"target_type": "task", "target_id": other}
+        assert (await ok(room, agent, "get_rating_for_target", **asked))["ratings"] == []
+
+    @pytest.mark.parametrize(
+        ("tool", "arguments"),
+        [
+            ("update_task_priority", {"priority": "P0"}),
+            ("update_task_estimate", {"estimate_minutes": 5}),
+            ("update_task_due_date", {"due_at": None}),
+            ("set_task_language", {"language": "de"}),
+            ("assign_task_labels", {"labels": ["x"]}),
+            ("create_checklist", {}),
+            ("add_multiple_checklist_items", {"items": ["x"]}),
+            ("start_task_timer", {}),
+        ],
+    )
+    async def test_writes_to_another_category_are_out_of_scope(
+        self, room: Room, agent: str, tool: str, arguments: dict[str, Any]
+    ) -> None:
+        other = await room.task("Taxes", "work")
+        before = await room.journal.last_cursor()
+        assert await code(room, agent, tool, task_id=other, **arguments) == "out_of_scope"
+        assert await room.journal.last_cursor() == before
+
+    async def test_creating_in_another_category_is_out_of_scope(
+        self, room: Room, agent: str
+    ) -> None:
+        asked = {"category_id": room.categories["work"], "title": "Sneak in"}
+        assert await code(room, agent, "create_task", **asked) == "out_of_scope"
+
+    async def test_a_move_between_categories_needs_both(self, room: Room, agent: str) -> None:
+        mine, other = (
+            await room.task("Squats", checklist_items=("a",)),
+            await room.task("Taxes", "work", checklist_items=("b",)),
+        )
+        ((here, items),) = await room.journal.checklists_of(mine)
+        ((there, _),) = await room.journal.checklists_of(other)
+        asked = {
+            "item_ids": [items[0].id],
+            "from_checklist_id": here.id,
+            "to_checklist_id": there.id,
+        }
+        assert await code(room, agent, "move_checklist_items", **asked) == "out_of_scope"
+        moved = {"task_id": mine, "category_id": room.categories["work"]}
+        assert await code(room, agent, "update_task_fields", **moved) == "out_of_scope"
+        assert room.approvals.asked == {}
+
+    async def test_a_scope_that_is_wider_than_the_companion_is_refused(
+        self, room: Room, agent: str
+    ) -> None:
+        for scope in (("work",), ("gym", "work"), ()):
+            assert await code(room, agent, "list_tasks_in_scope", scope=scope) == "out_of_scope"
+
+    async def test_a_category_that_was_taken_away_is_gone_at_once(
+        self, room: Room, agent: str
+    ) -> None:
+        await room.desk.configure(agent, category_ids=[room.categories["work"]])
+        assert await code(room, agent, "list_tasks_in_scope", scope=("gym",)) == "out_of_scope"
+
+
+class TestIdempotency:
+    async def test_the_same_operation_is_made_once(self, room: Room, agent: str) -> None:
+        asked = {"category_id": room.categories["gym"], "title": "Deadlift"}
+        first = await ok(room, agent, "create_task", op="one", **asked)
+        again = await ok(room, agent, "create_task", op="one", **asked)
+        assert first["ids"] == again["ids"]
+        assert [each.title for each in await room.tasks()] == ["Deadlift"]
+
+    async def test_other_arguments_under_the_same_operation_are_refused(
+        self, room: Room, agent: str
+    ) -> None:
+        asked = {"category_id": room.categories["gym"]}
+        await ok(room, agent, "create_task", op="one", title="Deadlift", **asked)
+        assert await code(room, agent, "create_task", op="one", title="Other", **asked) == (
+            "operation_conflict"
+        )
+
+    async def test_what_changed_is_told_with_ids_and_tokens(self, room: Room, agent: str) -> None:
+        asked = {"category_id": room.categories["gym"], "title": "Deadlift"}
+        result = await room.call(agent, "create_task", **asked)
+        (task,) = await room.tasks()
+        assert task.id in result.changed_entity_ids
+        assert f"entity_id|-|{task.id}" in result.changed_tokens
+        assert "semantic_key|-|TASK" in result.changed_tokens
+
+    async def test_a_refused_write_ends_its_saga(self, room: Room, agent: str) -> None:
+        other = await room.task("Taxes", "work")
+        await room.call(agent, "start_task_timer", op="refused", task_id=other)
+        entry = await room.store.get(SagaEntry, "refused")
+        assert entry is not None
+        assert entry.status == "failed"
+
+
+class TestPreview:
+    async def test_a_preview_changes_nothing(self, room: Room, agent: str) -> None:
+        task = await room.task("Squats", checklist_items=("a", "b"))
+        before = await room.journal.last_cursor()
+        result = await room.call(
+            agent, "conclude_task_with_rollover", task_id=task, preview_only=True
+        )
+        assert result.success
+        assert result.status == "partial"
+        assert result.payload["preview"]
+        assert await room.journal.last_cursor() == before
+        assert room.approvals.asked == {}
+
+    async def test_high_risk_waits_whatever_was_configured(self, room: Room, agent: str) -> None:
+        task = await room.task("Squats", checklist_items=("a", "b"))
+        result = await room.call(agent, "conclude_task_with_rollover", task_id=task)
+        assert result.error_code == "confirmation_required"
+        assert result.status == "partial"
+        assert [each.status for each in await room.tasks()] == ["open"]
+
+    async def test_arguments_can_make_a_call_a_high_risk(self, room: Room, agent: str) -> None:
+        task = await room.task("Squats")
+        asked = {"source_task_id": task, "new_task_title": "More squats"}
+        assert await code(room, agent, "create_follow_up_task", op="a", **asked) is None
+        closing = {**asked, "close_source_task_as": "done"}
+        assert await code(room, agent, "create_follow_up_task", op="b", **closing) == (
+            "confirmation_required"
+        )
+
+
+class TestReferences:
+    async def test_task_resolution_confidence_and_disambiguation(
+        self, room: Room, agent: str
+    ) -> None:
+        squats = await room.task("Squats")
+        found = await ok(room, agent, "resolve_task_reference", reference="squats")
+        assert not found["ambiguous"]
+        assert found["candidates"][0]["id"] == squats
+        await room.task("Squats, heavy")
+        await room.task("Squats, light")
+        found = await ok(room, agent, "resolve_task_reference", reference="Squats, h")
+        assert found["ambiguous"]
+        assert len(found["candidates"]) >= 2
+        scores = [each["score"] for each in found["candidates"]]
+        assert scores == sorted(scores, reverse=True)
+
+    async def test_nothing_fits_is_ambiguous_not_a_guess(self, room: Room, agent: str) -> None:
+        await room.task("Squats")
+        found = await ok(room, agent, "resolve_task_reference", reference="xylophone")
+        assert found == {"candidates": [], "ambiguous": True}
+
+    async def test_a_write_takes_an_id_and_never_a_name(self, room: Room, agent: str) -> None:
+        await room.task("Squats")
+        assert await code(room, agent, "start_task_timer", task_id="Squats") == "not_found"
+
+
+async def test_every_tool_does_what_it_says(room: Room, agent: str) -> None:
+    """One walk through the whole catalogue; what is high goes through the owner."""
+    gym, now = room.categories["gym"], room.clock.now()
+    task = await room.task("Squats", checklist_items=("a", "b"))
+    ((_, items),) = await room.journal.checklists_of(task)
+    iso = now.isoformat()
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("set_task_language", {"task_id": task, "language": "de"}),
+        ("update_task_estimate", {"task_id": task, "estimate_minutes": 30}),
+        ("update_task_due_date", {"task_id": task, "due_at": iso}),
+        ("update_task_priority", {"task_id": task, "priority": "P1"}),
+        ("assign_task_labels", {"task_id": task, "labels": ["legs"]}),
+        ("create_task", {"category_id": gym, "title": "Bench", "checklist_items": ["x"]}),
+        ("update_task_fields", {"task_id": task, "body": "Slowly."}),
+        ("create_follow_up_task", {"source_task_id": task, "new_task_title": "More"}),
+        ("create_checklist", {"task_id": task, "title": "Second", "items": ["c"]}),
+        ("add_multiple_checklist_items", {"task_id": task, "items": ["d", "e"]}),
+        ("update_checklist_items", {"changes": [{"item_id": items[0].id, "checked": True}]}),
+        (
+            "create_retrospective_time_entry",
+            {
+                "task_id": task,
+                "started_at": (now - timedelta(hours=2)).isoformat(),
+                "ended_at": (now - timedelta(hours=1)).isoformat(),
+                "description": "Three sets",
+            },
+        ),
+        ("start_task_timer", {"task_id": task}),
+        ("stop_task_timer", {"task_id": task}),
+        ("get_or_create_day_plan", {"plan_date": str(now.date())}),
+        (
+            "upsert_day_plan_blocks",
+            {
+                "plan_date": str(now.date()),
+                "upserts": [
+                    {
+                        "category_id": gym,
+                        "start_time": iso,
+                        "end_time": (now + timedelta(hours=1)).isoformat(),
+                    }
+                ],
+            },
+        ),
+        ("pin_day_plan_tasks", {"plan_date": str(now.date()), "task_ids": [task]}),
+        (
+            "replan_day_blocks",
+            {
+                "plan_date": str(now.date()),
+                "blocks": [
+                    {
+                        "task_id": task,
+                        "start_time": iso,
+                        "end_time": (now + timedelta(hours=2)).isoformat(),
+                        "note": "Longer",
+                    }
+                ],
+            },
+        ),
+        (
+            "create_or_update_rating",
+            {"target_type": "task", "target_id": task, "dimension": "energy", "value": 7},
+        ),
+        ("get_rating_for_target", {"target_type": "task", "target_id": task}),
+        ("get_ratings_summary", {"days": 7}),
+        ("get_time_summary", {"days": 7}),
+        ("get_day_plan", {"plan_date": str(now.date())}),
+        ("conclude_task_with_rollover", {"task_id": task}),
+    ]
+    for number, (tool, arguments) in enumerate(calls):
+        op = f"op-{number}"
+        result = await room.call(agent, tool, op=op, **arguments)
+        if result.error_code == "confirmation_required":
+            await room.approvals.approve(op)
+            after = await room.hands.approving.follow(op)
+            assert after is not None
+            result = after
+        assert result.success, (tool, result.error_code, result.error_message)
+        found = REGISTRY.get(tool)
+        assert found is not None
+        found.output.model_validate(result.payload)
+        assert bool(result.changed_entity_ids) == found.writes, tool
+    done = await room.journal.get(type((await room.tasks())[0]), task)
+    assert (done.language, done.estimate_minutes, done.labels) == ("de", 30, ("legs",))
+    assert done.status == "done"
+    plan = await room.journal.day_plan(now.date())
+    assert plan is not None
+    assert [each.note for each in plan[1]] == ["Longer"]
+
+
+async def test_conclude_with_rollover_moves_the_open_steps(room: Room, agent: str) -> None:
+    task = await room.task("Squats", checklist_items=("a", "b"))
+    await room.call(agent, "conclude_task_with_rollover", op="end", task_id=task)
+    await room.approvals.approve("end")
+    result = await room.hands.approving.follow("end")
+    assert result is not None
+    new = result.payload["ids"]["follow_up_task_id"]
+    ((_, items),) = await room.journal.checklists_of(new)
+    assert [each.text for each in items] == ["a", "b"]
+
+
+async def test_a_time_entry_is_linked_to_its_task_and_to_what_it_was_told_in(
+    room: Room, agent: str
+) -> None:
+    task, now = await room.task("Squats"), room.clock.now()
+    note = await room.do("create_note", text="said aloud", category_id=room.categories["gym"])
+    told_in = note.payload["note_id"]
+    payload = await ok(
+        room,
+        agent,
+        "create_retrospective_time_entry",
+        task_id=task,
+        started_at=(now - timedelta(hours=2)).isoformat(),
+        ended_at=now.isoformat(),
+        source_entry_id=told_in,
+    )
+    (entry,) = await room.journal.time_entries(now - timedelta(days=1), now)
+    assert (entry.task_id, entry.id) == (task, payload["ids"]["time_entry_id"])
+    assert {each["kind"] for each in payload["changes"]} == {"time_entry", "link"}
+
+
+async def test_what_it_was_told_in_must_be_in_reach(room: Room, agent: str) -> None:
+    task, now = await room.task("Squats"), room.clock.now()
+    note = await room.do("create_note", text="secret", category_id=room.categories["work"])
+    asked = {
+        "task_id": task,
+        "started_at": (now - timedelta(hours=2)).isoformat(),
+        "ended_at": now.isoformat(),
+        "source_entry_id": note.payload["note_id"],
+    }
+    assert await code(room, agent, "create_retrospective_time_entry", **asked) == "not_found"
