@@ -21,8 +21,12 @@ from silas.agents.framing import (
     disarm,
     frame_external,
 )
+from silas.agents.harmless import HarmlessBlocks
 from silas.stream.models import AgentTurn
 from silas.stream.ports import Finding
+
+# Digests only, of blocks of any conversation: whoever knows a block learns nothing from it.
+_HARMLESS_BLOCKS = HarmlessBlocks()
 
 
 @cache
@@ -46,7 +50,7 @@ def turn_prompt(
     if turn.directives:
         parts.append(wrap(DIRECTIVES, f"\n{disarm(turn.directives)}\n"))
     if turn.context:
-        parts.append(wrap(CONVERSATION, f"\n{disarm(turn.context)}\n"))
+        parts.append(wrap(CONVERSATION, f"\n{_HARMLESS_BLOCKS.disarmed(turn.context)}\n"))
     if findings:
         parts.append(_findings(findings))
     parts.append(wrap(REQUEST, f"\n{disarm(turn.request)}\n"))

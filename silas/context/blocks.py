@@ -12,7 +12,9 @@ from typing import NamedTuple
 from silas.context.models import ContextItem, ContextKind
 from silas.kernel import TaintLevel
 
-_END = "\n--- end ---\n\n"
+BLOCK_END = "\n--- end ---\n\n"
+"""What ends every block; no content holds it."""
+
 _BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _POSING = re.compile(rf"(?:(?<=[{_BREAKS}])|\A)(?=[^\S{_BREAKS}]*---[^{_BREAKS}]*---)")
 _NOT_IN_A_TAG = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029|]+|-{3,}")
@@ -45,7 +47,7 @@ def block_text(item: ContextItem, *, status: str = "live") -> str:
         status = "masked"
     if item.taint is _EXTERNAL:
         status = f"{status} | external"
-    return f"--- {_TAGS[item.kind](item, status)} ---\n{content}{_END}"
+    return f"--- {_TAGS[item.kind](item, status)} ---\n{content}{BLOCK_END}"
 
 
 def _message(item: ContextItem, status: str) -> str:
