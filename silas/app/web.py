@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -26,9 +27,11 @@ from silas.app.model_choices import model_name
 from silas.app.personality import open_personality
 from silas.app.settings import LoadedSettings, Settings
 from silas.approval import PasskeyCodes
+from silas.journal import NotificationBatch
 from silas.kernel import Clock, ServerError, SilasError, format_timestamp
 from silas.stream.limits import RateLimit
 from silas.stream.said import SaidStore
+from silas.web import wire
 from silas.web.app import make_app
 from silas.web.calls import WaitingCalls
 from silas.web.front import Front
@@ -129,6 +132,7 @@ class WebFront:
             contextlib.AsyncExitStack() as stack,
         ):
             stack.enter_context(self.journal.connected(house.journal))
+            stack.callback(house.journal.subscribe(self._tell_journal))
             if port is not None:
                 front = self._front = self._make(house, port)
                 await stack.enter_async_context(self.hub.running(front))
@@ -137,6 +141,9 @@ class WebFront:
             if not first.done():
                 first.set_result(house)
             return await self._wanted.get()
+
+    def _tell_journal(self, batch: NotificationBatch) -> None:
+        self.hub.tell(wire.JournalChanged(cursor=batch.source_cursor or 0))
 
     def link(self) -> str:
         """A new way in for one browser. The code is in the fragment: no server ever sees it."""
@@ -197,6 +204,7 @@ class WebFront:
             model=thinks,
             chips=() if thinks else chips(),
             journal=house.journal,
+            zone=ZoneInfo(settings.scheduler.timezone),
             setup=FirstRun(
                 ground, self.environ, self.reload, self._wanted.put_nowait, self.servers
             ),

@@ -17,6 +17,7 @@ from silas.web.errors import NotLetIn, PairingRefused
 from silas.web.front import Front
 from silas.web.guards import COOKIE, guards_of
 from silas.web.hub import Hub
+from silas.web.journal import journal_routes
 from silas.web.onboarding import setup_routes
 from silas.web.pairing import pairing_bytes
 from silas.web.passkeys import passkey_routes
@@ -137,6 +138,7 @@ def make_routes(front: Front, hub: Hub) -> APIRouter:
         await front.audit.log("secret_stored", ref_id=ref_id)
         return Stored()
 
+    router.include_router(journal_routes(front, reader=reader, signer=signer))
     router.include_router(persona_routes(front, reader=reader, signer=signer))
     router.include_router(passkey_routes(front.passkeys, reader=reader, signer=signer))
     router.include_router(setup_routes(front.setup, reader=reader, signer=signer))

@@ -4,6 +4,7 @@ import { Connection } from "/connection.js";
 import { decide } from "/deciding.js";
 import { devicesDialog } from "/devices.js";
 import { h } from "/dom.js";
+import { journalView } from "/journal.js";
 import { loadDevice } from "/keys.js";
 import { firstRun } from "/onboarding.js";
 import { pairingView, takeCode } from "/pairing.js";
@@ -21,6 +22,7 @@ const SURFACES = [
   { name: "stream", label: "Stream", make: streamView },
   { name: "review", label: "Review", make: reviewView, waiting: () => openCards().length },
   { name: "activity", label: "Activity", make: activityView, over: true },
+  { name: "journal", label: "Journal", make: journalView, over: true },
 ];
 
 const root = document.getElementById("app");

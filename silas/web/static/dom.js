@@ -53,6 +53,7 @@ const PATHS = {
   stream: "M4 6h16M4 12h10M4 18h13",
   review: "M5 4h14v16H5zM9 10.5l2 2 4-4.5",
   activity: "M12 7v5l3.5 2M12 3.5a8.5 8.5 0 1 1 0 17 8.5 8.5 0 0 1 0-17z",
+  journal: "M6 3.5h12.5v17H6zM9.5 3.5v17M13 8.5h2.5M13 12h2.5",
   send: "M12 19V5M6 11l6-6 6 6",
   check: "M5 12.5l4.5 4.5L19 7.5",
   cross: "M6 6l12 12M18 6L6 18",

@@ -89,6 +89,7 @@ const FRAMES = {
     state.activity = frame.entries;
     changed("activity");
   },
+  journal_changed: (frame) => changed("journal", frame),
   accepted: (frame) => {
     state.unsent.delete(frame.message_id);
     changed("unsent");

@@ -1,0 +1,97 @@
+// The journal: what today is about, tasks, time, ratings. Every change is signed by this device.
+import { h, icon } from "/dom.js";
+import { makeDesk } from "/journal_desk.js";
+import { ratingsPart } from "/journal_ratings.js";
+import { tasksPart } from "/journal_tasks.js";
+import { timePart } from "/journal_time.js";
+import { timerBar, todayPart } from "/journal_today.js";
+import { onChange } from "/state.js";
+
+const PARTS = [
+  { name: "today", label: "Today", make: todayPart },
+  { name: "tasks", label: "Tasks", make: tasksPart },
+  { name: "time", label: "Time", make: timePart },
+  { name: "ratings", label: "Ratings", make: ratingsPart },
+];
+const EVERY_MILLISECONDS = 30_000;
+
+/** The surface; it asks for its day when it is opened, and again when something has changed. */
+export function journalView(page) {
+  const note = h("p", { class: "journal-note", role: "status" });
+  const timer = h("div", { class: "journal-timer" });
+  const body = h("div", { class: "journal-body" });
+  const tell = (text, action) => note.replaceChildren(...[text, action].filter(Boolean));
+  const desk = makeDesk({ device: page.device, tell, done: () => load({ own: true }) });
+  let part = "today";
+  let data = null;
+  let wanted = "today";
+  let stale = true;
+  const isOpen = () => node.hasAttribute("data-current");
+
+  const tabs = h("div", { class: "journal-tabs", role: "group", "aria-label": "Parts of the journal" }, PARTS.map(({ name, label }) =>
+    h("button", { type: "button", class: "quiet", "data-part": name, onclick: () => choose(name) }, label)));
+  const node = h("section", { class: "surface journal", id: "journal", "aria-label": "Journal", tabindex: "-1" },
+    h("header", { class: "journal-head" }, h("h2", {}, "Journal"), tabs,
+      h("button", { type: "button", class: "quiet close", "aria-label": "Close the journal", onclick: page.close }, icon("cross"))),
+    timer, note, body);
+
+  function choose(name) {
+    part = name;
+    for (const button of tabs.children) button.setAttribute("aria-pressed", String(button.dataset.part === name));
+    draw();
+  }
+
+  async function load({ own = false } = {}) {
+    if (!isOpen()) {
+      stale = true;
+      return;
+    }
+    stale = false;
+    try {
+      data = await desk.read(wanted);
+    } catch (problem) {
+      tell(problem.message);
+    }
+    // Nobody loses what is being typed because something changed elsewhere.
+    if (!own && isTyping(body)) stale = true;
+    else draw();
+  }
+
+  function draw() {
+    const focused = placeOf(body, document.activeElement);
+    timer.replaceChildren(...[data && timerBar(data, desk)].filter(Boolean));
+    body.replaceChildren(data ? PARTS.find(({ name }) => name === part).make(data, { ...desk, goTo }) : skeleton());
+    focusAt(body, focused);
+  }
+
+  function goTo(day) {
+    wanted = day;
+    load();
+  }
+
+  body.addEventListener("focusout", () => setTimeout(() => stale && !isTyping(body) && load(), 0));
+  onChange((what) => what === "journal" && load());
+  setInterval(() => isOpen() && !document.hidden && timer.replaceChildren(...[data && timerBar(data, desk)].filter(Boolean)), EVERY_MILLISECONDS);
+  choose(part);
+  return { node, opened: load, woken: () => stale && load() };
+}
+
+function isTyping(body) {
+  const focused = document.activeElement;
+  return body.contains(focused) && focused.matches("input:not([type=checkbox]):not([type=range]), select") && Boolean(focused.value);
+}
+
+// Everything is drawn anew, and whoever uses the keyboard stays where he was.
+function placeOf(body, node) {
+  if (node === body || !body.contains(node)) return null;
+  const place = [];
+  for (let here = node; here !== body; here = here.parentNode) place.unshift([...here.parentNode.children].indexOf(here));
+  return { place, tag: node.tagName };
+}
+
+function focusAt(body, focused) {
+  const node = focused?.place.reduce((here, index) => here?.children[index], body);
+  if (node?.tagName === focused?.tag) node?.focus({ preventScroll: true });
+}
+
+const skeleton = () => h("div", { class: "skeleton", role: "status" }, h("span", { class: "sr" }, "Loading"), h("i"), h("i"), h("i"));

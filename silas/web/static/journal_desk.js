@@ -1,0 +1,97 @@
+// How the journal is read and changed, and how its times and names are written.
+import { h } from "/dom.js";
+import { nonce, signedFetch } from "/keys.js";
+
+/** `read(day)`, and `change(operation, arguments, said)`; `done` is called after each change. */
+export function makeDesk({ device, tell, done }) {
+  async function change(operation, args = {}, said = {}) {
+    tell("");
+    // The same id if the answer is lost and it is sent again: it is done once.
+    const body = { operation, arguments: args, said, operation_id: `page-${nonce()}` };
+    try {
+      const answer = await signedFetch(device, "/api/journal/do", body).catch(() => signedFetch(device, "/api/journal/do", body));
+      const told = await answer.json();
+      if (!answer.ok) throw new Error(typeof told.detail === "string" ? told.detail : "The journal does not take this.");
+      if (operation === "delete_record") tell("Deleted. ", undo(args.record_id));
+      done();
+      return told.payload;
+    } catch (problem) {
+      tell(problem.message);
+      return null;
+    }
+  }
+  const undo = (id) => h("button", { type: "button", class: "quiet", onclick: () => change("restore_record", { record_id: id }) }, "Bring it back");
+  return { read, change, tell };
+}
+
+async function read(day) {
+  const answer = await fetch(`/api/journal/day/${day}`);
+  if (!answer.ok) throw new Error("The journal cannot be read right now.");
+  return answer.json();
+}
+
+/** A time of day in the owner's zone. */
+export const clockIn = (moment, zone) =>
+  new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone }).format(new Date(moment));
+
+/** A moment as people say it. */
+export function whenIn(moment, { zone, today }) {
+  const day = dayOf(moment, zone);
+  const time = clockIn(moment, zone);
+  const name = day === today ? "today" : day === later(today, 1) ? "tomorrow" : day === later(today, -1) ? "yesterday" : dayName(day);
+  return time === "23:59" ? name : `${name} ${time}`;
+}
+
+/** The date of a moment in the owner's zone, as `2026-03-01`. */
+export const dayOf = (moment, zone) =>
+  new Intl.DateTimeFormat("en-CA", { year: "numeric", month: "2-digit", day: "2-digit", timeZone: zone }).format(new Date(moment));
+
+/** The date some days later. */
+export function later(day, days) {
+  const date = new Date(`${day}T12:00:00Z`);
+  date.setUTCDate(date.getUTCDate() + days);
+  return date.toISOString().slice(0, 10);
+}
+
+export const dayName = (day) =>
+  new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short", timeZone: "UTC" }).format(new Date(`${day}T12:00:00Z`));
+
+/** `1 h 05`, `25 min`. */
+export function lasting(milliseconds) {
+  const minutes = Math.max(0, Math.round(milliseconds / 60_000));
+  return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")}`;
+}
+
+export const taskOf = (data, id) => data.tasks.find((task) => task.id === id);
+export const categoryOf = (data, id) => data.categories.find((category) => category.id === id);
+export const isClosed = (task) => ["done", "rejected"].includes(task.status);
+
+/** What a block or a stretch of time is about. */
+export function subject(data, each) {
+  return taskOf(data, each.task_id)?.title ?? categoryOf(data, each.category_id)?.name ?? (each.note || "Time");
+}
+
+/** The number of the colour of a category: the same one every day. */
+export function tint(data, each) {
+  const id = taskOf(data, each.task_id)?.category_id ?? each.category_id;
+  const index = data.categories.findIndex((category) => category.id === id);
+  return index < 0 ? "none" : String(index % 6);
+}
+
+let numbers = 0;
+
+/** A field with its label above it. */
+export function field(label, control) {
+  control.id ||= `journal-field-${++numbers}`;
+  return h("div", { class: "journal-field" }, h("label", { for: control.id }, label), control);
+}
+
+/** Tasks to choose from; the first choice is none. */
+export const taskSelect = (data, none = "No task") =>
+  h("select", {}, h("option", { value: "" }, none), data.tasks.filter((task) => !isClosed(task)).map((task) => h("option", { value: task.id }, task.title)));
+
+export function categorySelect(data, chosen = null) {
+  const node = h("select", {}, h("option", { value: "" }, "No category"), data.categories.map(({ id, name }) => h("option", { value: id }, name)));
+  node.value = chosen ?? "";
+  return node;
+}

@@ -1,0 +1,123 @@
+"""In a real Chromium: a person keeps tasks, plans the day, lets the timer run, rates the day."""
+
+from collections.abc import AsyncIterator
+from typing import Literal
+
+import pytest
+from playwright.async_api import Browser, Page, ViewportSize, expect
+
+from silas.journal.models import ChecklistItem, Task, TaskStatus
+from tests.web.browsing import DESK, PHONE, Person, chromium
+from tests.web.place import Place
+from tests.web.test_accessibility import violations
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as browser:
+        yield browser
+
+
+async def part(page: Page, name: str) -> None:
+    await page.locator(".journal-tabs").get_by_role("button", name=name).click()
+
+
+async def add_task(page: Page, title: str, *, due: str = "", category: str = "") -> None:
+    form = page.locator(".journal-part > .journal-form")
+    await form.get_by_label("New task").fill(title)
+    await form.get_by_label("Due").fill(due)
+    await form.get_by_label("New category").fill(category)
+    await form.get_by_role("button", name="Add").click()
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(PHONE, "light"), (DESK, "dark")], ids=["phone, light", "desk, dark"]
+)
+async def test_a_day_with_the_journal(
+    place: Place, browser: Browser, size: ViewportSize, scheme: Literal["light", "dark"]
+) -> None:
+    person = await Person.at(browser, size)
+    page, journal = person.page, place.house.journal
+    await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    await person.pair(place.web.link())
+    await page.locator("[data-tab=journal]:visible").click()
+    await page.get_by_text("Nothing is pinned or due.").wait_for()
+    assert await violations(person) == []
+
+    await part(page, "Tasks")
+    await add_task(page, "Squats", due="today 23:00", category="Gym")
+    row = page.locator(".task", has_text="Squats")
+    await expect(row).to_contain_text("today 23:00")
+    await row.locator("summary").first.click()
+    await row.get_by_placeholder("Add an item").fill("Warm up")
+    await page.keyboard.press("Enter")
+    await row.get_by_label("Warm up").check()
+    await expect(row.locator(".task-marks")).to_contain_text("1/1")
+    (item,) = [each for each in await journal.export() if isinstance(each, ChecklistItem)]
+    assert item.checked
+    await row.get_by_role("button", name="Pin to this day").click()
+    await row.get_by_role("button", name="Start the timer").click()
+    await expect(page.locator(".timer")).to_contain_text("Squats")
+    await row.get_by_text("Change", exact=True).click()
+    await row.get_by_label("Priority").select_option("P0")
+    assert await violations(person) == []
+    await row.get_by_role("button", name="Save").click()
+    await expect(row.locator(".task-marks")).to_contain_text("P0")
+
+    await part(page, "Today")
+    await page.get_by_text("Plan a block").click()
+    form = page.locator(".journal-more form")
+    await form.get_by_label("From").fill("09:00")
+    await form.get_by_label("To").fill("10:30")
+    await form.get_by_label("Task").select_option(label="Squats")
+    await form.get_by_role("button", name="Plan it").click()
+    await expect(page.locator(".block")).to_contain_text("09:00 to 10:30")
+    await expect(page.locator(".lane-done .spent")).to_have_count(1)
+    assert await violations(person) == []
+    await page.get_by_label("Squats: done").first.check()
+    await expect(page.locator(".timer")).to_have_count(0)
+    (task,) = await journal.list_tasks(status=[TaskStatus.DONE])
+    assert (task.title, await journal.running_timer()) == ("Squats", None)
+
+    await part(page, "Time")
+    await expect(page.locator(".entries li")).to_contain_text("Squats")
+    assert await violations(person) == []
+    await part(page, "Ratings")
+    await page.get_by_label("energy").focus()
+    await page.keyboard.press("ArrowRight")
+    await expect(page.locator(".recent li")).to_contain_text("6")
+    await page.locator(".rating:focus-within").wait_for()  # the keyboard stays where it was
+    assert await violations(person) == []
+    assert person.complaints == []
+
+
+async def test_two_pages_see_the_same_and_text_stays_text(place: Place, browser: Browser) -> None:
+    first, second = await Person.at(browser, PHONE), await Person.at(browser, DESK)
+    for person in (first, second):
+        await person.pair(place.web.link())
+        await person.page.locator("[data-tab=journal]:visible").click()
+        await part(person.page, "Tasks")
+    title = "<img src=x onerror=alert(1)> \u202egnp.exe"
+    await add_task(first.page, title)
+    shown = second.page.locator(".task-title")
+    await expect(shown).to_contain_text("<img src=x onerror=alert(1)>")
+    assert await shown.locator("img").count() == 0
+    await expect(shown.locator(".hidden-character")).to_have_count(1)
+    # Whoever is typing is not interrupted by what happens elsewhere.
+    await second.page.get_by_label("New task").fill("half a wo")
+    await first.page.get_by_role("checkbox").check()
+    await expect(first.page.locator(".task[data-status=done]")).to_have_count(1)
+    await second.page.get_by_label("New task").press_sequentially("rd")
+    await expect(second.page.get_by_label("New task")).to_have_value("half a word")
+    await first.page.locator(".task summary").first.click()
+    await first.page.get_by_role("button", name="Delete").click()
+    await expect(first.page.locator(".task")).to_have_count(0)
+    await first.page.get_by_role("button", name="Bring it back").click()
+    await expect(first.page.locator(".task")).to_have_count(1)
+    (task,) = [each for each in await place.house.journal.export() if isinstance(each, Task)]
+    assert (task.title, task.deletions) == (title, 2)
+    await second.page.get_by_label("New task").fill("")
+    await second.page.get_by_label("Close the journal").click()
+    assert first.complaints == second.complaints == []
