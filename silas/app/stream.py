@@ -18,6 +18,7 @@ from silas.app.housekeeping import Housekeeping, PeriodicJob
 from silas.app.settings import Settings
 from silas.app.turns import Minds, Rooms, open_turns, research_limits
 from silas.app.workshop import open_workshop
+from silas.kernel import SilasError
 from silas.queue import Consumer, Handler, QueueName, QueueStore
 from silas.stream.admission import Admission
 from silas.stream.consult import BusPlanner, Consultations
@@ -104,6 +105,8 @@ async def open_stream(
         with contextlib.suppress(asyncio.CancelledError):
             await task
         await ground.audit.log("stream_stopped")
+        with contextlib.suppress(SilasError):  # a vault that is locked vouches for nothing
+            await ground.audit.write_checkpoint()
 
 
 def open_queue(ground: Ground) -> QueueStore:

@@ -1,0 +1,193 @@
+"""The real server is told to stop, or is killed; a real client comes back and finds everything.
+
+`SILAS_CHAOS_ROUNDS=200` kills it as often as one likes.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from silas.app.ground import open_ground
+from silas.queue.models import AgentReply, QueueMessage
+from tests.chaos import Runner
+from tests.stream.served import Served, Talker
+from tests.web.place import settings_for
+
+ROUNDS = int(os.environ.get("SILAS_CHAOS_ROUNDS", "2"))
+SAY = [
+    "hello",
+    'run `sh -c "sleep 0.05; echo yes >> a.log; sleep 0.05"` in ~/silas',
+    "help",
+    'run `sh -c "echo no >> declined.log"` in ~/silas',
+    'run `sh -c "sleep 0.05; echo yes >> b.log"` in ~/silas',
+]
+CARDS = 3
+MINE = "NOT LIKE '%undo%'"
+"""What was done can be undone for a while; nobody here wants to."""
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    runner = Runner("tests.stream.served")
+    yield runner
+    runner.close()
+
+
+def no_to_declined(card: dict[str, Any]) -> str:
+    return "declined" if "declined.log" in str(card["items"]) else "approved"
+
+
+@contextlib.asynccontextmanager
+async def talking(talker: Talker) -> AsyncIterator[None]:
+    task = asyncio.create_task(talker.talk())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(happened: Any, what: str, *, seconds: float = 90) -> None:
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not happened():
+        assert asyncio.get_running_loop().time() < deadline, what
+        await asyncio.sleep(0.02)
+
+
+def rows(served: Served, query: str) -> list[tuple[Any, ...]]:
+    path = served.root / "data" / "silas.db"
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(5000)
+    try:
+        return list(connection.execute(query))
+    finally:
+        connection.close()
+
+
+def finished(served: Served, talker: Talker) -> bool:
+    """Whether all was accepted and answered, all cards are decided, and no work is under way."""
+    if len(talker.accepted) < len(SAY) or len(talker.heard) < len(SAY) + CARDS:
+        return False
+    states = rows(served, f"SELECT state FROM review_cards WHERE id {MINE}")
+    work = rows(served, f"SELECT status FROM work_items WHERE id {MINE}")
+    return (
+        len(states) == CARDS
+        and ("open",) not in states
+        and {status for (status,) in work} <= {"done", "failed"}
+        and not rows(served, "SELECT 1 FROM queue_messages LIMIT 1")
+    )
+
+
+def require_honest(served: Served, talker: Talker, *, ended: bool) -> None:
+    """Nothing twice, at any time; and at the end nothing lost."""
+    answers: Counter[str] = Counter()
+    for (body,) in rows(served, "SELECT message FROM deliveries ORDER BY number"):
+        reply = QueueMessage.model_validate_json(body).payload
+        if isinstance(reply, AgentReply) and reply.in_reply_to:
+            answers[reply.in_reply_to] += 1
+    assert set(answers.values()) <= {1}, "a message was answered twice"
+    silas = served.home / "silas"
+    for name in ("a.log", "b.log"):
+        log = silas / name
+        assert not log.exists() or log.read_text() == "yes\n", "an effect happened twice"
+    assert not (silas / "declined.log").exists(), "what was declined happened"
+    assert rows(served, "SELECT * FROM dead_letters") == []
+    if not ended:
+        return
+    sent = [frame["message_id"] for frame in talker.frames]
+    assert sorted(answers) == sorted(sent), "a message was not answered"
+    assert {(silas / name).read_text() for name in ("a.log", "b.log")} == {"yes\n"}
+    kept = [number for (number,) in rows(served, "SELECT number FROM deliveries ORDER BY number")]
+    assert sorted(talker.heard) == kept, "the client has not heard what was kept"
+    assert sorted(talker.decided.values()) == ["approved", "approved", "declined"]
+    passed = rows(
+        served,
+        "SELECT work_item_id FROM work_attempts WHERE outcome = 'passed' ORDER BY work_item_id",
+    )
+    assert len(passed) == len(set(passed)) == CARDS - 1
+    plans = f"SELECT count(*) FROM conversation_work WHERE work_item_id {MINE}"
+    assert rows(served, plans) == [(CARDS,)], "a plan was made twice"
+
+
+async def require_chain(served: Served) -> None:
+    loaded = settings_for(served.root, served.environ)
+    async with open_ground(loaded, environ=served.environ) as ground:
+        report = await ground.audit.examine()
+        assert report.ok, report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(ROUNDS))
+async def test_killed_at_random(runner: Runner, tmp_path: Path, number: int) -> None:
+    chance = random.Random(number)
+    served = await Served.make(tmp_path, runner)
+    pid = served.start()
+    talker = Talker(await served.device(), SAY, no_to_declined)
+    async with talking(talker):
+        for _ in range(chance.randint(1, 4)):
+            await asyncio.sleep(chance.uniform(0.0, 1.5))
+            os.kill(pid, signal.SIGKILL)
+            runner.wait()
+            require_honest(served, talker, ended=False)
+            pid = served.start()
+            await served.up()
+        await until(lambda: finished(served, talker), "it does not come to an end")
+        kept = rows(served, "SELECT max(number) FROM deliveries")[0][0]
+        await until(lambda: max(talker.heard) >= kept, "the client does not hear it")
+        await until(lambda: len(talker.decided) == CARDS, "the client does not see the decisions")
+    os.kill(pid, signal.SIGTERM)
+    assert runner.wait() == 0
+    require_honest(served, talker, ended=True)
+    await require_chain(served)
+
+
+@pytest.mark.slow
+async def test_told_to_stop_in_the_middle_of_work(runner: Runner, tmp_path: Path) -> None:
+    """Nothing more is taken in, work is given back whole, the log is vouched for; it goes on."""
+    more = {"SILAS_BACKPRESSURE__SHUTDOWN_GRACE_SECONDS": "1"}
+    served = await Served.make(tmp_path, runner, **more)
+    pid = served.start()
+    slow: str = 'run `sh -c "echo yes >> a.log; sleep 6"` in ~/silas'
+    other = 'run `sh -c "echo yes >> b.log"` in ~/silas'
+    only_the_slow = lambda card: "approved" if "a.log" in str(card["items"]) else None  # noqa: E731
+    talker = Talker(await served.device(), [slow, other], only_the_slow)
+    undecided = Talker(talker.device, [], lambda _card: None)
+    async with talking(talker):
+        await until(
+            lambda: rows(served, "SELECT 1 FROM work_attempts WHERE ended_at IS NULL"),
+            "the work does not begin",
+        )
+        await until(lambda: len(talker.cards) == 2, "the second card does not come")
+        os.kill(pid, signal.SIGTERM)
+        assert runner.wait() == 0
+    assert "Traceback" not in (tmp_path / "errors.txt").read_text()
+    assert not (tmp_path / "data" / "silas.db-wal").exists(), "the log was not folded"
+    assert not (tmp_path / "data" / "silas.sock").exists()
+    assert not (served.home / "silas" / "a.log").exists(), "half an attempt was taken over"
+    assert rows(served, "SELECT count(*) FROM queue_messages WHERE state = 'leased'") == [(0,)]
+    states = rows(served, f"SELECT state FROM review_cards WHERE id {MINE} ORDER BY created_at")
+    assert states == [("approved",), ("open",)]
+    head, vouched = rows(
+        served, "SELECT head_seq, (SELECT max(seq) FROM audit_checkpoints) FROM audit_state"
+    )[0]
+    assert head - vouched <= 1, "the end of the log is not vouched for"
+    await require_chain(served)
+    pid = served.start()
+    await served.up()
+    async with talking(undecided):
+        done = f"SELECT 1 FROM work_items WHERE status = 'done' AND id {MINE}"
+        await until(lambda: rows(served, done), "the work does not go on")
+        await until(lambda: len(undecided.cards) == 2, "the cards are not shown again")
+    assert (served.home / "silas" / "a.log").read_text() == "yes\n"
+    os.kill(pid, signal.SIGTERM)
+    assert runner.wait() == 0
