@@ -58,22 +58,28 @@ class Approving:
     async def follow(self, operation_id: str) -> AgentToolResult | None:
         """What the owner's decision about an action leads to; None if nothing is to be done now."""
         waiting, approvals = await self._waiting.get(operation_id), self._waiting.approvals
-        if waiting is None or waiting.status.is_over or waiting.approvable is None:
+        if waiting is None or waiting.status.is_over or approvals is None:
             return None
-        if approvals is None:
+        if waiting.approvable is None:
             return None
-        if await approvals.declined(operation_id):
-            return await self._end(waiting, _declined(waiting), WaitingStatus.DECLINED)
         action = ApprovableAction.model_validate(waiting.approvable)
-        token = await approvals.token_for(action)
-        if token is None or not await self._may_go_on(waiting):
+        if await approvals.declined(action):
+            return await self._end(waiting, _declined(waiting), WaitingStatus.DECLINED)
+        if not await self._may_go_on(waiting):
             return None
+        token = await self._token(waiting, approvals, action)
+        return await self._go_on(waiting, approvals, token) if token is not None else None
+
+    async def _go_on(
+        self, waiting: WaitingAction, approvals: ActionApprovals, token: ApprovalToken
+    ) -> AgentToolResult:
+        """Rules 3 and 4."""
         if waiting.status is WaitingStatus.WAITING:
-            used = await self._used_up(approvals, token, action)
-            if not used:
-                error = ApprovalRefused()
-                return await self._end(waiting, _refused(waiting, error), WaitingStatus.REFUSED)
-            await self._waiting.move(operation_id, WaitingStatus.APPROVED)
+            action = ApprovableAction.model_validate(waiting.approvable)
+            if not await self._used_up(approvals, token, action):
+                refusal = _refused(waiting, ApprovalRefused())
+                return await self._end(waiting, refusal, WaitingStatus.REFUSED)
+            await self._waiting.move(waiting.operation_id, WaitingStatus.APPROVED)
         return await self._apply(waiting, approvals, token)
 
     async def answered(self, prompt_item_id: str) -> list[AgentToolResult]:
@@ -105,6 +111,16 @@ class Approving:
         approvals = self._waiting.approvals
         if approvals is not None and waiting.approvable is not None:
             await approvals.ask(ApprovableAction.model_validate(waiting.approvable))
+
+    async def _token(
+        self, waiting: WaitingAction, approvals: ActionApprovals, action: ApprovableAction
+    ) -> ApprovalToken | None:
+        if waiting.token is not None:
+            return ApprovalToken.model_validate(waiting.token)
+        token = await approvals.token_for(action)
+        if token is not None:
+            await self._waiting.keep_token(waiting.operation_id, token)
+        return token
 
     async def _used_up(
         self, approvals: ActionApprovals, token: ApprovalToken, action: ApprovableAction

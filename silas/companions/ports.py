@@ -148,10 +148,10 @@ class ActionApprovals(Protocol):
         ...
 
     async def token_for(self, action: ApprovableAction) -> ApprovalToken | None:
-        """The owner's signed yes to exactly this action, if there is one."""
+        """A token for the owner's yes to exactly this action; None if there is no yes (yet)."""
         ...
 
-    async def declined(self, operation_id: str) -> bool:
+    async def declined(self, action: ApprovableAction) -> bool:
         """Whether the owner said no, or the time to say yes is over."""
         ...
 

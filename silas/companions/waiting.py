@@ -9,12 +9,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from silas.approval import ApprovalToken
 from silas.companions.errors import ConfirmationRequired
 from silas.companions.models import WaitingAction, WaitingStatus
 from silas.companions.ports import ActionApprovals, ApprovableAction
 from silas.companions.store import CompanionStore
 from silas.companions.tools.models import AgentToolCall
-from silas.storage import Transaction
+from silas.storage import Durability, Transaction
 
 
 class WaitingRoom:
@@ -89,6 +90,16 @@ class WaitingRoom:
         }
         self._store.put_in(tx, known.model_copy(update=changes))
         return True
+
+    async def keep_token(self, operation_id: str, token: ApprovalToken) -> None:
+        """Write down the token that was issued, before it is used."""
+
+        def write(tx: Transaction) -> None:
+            known = self._store.require_in(tx, WaitingAction, operation_id)
+            kept = {"token": token.model_dump(mode="json")}
+            self._store.put_in(tx, known.model_copy(update=kept))
+
+        await self._store.transaction(write, durability=Durability.TRUST)
 
     async def cancel_all(self, agent_id: str, *, error: str) -> int:
         """End everything that waits for this companion, and take its cards away."""

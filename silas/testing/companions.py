@@ -54,8 +54,8 @@ class OwnerApprovals:
     async def token_for(self, action: ApprovableAction) -> ApprovalToken | None:
         return self._tokens.get(action.operation_id)
 
-    async def declined(self, operation_id: str) -> bool:
-        return operation_id in self._declined
+    async def declined(self, action: ApprovableAction) -> bool:
+        return action.operation_id in self._declined
 
     async def consume(self, token: ApprovalToken, action: ApprovableAction) -> tuple[bool, str]:
         return await self._engine.verify(token, action, accept=_ONE_CALL)

@@ -41,6 +41,8 @@ class WaitingAction(Data):
     """The `AgentToolCall`."""
     approvable: JsonMap | None = None
     """The `ApprovableAction` as it was shown; None while a question has to be answered first."""
+    token: JsonMap | None = None
+    """The owner's signed yes, as it was issued. Whoever changes it here has no token any more."""
     prompt_item_ids: tuple[str, ...] = ()
     reason: str = ""
     last_error: str | None = None
