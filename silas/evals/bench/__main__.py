@@ -23,6 +23,8 @@ _TOPICS = (
     "turn_floor",
     "turn",
     "agent_overhead",
+    "wake",
+    "companion_log",
 )
 
 
