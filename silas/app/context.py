@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
+import hashlib
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from weakref import WeakValueDictionary
@@ -11,23 +12,27 @@ from weakref import WeakValueDictionary
 from silas.app.ground import Ground, OnDemandVault
 from silas.app.housekeeping import PeriodicJob
 from silas.app.memory import MemoryRoom
+from silas.app.ongoing import ongoing_work
 from silas.app.settings import Settings
 from silas.context.archive import FileArchive
 from silas.context.chronicle import ChronicleStore
-from silas.context.errors import ZoneFull
+from silas.context.errors import SubscriptionRefused, ZoneFull
 from silas.context.files import AllowedDirectory, WatchedFiles
+from silas.context.following import PLAN_ID, WorkFollower
 from silas.context.manager import ContextManager
 from silas.context.models import (
     ContextItem,
     ContextKind,
     ContextProfile,
+    ContextSubscription,
     ContextZone,
+    SubscriptionType,
     TokenBudget,
 )
 from silas.context.ports import AuditTrail, Recall, Scorer, TokenCounter
 from silas.context.rehydration import Rehydration, memory_item
 from silas.context.sessions import SessionStore
-from silas.kernel import Clock, TaintLevel
+from silas.kernel import Clock, SilasError, TaintLevel
 from silas.kernel.redaction import Redactor
 from silas.memory.errors import MemoryExists, MemoryInvalid
 from silas.memory.models import MemoryItem, MemoryQuery
@@ -36,7 +41,6 @@ from silas.stream.ports import ChronicleEntry
 
 _log = logging.getLogger(__name__)
 _DIRECTIVES = "directives"
-_PLAN = "plan_"
 _SAID = "said_"
 _MISSED_AT_ONCE = 500
 _MOST_ENDS = 10_000
@@ -109,6 +113,7 @@ class Contexts:
         *,
         sessions: SessionStore,
         rehydration: Rehydration,
+        follower: WorkFollower,
         audit: AuditTrail,
         clock: Clock,
         redact: Callable[[str], str],
@@ -119,6 +124,7 @@ class Contexts:
         self.chronicle = chronicle
         self.sessions = sessions
         self._rehydration = rehydration
+        self._follower = follower
         self._audit = audit
         self._clock = clock
         self._redact = redact
@@ -148,6 +154,7 @@ class Contexts:
             if not self.manager.has(scope_id, item.ctx_id):
                 self.manager.add(scope_id, item)
             self._ends[scope_id] = max(self._ends[scope_id], place.now)
+            await self._follow_work(scope_id, entry.turn_number)
 
     def _note(self, tx: Transaction, *, scope_id: str, turn_number: int, at: datetime) -> None:
         """The session that the turn belongs to, and the turn itself."""
@@ -156,6 +163,10 @@ class Contexts:
             tx, scope_id, turn_number=turn_number, at=at, idle=idle
         )
         self.sessions.note_turn(tx, scope_id, turn_number=turn_number, at=at)
+
+    def fit_skills(self, descriptions: Mapping[str, str]) -> dict[str, str]:
+        """The descriptions of skills, the first ones first, that fit into their share."""
+        return self.manager.fit_skills(descriptions)
 
     async def session(self, scope_id: str) -> str | None:
         """The session in which something was said last; None if nothing was, in this process."""
@@ -183,7 +194,7 @@ class Contexts:
                     self.manager.unpin(scope_id, item.ctx_id)
             said = self.manager.get_zone(scope_id, ContextZone.CHRONICLE)
             plan = ContextItem(
-                ctx_id=f"{_PLAN}{work_item_id}",
+                ctx_id=f"{PLAN_ID}{work_item_id}",
                 zone=ContextZone.WORKSPACE,
                 content=self._redact(markdown),
                 created_at=self._clock.now(),
@@ -198,10 +209,22 @@ class Contexts:
             except ZoneFull:
                 self.manager.add(scope_id, plan.model_copy(update={"pinned": False}))
 
-    async def finish_plan(self, scope_id: str, work_item_id: str) -> None:
-        """Note that a plan is done: it leaves before what is active."""
+    async def watch_query(self, scope_id: str, query: str, *, turn_number: int) -> None:
+        """Show what is remembered about this from now on, as long as it is spoken of."""
+        name = hashlib.sha256(query.encode()).hexdigest()[:16]
+        sub = ContextSubscription(
+            sub_id=f"sub_{name}",
+            sub_type=SubscriptionType.MEMORY_QUERY,
+            target=query,
+            zone=ContextZone.MEMORY,
+            created_at=self._clock.now(),
+            turn_created=turn_number,
+        )
         async with self._ready(scope_id):
-            self.manager.complete(scope_id, f"{_PLAN}{work_item_id}")
+            try:
+                self.manager.subscribe(scope_id, sub)
+            except SubscriptionRefused as refused:
+                _log.warning("a query is not watched: %s", refused.message)
 
     async def set_directives(self, scope_id: str, text: str) -> None:
         """Replace the pinned directives of the personality."""
@@ -259,6 +282,7 @@ class Contexts:
         lock = self._locks.setdefault(scope_id, asyncio.Lock())
         async with lock:
             if not self.manager.knows(scope_id):
+                self._follower.forget(scope_id)
                 end = await self._rehydration.restore(scope_id)
                 if len(self._ends) > _MOST_ENDS:
                     self._ends = {
@@ -269,6 +293,13 @@ class Contexts:
                     }
                 self._ends[scope_id] = end
             yield
+
+    async def _follow_work(self, scope_id: str, turn_number: int) -> None:
+        try:
+            await self._follower.follow(scope_id, turn_number)
+        except SilasError as error:
+            # A conversation goes on without its files.
+            _log.warning("the work of a conversation is not known now: %s", error.message)
 
     async def _catch_up(self, scope_id: str) -> None:
         """Another process has answered in this conversation meanwhile."""
@@ -313,6 +344,7 @@ def open_context(
             recall=recall,
             max_entries=ground.settings.rehydration.max_chronicle_entries,
         ),
+        follower=WorkFollower(manager, ongoing_work(ground), clock=ground.clock),
         audit=ground.audit,
         clock=ground.clock,
         redact=redact,

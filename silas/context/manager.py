@@ -110,6 +110,10 @@ class ContextManager:
             scope.put(scope.made(done, status="completed"))
             scope.completed.add(ctx_id)
 
+    def is_complete(self, scope_id: str, ctx_id: str) -> bool:
+        """Whether this is a plan that is done."""
+        return ctx_id in self._scope(scope_id).completed
+
     def unpin(self, scope_id: str, ctx_id: str) -> None:
         """Let an item outside the system zone leave when it has to."""
         scope = self._scope(scope_id)

@@ -104,6 +104,9 @@ class Materialiser:
             taint=taint,
             kind=ContextKind.SUBSCRIPTION,
         )
+        if not content and sub.sub_type is SubscriptionType.MEMORY_QUERY:
+            scope.take(sub.sub_id)  # all that it finds is shown elsewhere, or there is nothing yet
+            return
         block = scope.made(item, status=_status(watched))
         if block.tokens > self._budget.max_subscription_tokens:
             self._sleeps(scope, sub.sub_id, f"it has {block.tokens} tokens, too many")

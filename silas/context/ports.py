@@ -1,7 +1,7 @@
 """What the context needs from others. A port that is absent means no: see each one."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from silas.kernel import TaintLevel
 from silas.kernel.models import Data
@@ -51,6 +51,27 @@ class Recall(Protocol):
 
     async def retrieve(self, query: MemoryQuery, scope_id: str) -> list[MemoryItem]:
         """What is remembered in this scope, best first."""
+        ...
+
+
+class WorkFile(NamedTuple):
+    """A file that a piece of work is about."""
+
+    work_item_id: str
+    target: str
+    """A path, or `path:start-end`."""
+    is_range: bool = False
+
+
+class OngoingWork(Protocol):
+    """The work of a conversation. Absent: no file of it is watched."""
+
+    async def files(self, scope_id: str) -> list[WorkFile]:
+        """The files that the unfinished work of this scope is about."""
+        ...
+
+    async def ended(self, work_item_ids: Sequence[str]) -> list[str]:
+        """Those of these pieces of work that have ended, or are not known any more."""
         ...
 
 

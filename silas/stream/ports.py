@@ -108,12 +108,20 @@ class ContextRoom(Protocol):
         """Pin a plan in the workspace zone, with the taint of what it was made from."""
         ...
 
+    async def watch_query(self, scope_id: str, query: str, *, turn_number: int) -> None:
+        """Show what is remembered about this from now on, as long as it is spoken of."""
+        ...
+
     async def set_directives(self, scope_id: str, text: str) -> None:
         """Replace the pinned directives of the personality."""
         ...
 
     async def set_profile(self, scope_id: str, profile_name: str) -> None:
         """Switch the budget profile."""
+        ...
+
+    def fit_skills(self, descriptions: Mapping[str, str]) -> dict[str, str]:
+        """The descriptions of skills, the first ones first, that fit into their share."""
         ...
 
     async def session(self, scope_id: str) -> str | None:
@@ -263,11 +271,13 @@ class Proactive(Protocol):
 
     async def after_work(
         self, message: QueueMessage, item: WorkItem, result: WorkItemResult
-    ) -> Sequence[Callable[[Transaction], None]]:
+    ) -> Sequence[Callable[[Transaction], object]]:
         """What work that has ended leaves to ask, written together with its report."""
         ...
 
-    async def edit(self, origin: Origin, item: WorkItem) -> Sequence[Callable[[Transaction], None]]:
+    async def edit(
+        self, origin: Origin, item: WorkItem
+    ) -> Sequence[Callable[[Transaction], object]]:
         """Give the owner a plan's text to change; empty if it has none."""
         ...
 

@@ -45,6 +45,13 @@ DELETE FROM conversation_origins WHERE created_at < ?
         WHERE card.trace_id = conversation_origins.trace_id AND card.state = 'open'
     )
 """
+# `COALESCE` keeps the index of scopes out of it: few items go on, a scope may have had very many.
+_GOES_ON = """
+SELECT item.id FROM work_items AS item
+JOIN conversation_work AS work ON work.work_item_id = item.id
+WHERE item.status IN ('running', 'paused') AND COALESCE(work.scope_id, '') = ?
+ORDER BY item.created_at DESC, item.id LIMIT ?
+"""
 _OPEN_CARDS = "SELECT count(*) FROM review_cards WHERE scope_id = ? AND state = 'open'"
 
 
@@ -154,6 +161,11 @@ class ConversationStore:
             if origin is not None and origin.scope_id == scope_id:
                 found.add(each)
         return found
+
+    async def goes_on(self, scope_id: str, *, most: int) -> list[str]:
+        """The work of this scope that was begun and has not ended, the newest first."""
+        rows = await self._database.fetch_all(_GOES_ON, (scope_id, most))
+        return [work_item_id for (work_item_id,) in rows]
 
     async def open_cards(self, scope_id: str) -> int:
         """How many decisions of the owner's this scope waits for."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 
 from silas.approval import ApprovalDecision, ApprovalVerdict
@@ -251,6 +251,7 @@ class FakeContext:
         self.entries: defaultdict[str, dict[str, ChronicleEntry]] = defaultdict(dict)
         self.memories: defaultdict[str, dict[str, MemoryItem]] = defaultdict(dict)
         self.plans: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        self.queries: defaultdict[str, list[str]] = defaultdict(list)
         self.directives: dict[str, str] = {}
         self.profiles: dict[str, str] = {}
 
@@ -267,8 +268,14 @@ class FakeContext:
     ) -> None:
         self.plans[scope_id][work_item_id] = markdown
 
+    async def watch_query(self, scope_id: str, query: str, *, turn_number: int) -> None:
+        self.queries[scope_id].append(query)
+
     async def set_directives(self, scope_id: str, text: str) -> None:
         self.directives[scope_id] = text
+
+    def fit_skills(self, descriptions: Mapping[str, str]) -> dict[str, str]:
+        return dict(descriptions)
 
     async def session(self, scope_id: str) -> str | None:
         return f"session of {scope_id}" if self.entries[scope_id] else None

@@ -29,6 +29,10 @@ _LIST = """
 SELECT seq, tool, args, started_at, ended_at, result FROM work_ledger
 WHERE work_item_id = ? AND attempt = ? ORDER BY seq
 """
+_ARGUMENTS = """
+SELECT tool, args FROM work_ledger WHERE work_item_id = ? AND attempt = ?
+    AND tool IN ('read_file', 'write_file', 'edit_file') ORDER BY seq DESC LIMIT ?
+"""
 
 
 class LedgerEntry(Data):
@@ -88,6 +92,13 @@ class ToolLedger:
         return [
             _entry(row) for row in await self._database.fetch_all(_LIST, (work_item_id, attempt))
         ]
+
+    async def file_calls(
+        self, work_item_id: str, attempt: int, *, most: int
+    ) -> list[tuple[str, dict[str, Any]]]:
+        """The tools and arguments of calls that read or wrote one file, the newest first."""
+        rows = await self._database.fetch_all(_ARGUMENTS, (work_item_id, attempt, most))
+        return [(tool, strict_loads(args)) for tool, args in rows]
 
 
 def collect_artifacts(entries: Iterable[LedgerEntry]) -> dict[str, str]:

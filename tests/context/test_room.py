@@ -150,8 +150,6 @@ class TestPlans:
             ("# Two", True),
         ]
         assert await room.taint("ann") is TaintLevel.EXTERNAL
-        await room.finish_plan("ann", "wi_2")
-        assert "wi_2 | completed" in await room.render("ann", 1)
 
     async def test_one_that_is_too_long_to_stay_is_shown_as_long_as_there_is_room(
         self, ground: Ground

@@ -53,7 +53,11 @@ async def enforce_budget(room: TurnContext, turn: Turn) -> Turn:
 async def answer_queries(room: TurnContext, turn: Turn) -> Turn:
     """Step 9: what the agent wants to remember next time comes into the context."""
     if turn.response is not None:
-        await _inject(room, turn, turn.response.memory_queries)
+        queries = turn.response.memory_queries
+        await _inject(room, turn, queries)
+        if room.context is not None:
+            for query in queries:
+                await room.context.watch_query(turn.scope_id, query.query, turn_number=turn.number)
     return turn
 
 

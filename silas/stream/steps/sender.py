@@ -90,7 +90,7 @@ async def prepare_skills(room: TurnContext, turn: Turn) -> Turn:
     if goal is None or room.skills is None:
         return turn
     texts = {name: await room.skills.instructions(name) for name in goal.skills}
-    return turn.having(skills=texts)
+    return turn.having(skills=room.context.fit_skills(texts) if room.context else texts)
 
 
 async def update_access(room: TurnContext, turn: Turn) -> Turn:
