@@ -19,6 +19,7 @@ from silas.storage import Database, Row, Transaction
 T = TypeVar("T")
 Payload = dict[str, Any]
 
+_HOST = "SELECT host_id FROM journal_host WHERE one = 1"
 _NEW_HOST = "INSERT INTO journal_host (one, host_id) VALUES (1, ?) ON CONFLICT (one) DO NOTHING"
 _AFTER = """
 SELECT cursor, local_batch_id, logical_change_key, change_units, typed_tokens, actor FROM batches
@@ -54,8 +55,10 @@ class Journal(Queries):
     @classmethod
     async def open(cls, database: Database, *, clock: Clock, ids: IdFactory) -> Self:
         """The journal in this database, whose schema is up to date."""
-        await database.execute(_NEW_HOST, (ids.new("host"),))
-        host = await database.fetch_one("SELECT host_id FROM journal_host WHERE one = 1")
+        host = await database.fetch_one(_HOST)
+        if host is None:
+            await database.execute(_NEW_HOST, (ids.new("host"),))
+            host = await database.fetch_one(_HOST)
         last = await database.fetch_one("SELECT coalesce(max(cursor), 0) FROM batches")
         if host is None or last is None:
             raise RecordUnknown("The journal does not know which device it is on.")
