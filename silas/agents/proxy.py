@@ -34,10 +34,21 @@ _NOT_THE_PROXYS = ("plan_action", "needs_approval")
 
 
 class ProxyAgent:
-    """`silas.stream.ports.ProxyAgent`. The profiles are those that exist; one is the default."""
+    """`silas.stream.ports.ProxyAgent`. The profiles are those that exist; one is the default.
 
-    def __init__(self, player: RoleModel, *, profiles: Sequence[str], default_profile: str) -> None:
+    `allowed` names the tools that exist for it; whatever else it is given, it cannot see.
+    """
+
+    def __init__(
+        self,
+        player: RoleModel,
+        *,
+        profiles: Sequence[str],
+        default_profile: str,
+        allowed: frozenset[str] = PROXY_TOOLS,
+    ) -> None:
         known = tuple(profiles)
+        self._allowed = allowed
         self._agent = structured_agent(
             player,
             OutputForm(
@@ -69,7 +80,7 @@ class ProxyAgent:
             turn=turn,
             limits=turn_limits(turn, answer_tokens=_ANSWER_TOKENS),
             tools=tools,
-            allowed=PROXY_TOOLS,
+            allowed=self._allowed,
             mode=ToolMode.CONVERSATION,
             clean=_clean,
             on_text=on_text,
