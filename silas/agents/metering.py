@@ -6,6 +6,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.usage import RunUsage
 
 from silas.agents.models.factory import RoleModel
+from silas.agents.models.prices import use_reported_cost
 from silas.kernel import LlmError
 from silas.stream.models import Usage
 
@@ -52,7 +53,7 @@ class Meter:
 
     def add(self, response: ModelResponse, messages: list[ModelMessage]) -> None:
         """Count a response. Cut off, or silent about its usage, it is measured by its text."""
-        self.used.incr(response.usage)
+        self.used.incr(use_reported_cost(response).usage)
         self.used.requests += 1
         if not response.usage.has_values() or response.state != "complete":
             guessed = estimated_tokens(*messages, response)

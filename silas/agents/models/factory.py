@@ -26,7 +26,7 @@ from silas.agents.models.choices import ModelChoice, Patience, RoleChoice
 from silas.agents.models.errors import ModelNotUsable
 from silas.agents.models.making import api_key_for, make_model
 from silas.agents.models.modes import ModeMemory, as_output, mode_for, shared_mode
-from silas.agents.models.prices import FREE, Cost, cost_of
+from silas.agents.models.prices import FREE, Cost, cost_of, use_reported_cost
 from silas.agents.models.resilience import CircuitBreaker, Jitter, ResilientModel, Sleep
 from silas.agents.models.roles import OutputMode, Role
 from silas.agents.models.translation import translated
@@ -65,7 +65,7 @@ class RoleModel:
 
 
 class TranslatedModel(WrapperModel):
-    """A model that raises our errors instead of the library's."""
+    """A model that raises our errors instead of the library's, and counts what its provider charged."""
 
     def __init__(self, wrapped: Model, *, name: str, redactor: Redactor) -> None:
         super().__init__(wrapped)
@@ -79,7 +79,9 @@ class TranslatedModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         with translated(self._shown_name, redactor=self._redactor):
-            return await self.wrapped.request(messages, model_settings, model_request_parameters)
+            return use_reported_cost(
+                await self.wrapped.request(messages, model_settings, model_request_parameters)
+            )
 
     @asynccontextmanager
     async def request_stream(

@@ -1,8 +1,10 @@
 """What a call cost, from the library's price data; what is not known is said to be unknown."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from genai_prices import calc_price
+from pydantic_ai.messages import ModelResponse
 from pydantic_ai.usage import RequestUsage, RunUsage
 
 from silas.agents.models.choices import ModelChoice
@@ -34,6 +36,14 @@ def cost_of(choice: ModelChoice, usage: RequestUsage | RunUsage) -> Cost:
     except (LookupError, ValueError):
         return UNKNOWN
     return Cost(usd=float(price.total_price), known=True)
+
+
+def use_reported_cost(response: ModelResponse) -> ModelResponse:
+    """Let what the provider itself says a call cost (as OpenRouter does) be what it cost."""
+    reported = (response.provider_details or {}).get("cost")
+    if isinstance(reported, int | float):
+        response.usage.cost = Decimal(str(reported))
+    return response
 
 
 def _price_list_of(provider: str) -> str:

@@ -5,6 +5,7 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ToolReturnPart
 
 from silas.agents.models.errors import ModelAnswerUnreadable
+from silas.agents.models.prices import Cost
 from silas.agents.models.roles import OutputMode
 from silas.agents.models.translation import translated
 from silas.testing.model_server import (
@@ -127,7 +128,7 @@ async def test_what_openrouter_says_it_cost_counts() -> None:
     ):
         result = await wired.ask()
         # Loopback is free unless the server itself names a price.
-        assert wired.model.cost(result.usage).known
+        assert wired.model.cost(result.usage) == Cost(usd=0.25, known=True)
 
 
 async def test_a_wrong_schema_is_an_error_of_ours() -> None:
