@@ -65,7 +65,7 @@ class RoleModel:
 
 
 class TranslatedModel(WrapperModel):
-    """A model that raises our errors instead of the library's, and counts what its provider charged."""
+    """A model that raises our errors instead of the library's, and counts what was charged."""
 
     def __init__(self, wrapped: Model, *, name: str, redactor: Redactor) -> None:
         super().__init__(wrapped)
