@@ -31,6 +31,8 @@ from silas.work.models import WorkItem
 from silas.work.ports import Approver, Later, PausedCall
 
 _DELIVERIES_KEPT = timedelta(days=90)
+_AT_ONCE = 32
+"""Deliveries; those of one conversation come one after the other."""
 
 
 class AskLater:
@@ -75,7 +77,13 @@ async def open_house(
     _make_workspace(ground)
     queue = open_queue(ground)
     cards, deliveries = open_cards(ground, queue), Deliveries(ground.database, ground.clock)
-    channel = Consumer(name="channel", queue=QueueName.CHANNEL, handler=deliveries, store=queue)
+    channel = Consumer(
+        name="channel",
+        queue=QueueName.CHANNEL,
+        handler=deliveries,
+        store=queue,
+        concurrency=_AT_ONCE,
+    )
     async with (
         open_memory(ground) as memory,
         open_minds(ground, environ=environ, home=home) as minds,

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ class Served:
     root: Path
     environ: dict[str, str]
     runner: Runner
+    pid: int = 0
+    """Of the server that runs; 0 if none does."""
 
     @classmethod
     async def make(cls, root: Path, runner: Runner, **more: str) -> "Served":
@@ -55,7 +58,14 @@ class Served:
 
     def start(self) -> int:
         (self.root / _OUTPUT).write_text("")
-        return self.runner.run(self.root)
+        self.pid = self.runner.run(self.root)
+        return self.pid
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal to the server and wait for its end; returns how it ended."""
+        pid, self.pid = self.pid, 0
+        os.kill(pid, number)
+        return self.runner.wait()
 
     async def up(self) -> dict[str, Any]:
         """What the server says when it is up."""

@@ -42,6 +42,14 @@ def runner() -> Iterator[Runner]:
     runner.close()
 
 
+@pytest.fixture
+async def served(runner: Runner, tmp_path: Path) -> AsyncIterator[Served]:
+    served = await Served.make(tmp_path, runner)
+    yield served
+    if served.pid:
+        served.end(signal.SIGKILL)
+
+
 def no_to_declined(card: dict[str, Any]) -> str:
     return "declined" if "declined.log" in str(card["items"]) else "approved"
 
@@ -83,7 +91,7 @@ def finished(served: Served, talker: Talker) -> bool:
     return (
         len(states) == CARDS
         and ("open",) not in states
-        and {status for (status,) in work} <= {"done", "failed"}
+        and {status for (status,) in work} <= {"done", "failed", "stuck"}
         and not rows(served, "SELECT 1 FROM queue_messages LIMIT 1")
     )
 
@@ -106,7 +114,8 @@ def require_honest(served: Served, talker: Talker, *, ended: bool) -> None:
         return
     sent = [frame["message_id"] for frame in talker.frames]
     assert sorted(answers) == sorted(sent), "a message was not answered"
-    assert {(silas / name).read_text() for name in ("a.log", "b.log")} == {"yes\n"}
+    made = [name for name in ("a.log", "b.log") if (silas / name).exists()]
+    assert len(made) == CARDS - 1 - len(given_up(served))
     kept = [number for (number,) in rows(served, "SELECT number FROM deliveries ORDER BY number")]
     assert sorted(talker.heard) == kept, "the client has not heard what was kept"
     assert sorted(talker.decided.values()) == ["approved", "approved", "declined"]
@@ -114,9 +123,20 @@ def require_honest(served: Served, talker: Talker, *, ended: bool) -> None:
         served,
         "SELECT work_item_id FROM work_attempts WHERE outcome = 'passed' ORDER BY work_item_id",
     )
-    assert len(passed) == len(set(passed)) == CARDS - 1
+    assert len(passed) == len(set(passed)) == len(made)
     plans = f"SELECT count(*) FROM conversation_work WHERE work_item_id {MINE}"
     assert rows(served, plans) == [(CARDS,)], "a plan was made twice"
+
+
+def given_up(served: Served) -> list[Any]:
+    """Work whose every attempt was killed, so that its budget is used up; the owner was told."""
+    stuck = rows(served, "SELECT id FROM work_items WHERE status = 'stuck'")
+    for (name,) in stuck:
+        tried = f"SELECT outcome FROM work_attempts WHERE work_item_id = '{name}'"
+        assert set(rows(served, tried)) == {("interrupted",)}
+        told = f"SELECT 1 FROM deliveries WHERE message LIKE '%work show {name}%'"
+        assert rows(served, told)
+    return stuck
 
 
 async def require_chain(served: Served) -> None:
@@ -128,35 +148,30 @@ async def require_chain(served: Served) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
-async def test_killed_at_random(runner: Runner, tmp_path: Path, number: int) -> None:
+async def test_killed_at_random(served: Served, number: int) -> None:
     chance = random.Random(number)
-    served = await Served.make(tmp_path, runner)
-    pid = served.start()
+    served.start()
     talker = Talker(await served.device(), SAY, no_to_declined)
     async with talking(talker):
         for _ in range(chance.randint(1, 4)):
             await asyncio.sleep(chance.uniform(0.0, 1.5))
-            os.kill(pid, signal.SIGKILL)
-            runner.wait()
+            served.end(signal.SIGKILL)
             require_honest(served, talker, ended=False)
-            pid = served.start()
+            served.start()
             await served.up()
         await until(lambda: finished(served, talker), "it does not come to an end")
         kept = rows(served, "SELECT max(number) FROM deliveries")[0][0]
         await until(lambda: max(talker.heard) >= kept, "the client does not hear it")
         await until(lambda: len(talker.decided) == CARDS, "the client does not see the decisions")
-    os.kill(pid, signal.SIGTERM)
-    assert runner.wait() == 0
+    assert served.end(signal.SIGTERM) == 0
     require_honest(served, talker, ended=True)
     await require_chain(served)
 
 
 @pytest.mark.slow
-async def test_told_to_stop_in_the_middle_of_work(runner: Runner, tmp_path: Path) -> None:
+async def test_told_to_stop_in_the_middle_of_work(served: Served, tmp_path: Path) -> None:
     """Nothing more is taken in, work is given back whole, the log is vouched for; it goes on."""
-    more = {"SILAS_BACKPRESSURE__SHUTDOWN_GRACE_SECONDS": "1"}
-    served = await Served.make(tmp_path, runner, **more)
-    pid = served.start()
+    served.start()
     slow: str = 'run `sh -c "echo yes >> a.log; sleep 6"` in ~/silas'
     other = 'run `sh -c "echo yes >> b.log"` in ~/silas'
     only_the_slow = lambda card: "approved" if "a.log" in str(card["items"]) else None  # noqa: E731
@@ -168,8 +183,7 @@ async def test_told_to_stop_in_the_middle_of_work(runner: Runner, tmp_path: Path
             "the work does not begin",
         )
         await until(lambda: len(talker.cards) == 2, "the second card does not come")
-        os.kill(pid, signal.SIGTERM)
-        assert runner.wait() == 0
+        assert served.end(signal.SIGTERM) == 0
     assert "Traceback" not in (tmp_path / "errors.txt").read_text()
     assert not (tmp_path / "data" / "silas.db-wal").exists(), "the log was not folded"
     assert not (tmp_path / "data" / "silas.sock").exists()
@@ -182,12 +196,11 @@ async def test_told_to_stop_in_the_middle_of_work(runner: Runner, tmp_path: Path
     )[0]
     assert head - vouched <= 1, "the end of the log is not vouched for"
     await require_chain(served)
-    pid = served.start()
+    served.start()
     await served.up()
     async with talking(undecided):
         done = f"SELECT 1 FROM work_items WHERE status = 'done' AND id {MINE}"
         await until(lambda: rows(served, done), "the work does not go on")
         await until(lambda: len(undecided.cards) == 2, "the cards are not shown again")
     assert (served.home / "silas" / "a.log").read_text() == "yes\n"
-    os.kill(pid, signal.SIGTERM)
-    assert runner.wait() == 0
+    assert served.end(signal.SIGTERM) == 0
