@@ -9,7 +9,7 @@ CORPORA := .corpora
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guardrails live check docs bench load load eval corpora trial-agentdojo mutants fuzz lock clean
+.PHONY: help run test test-guardrails live check docs bench load eval corpora trial-agentdojo mutants fuzz lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -35,9 +35,6 @@ check: $(VENV)/.dev  ## Lint, types, layers
 
 bench: $(VENV)/.dev  ## Measure against floors and peers, as ratios of one run
 	$(BIN)/python -m silas.evals.bench
-
-load: $(VENV)/.dev  ## Let 200 conversations talk at once for a minute
-	$(BIN)/python -m silas.evals.load
 
 load: $(VENV)/.dev  ## Let 200 conversations talk at once for a minute
 	$(BIN)/python -m silas.evals.load
