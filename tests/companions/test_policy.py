@@ -1,0 +1,385 @@
+"""The policy: one way out, allowlists, consent, secrets by name, projections, budgets."""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from silas.companions.budgets import merge_windows
+from silas.companions.errors import OversharedPayloadBlocked
+from silas.companions.models import (
+    BudgetLimits,
+    BudgetUsage,
+    BudgetWindow,
+    Companion,
+    ConsentReceipt,
+    ProviderPrivacyPolicy,
+    RunTrace,
+    WakeRun,
+)
+from silas.companions.policy.fields import PROVIDER_FIELDS
+from silas.companions.policy.projection import project, require_projected
+from silas.companions.ports import Destination
+from silas.companions.proposals import CompanionProposal, ModelUsage
+from silas.testing import FakeClock
+from silas.testing.companions import FakeGateway, FakeSecrets, ScriptedModel
+from tests.companions.room import Room, opened_room, restarted
+
+CLOUD = Destination(
+    provider="cloud", model="large", host="api.cloud.example", secret_ref_id="secret:cloud"
+)
+OTHER = Destination(provider="other", model="small", host="api.other.example")
+KEY = "sk-live-0123456789abcdefghij"
+
+
+@pytest.fixture
+def secrets() -> FakeSecrets:
+    return FakeSecrets("secret:cloud")
+
+
+@pytest.fixture
+def gateway() -> FakeGateway:
+    answer = CompanionProposal(usage=ModelUsage(tokens=1000, cost_usd=0.01, seconds=1.0))
+    return FakeGateway(ScriptedModel(answer), CLOUD, OTHER)
+
+
+@pytest.fixture
+async def room(tmp_path: Path, gateway: FakeGateway, secrets: FakeSecrets) -> AsyncIterator[Room]:
+    async with opened_room(tmp_path, gateway=gateway, secrets=secrets) as room:
+        yield room
+
+
+@pytest.fixture
+async def agent(room: Room) -> str:
+    """A Planner with a model in the cloud, to which nobody has agreed yet."""
+    made = await room.desk.new(
+        "planner", category_ids=[room.categories["gym"]], model_id="cloud:large"
+    )
+    return made.id
+
+
+async def agree(room: Room, agent: str) -> None:
+    shown = await room.desk.disclosure(agent)
+    assert shown is not None
+    await room.desk.consent(agent, policy_version=shown.policy_version)
+
+
+async def run(room: Room, agent: str) -> WakeRun:
+    woken = await room.desk.wake(agent)
+    await room.work()
+    return await room.store.require(WakeRun, woken.run_key)
+
+
+class TestEgress:
+    async def test_inference_with_a_model_that_is_not_configured_sends_nothing(
+        self, room: Room, agent: str, gateway: FakeGateway
+    ) -> None:
+        companion = await room.store.require(Companion, agent)
+        away = companion.config.model_copy(update={"model_id": "evil:host.example"})
+        await room.store.put(companion.model_copy(update={"config": away}))
+        ended = await run(room, agent)
+        assert (ended.status, ended.error_code) == ("failed_terminal", "network_denied")
+        assert gateway.sent == []
+
+    async def test_a_model_that_is_not_configured_cannot_be_chosen(self, room: Room) -> None:
+        with pytest.raises(Exception, match="not among the configured models"):
+            await room.desk.new(
+                "planner", category_ids=[room.categories["gym"]], model_id="evil:host.example"
+            )
+
+    async def test_no_gateway_means_no_way_out(self, tmp_path: Path) -> None:
+        async with opened_room(tmp_path) as room:
+            made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
+            room.hands.door._gateway = None
+            ended = await run(room, made.id)
+            assert ended.error_code == "network_denied"
+
+    async def test_nothing_picks_another_model(
+        self, room: Room, agent: str, gateway: FakeGateway
+    ) -> None:
+        await agree(room, agent)
+        await run(room, agent)
+        assert {destination.model_id for destination, _ in gateway.sent} == {"cloud:large"}
+
+
+class TestAccess:
+    async def test_disallowed_provider_and_model_fail_with_their_codes(
+        self, room: Room, agent: str, gateway: FakeGateway
+    ) -> None:
+        await agree(room, agent)
+        companion = await room.store.require(Companion, agent)
+        await room.hands.access.withdraw(companion)
+        assert (await run(room, agent)).error_code == "provider_not_allowed"
+        await room.hands.access.allow(
+            companion, room.categories["gym"], provider="cloud", model="tiny"
+        )
+        assert (await run(room, agent)).error_code == "model_not_allowed"
+        assert gateway.sent == []
+
+    async def test_a_category_that_is_added_later_needs_its_own_yes(
+        self, room: Room, agent: str, gateway: FakeGateway
+    ) -> None:
+        await agree(room, agent)
+        await room.desk.configure(agent, category_ids=list(room.categories.values()))
+        assert (await run(room, agent)).error_code == "provider_not_allowed"
+        await agree(room, agent)
+        assert (await run(room, agent)).status == "completed"
+        assert len(gateway.sent) == 1
+
+    async def test_what_is_allowed_to_one_is_not_allowed_to_another(
+        self, room: Room, agent: str
+    ) -> None:
+        await agree(room, agent)
+        other = await room.desk.new(
+            "strategist", category_ids=[room.categories["gym"]], model_id="cloud:large"
+        )
+        assert (await run(room, other.id)).error_code == "provider_not_allowed"
+
+
+class TestConsent:
+    async def test_inference_is_blocked_until_it_is_confirmed(
+        self, room: Room, agent: str, gateway: FakeGateway
+    ) -> None:
+        companion = await room.store.require(Companion, agent)
+        await room.hands.access.allow(
+            companion, room.categories["gym"], provider="cloud", model="large"
+        )
+        ended = await run(room, agent)
+        assert ended.error_code == "privacy_confirmation_required"
+        assert gateway.sent == []
+        assert (await room.desk.list())[0].needs_consent
+        await agree(room, agent)
+        assert (await run(room, agent)).status == "completed"
+        assert len(gateway.sent) == 1
+        assert not (await room.desk.list())[0].needs_consent
+
+    async def test_a_new_policy_version_needs_a_new_confirmation(
+        self, room: Room, agent: str, gateway: FakeGateway
+    ) -> None:
+        await agree(room, agent)
+        shown = await room.hands.consents.disclosure(CLOUD)
+        changed = {"policy_version": "2", "training": "Now used for training."}
+        await room.hands.consents.describe(shown.model_copy(update=changed))
+        assert (await run(room, agent)).error_code == "privacy_confirmation_required"
+        assert gateway.sent == []
+        await agree(room, agent)
+        assert (await run(room, agent)).status == "completed"
+
+    async def test_another_text_under_the_same_version_is_no_consent(
+        self, room: Room, agent: str
+    ) -> None:
+        await agree(room, agent)
+        shown = await room.hands.consents.disclosure(CLOUD)
+        await room.store.put(shown.model_copy(update={"retention": "For ever."}))
+        assert (await run(room, agent)).error_code == "privacy_confirmation_required"
+
+    async def test_what_was_not_shown_cannot_be_confirmed(self, room: Room, agent: str) -> None:
+        with pytest.raises(Exception, match="changed since"):
+            await room.desk.consent(agent, policy_version="something else")
+        assert await room.store.find(ConsentReceipt) == []
+
+    async def test_a_consent_can_be_taken_back(self, room: Room, agent: str) -> None:
+        await agree(room, agent)
+        await room.desk.revoke_consent(agent)
+        assert (await run(room, agent)).status == "failed_terminal"
+
+    async def test_the_disclosure_names_every_field(self, room: Room, agent: str) -> None:
+        shown = await room.desk.disclosure(agent)
+        assert shown is not None
+        assert set(shown.fields) == PROVIDER_FIELDS
+        assert "api.cloud.example" in shown.disclosure
+        assert await room.store.find(ProviderPrivacyPolicy) == []
+
+
+class TestSecrets:
+    async def test_a_missing_secret_fails_closed(
+        self, room: Room, agent: str, gateway: FakeGateway, secrets: FakeSecrets
+    ) -> None:
+        await agree(room, agent)
+        secrets.names.clear()
+        assert (await run(room, agent)).error_code == "secret_unavailable"
+        assert gateway.sent == []
+
+    async def test_secrets_never_reach_the_model_or_the_disk(
+        self, room: Room, agent: str, gateway: FakeGateway
+    ) -> None:
+        await agree(room, agent)
+        await room.task(f"Rotate {KEY}")
+        ended = await run(room, agent)
+        assert ended.status == "completed"
+        assert KEY not in gateway.sent[0][1].model_dump_json()
+        trace = await room.desk.trace(ended.run_key)
+        assert KEY not in json.dumps(trace.inputs["requests"])
+        assert "secret:cloud" not in trace.model_dump_json()
+
+
+class TestProjection:
+    async def test_the_request_holds_only_allowlisted_fields(
+        self, room: Room, agent: str, gateway: FakeGateway
+    ) -> None:
+        await agree(room, agent)
+        await room.task("Squats", body="A diary entry that is nobody's business.")
+        await run(room, agent)
+        payload = gateway.sent[0][1].payload
+        require_projected(payload, PROVIDER_FIELDS)
+        assert "nobody's business" not in json.dumps(payload)
+        assert [each["title"] for each in payload["facts"]] == ["Squats"]
+
+    async def test_an_overshared_payload_is_blocked_before_it_leaves(
+        self, room: Room, agent: str, gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await agree(room, agent)
+        monkeypatch.setattr(
+            "silas.companions.run_record.build_payload",
+            lambda *_, **__: {"now": "x", "diary": "Everything."},
+        )
+        ended = await run(room, agent)
+        assert ended.error_code == "overshared_payload_blocked"
+        assert gateway.sent == []
+        trace = await room.store.require(RunTrace, ended.run_key)
+        (refusal,) = [each for each in trace.policy_decisions if not each.allowed]
+        assert (refusal.check, refusal.error_code) == ("projection", "overshared_payload_blocked")
+
+    def test_a_kind_may_show_less(self) -> None:
+        allowed = frozenset({"now", "facts[].title"})
+        source = {"now": "1", "time_zone": "UTC", "facts": [{"title": "a", "status": "b"}]}
+        assert project(source, allowed) == {"now": "1", "facts": [{"title": "a"}]}
+
+    def test_an_empty_list_lets_nothing_through(self) -> None:
+        assert project({"now": "1"}, frozenset()) == {}
+        with pytest.raises(OversharedPayloadBlocked):
+            require_projected({}, frozenset())
+
+    @pytest.mark.parametrize(
+        "sneaky",
+        [
+            {"facts": [{"title": {"deep": "x"}}]},
+            {"facts": {"title": "x"}},
+            {"facts[].title": "x"},
+            {"now": ["x"]},
+            {"now": {"x": 1}},
+            {"facts": [["title"]]},
+            {"now": object()},
+        ],
+    )
+    def test_another_shape_is_another_field(self, sneaky: dict[str, Any]) -> None:
+        with pytest.raises(OversharedPayloadBlocked):
+            require_projected(sneaky, frozenset({"now", "facts[].title"}))
+
+    values = st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["now", "facts", "title", "x", "a.b"]), inner, max_size=3
+            )
+        ),
+        max_leaves=12,
+    )
+
+    @given(st.dictionaries(st.sampled_from(["now", "facts", "title", "x"]), values, max_size=4))
+    def test_what_was_projected_always_passes(self, source: dict[str, Any]) -> None:
+        allowed = frozenset({"now", "facts[].title", "facts[].facts[]", "x.*"})
+        require_projected(project(source, allowed), allowed)
+
+
+class TestBudgets:
+    async def test_a_hard_limit_refuses_every_call(self, room: Room, agent: str) -> None:
+        await room.desk.configure(agent, budget=BudgetLimits(tool_calls=2))
+        codes = [
+            (await room.call(agent, "list_tasks_in_scope", op=str(number))).error_code
+            for number in range(4)
+        ]
+        assert codes == [None, None, "budget_exceeded", "budget_exceeded"]
+        assert (await room.desk.list())[0].health == "out_of_budget"
+
+    async def test_the_budget_is_enforced_across_a_restart(self, room: Room, agent: str) -> None:
+        await room.desk.configure(agent, budget=BudgetLimits(tool_calls=1))
+        await room.call(agent, "list_tasks_in_scope")
+        fresh = await restarted(room)
+        try:
+            result = await fresh.call(agent, "list_tasks_in_scope", op="again")
+            assert result.error_code == "budget_exceeded"
+        finally:
+            await fresh.close()
+
+    async def test_tokens_and_money_are_counted_and_limited(
+        self, room: Room, agent: str, gateway: FakeGateway
+    ) -> None:
+        await agree(room, agent)
+        await room.desk.configure(agent, budget=BudgetLimits(tokens=1500))
+        assert (await run(room, agent)).status == "completed"
+        state = (await room.desk.list())[0].budget
+        assert (state.used.tokens, state.used.cost_micro_usd) == (1000, 10_000)
+        assert gateway.sent[-1][1].allowance.tokens == 1500
+        await run(room, agent)
+        assert (await run(room, agent)).error_code == "budget_exceeded"
+        assert len(gateway.sent) == 2
+
+    async def test_the_soft_share_warns_and_stops_nothing(self, room: Room, agent: str) -> None:
+        await room.desk.configure(agent, budget=BudgetLimits(tool_calls=5, soft_share=0.4))
+        for number in range(3):
+            result = await room.call(agent, "list_tasks_in_scope", op=str(number))
+            assert result.success
+        state = (await room.desk.list())[0].budget
+        assert (state.over_soft, state.over_hard) == (("tool_calls",), ())
+
+    async def test_a_new_local_day_is_a_new_budget(self, room: Room, agent: str) -> None:
+        """Berlin's day ends at 23:00 UTC in winter."""
+        room.clock.set(datetime(2026, 1, 1, 22, 59, tzinfo=UTC))
+        await room.desk.configure(agent, budget=BudgetLimits(tool_calls=1))
+        await room.call(agent, "list_tasks_in_scope", op="1")
+        assert (await room.call(agent, "list_tasks_in_scope", op="2")).error_code
+        room.clock.advance(minutes=1)
+        assert (await room.call(agent, "list_tasks_in_scope", op="3")).success
+
+    @pytest.mark.parametrize(("day", "hours"), [(date(2026, 3, 29), 23), (date(2026, 10, 25), 25)])
+    async def test_days_of_23_and_25_hours(
+        self, room: Room, agent: str, day: date, hours: int
+    ) -> None:
+        begin = datetime.combine(day, time(), ZoneInfo("Europe/Berlin")).astimezone(UTC)
+        await room.desk.configure(agent, budget=BudgetLimits(tool_calls=1))
+        room.clock.set(begin)
+        await room.call(agent, "list_tasks_in_scope", op="1")
+        room.clock.set(begin + timedelta(hours=hours, seconds=-1))
+        assert (await room.call(agent, "list_tasks_in_scope", op="2")).error_code
+        room.clock.set(begin + timedelta(hours=hours))
+        assert (await room.call(agent, "list_tasks_in_scope", op="3")).success
+
+    async def test_the_use_of_another_device_counts(self, room: Room, agent: str) -> None:
+        await room.desk.configure(agent, budget=BudgetLimits(tool_calls=3))
+        await room.call(agent, "list_tasks_in_scope", op="1")
+        (window,) = await room.store.find(BudgetWindow, {"agent_id": agent})
+        theirs = window.model_copy(update={"usage_by_host": {"host-b": BudgetUsage(tool_calls=2)}})
+        await room.store.put(merge_windows(window, theirs))
+        result = await room.call(agent, "list_tasks_in_scope", op="2")
+        assert result.error_code == "budget_exceeded"
+
+    usages = st.dictionaries(
+        st.sampled_from("abc"),
+        st.builds(BudgetUsage, tokens=st.integers(0, 9), tool_calls=st.integers(0, 9)),
+    )
+
+    @given(usages, usages, usages)
+    def test_windows_merge_in_any_order(self, one: Any, two: Any, three: Any) -> None:
+        now = FakeClock().now()
+        a, b, c = (
+            BudgetWindow(
+                id="w",
+                agent_id="a",
+                window_start_local_date=now.date(),
+                time_zone="UTC",
+                usage_by_host=each,
+                updated_at=now,
+            )
+            for each in (one, two, three)
+        )
+        assert merge_windows(a, b).usage_by_host == merge_windows(b, a).usage_by_host
+        assert merge_windows(merge_windows(a, b), c) == merge_windows(a, merge_windows(b, c))
+        assert merge_windows(a, a).usage_by_host == dict(sorted(a.usage_by_host.items()))
