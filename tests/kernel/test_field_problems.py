@@ -1,9 +1,11 @@
 """Problems of records in words: the place is right and no value is repeated."""
 
+from enum import Enum
 from typing import Annotated, Literal, Self
 
 import pytest
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from silas.kernel.field_problems import (
     FieldProblem,
@@ -78,3 +80,47 @@ def test_names_from_outside_are_made_visible_and_short() -> None:
     assert quoted("a\u202eb") == "`a\\u202eb`"
     assert quoted("x" * 200) == f"`{'x' * 80}…`"
     assert dotted(("a", 0, "b\nc")) == "a[0].b\\nc"
+
+
+def test_a_name_that_just_fits_is_shown_whole() -> None:
+    assert quoted("x" * 80) == f"`{'x' * 80}`"
+    assert dotted(("XaX", "`b`")) == "XaX.b"
+
+
+def test_text_that_must_look_like_something() -> None:
+    adapter = TypeAdapter(Annotated[str, text_like(r"[a-z]+", "must be lowercase letters")])
+    assert adapter.validate_python("abc") == "abc"
+    for wrong in ("", "Abc", "abc\n", "abc1"):
+        with pytest.raises(ValidationError) as caught:
+            adapter.validate_python(wrong)
+        assert problems_in(caught.value) == [FieldProblem((), "must be lowercase letters")]
+
+
+def test_a_rule_is_told_in_its_own_words() -> None:
+    with pytest.raises(PydanticCustomError) as caught:
+        refuse([FieldProblem(("a",), "one")])
+    assert caught.value.message() == "a: one"
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Chosen(Data):
+    """Its last field waits for the one before."""
+
+    colour: Colour = Colour.RED
+    count: int = 0
+    double: int = Field(default_factory=lambda fields: fields["count"] * 2)
+
+
+def test_a_choice_is_named_and_a_default_that_waits_is_no_problem() -> None:
+    with pytest.raises(ValidationError) as caught:
+        Chosen.model_validate({"colour": "green"})
+    assert problems_in(caught.value) == [FieldProblem(("colour",), "must be one of: red, blue")]
+    with pytest.raises(ValidationError) as caught:
+        Chosen.model_validate({"count": object()})
+    assert problems_in(caught.value) == [
+        FieldProblem(("count",), "must be a whole number, not this")
+    ]

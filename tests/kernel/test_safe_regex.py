@@ -34,8 +34,28 @@ DANGEROUS = [
     r"(?:\U0001f600x|[^a]x)*$",
     r"((a{2})|(a{3}))*b",
     r"(?:a+?b?)+c",
+    r"(?:[a-c]x|cx)*$",
+    r"(?:[a-c]x|ax)*$",
+    r"(?i)(?:[kq]x|Kx)*$",
+    r"(?i)(?:[a-m]x|Kx)*$",
+    r"(?i)(?:\u017fx|sx)*$",
+    r"(?i)(?:\u00b5x|\u039cx)*$",
+    r"(?:\wx|\u4e2dx)*$",
+    r"(?:[a-\U0001f600]x|[\u3000-\u3100]x)*$",
+    r"(?:ax|[ab]x){0,2}c",
 ]
-FOREVER = [r"(a)\1", r"(?P<x>a)(?P=x)", r"(a)?(?(1)b|c)", r"(?:(?=a)a)*", r"(?:a(?!b))+"]
+DECIDE = (
+    "inside a repetition the next character must decide how to go on, or matching can take for "
+    "ever; write `[ab]*` instead of `(?:a|ab)*`, `(?:\\w+,)*` instead of `(?:\\w+,?)*`"
+)
+FOREVER = [
+    r"(a)\1",
+    r"(?P<x>a)(?P=x)",
+    r"(a)?(?(1)b|c)",
+    r"(?:(?=a)a)*",
+    r"(?:a(?!b))+",
+    r"(?:(?!))*",
+]
 BROKEN = [
     "(",
     "[a",
@@ -73,6 +93,10 @@ HARMLESS = [
     r"(?>a+)b",
     r"a++b",
     r"^\s*[-+]?\d+(?:\.\d+)?\s*$",
+    r"(?:\d{2}\d,)*",
+    r"(?:\d+,|,x)*",
+    r"(?:ax|[ab]x)?c",
+    "a" * 1000,
 ]
 
 
@@ -84,6 +108,25 @@ def test_a_doubling_expression_is_refused(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", FOREVER)
 def test_references_and_lookaround_in_repetitions_are_refused(pattern: str) -> None:
     assert "can take for ever" in (regex_problem(pattern) or "")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sentence"),
+    [
+        (r"(a)\1", "references to earlier groups can take for ever; write the text out"),
+        (
+            r"(?:a(?!b))+",
+            "looking ahead or behind inside a repetition can take for ever; move it outside",
+        ),
+        (
+            r"(a+)+",
+            DECIDE,
+        ),
+        ("a" * 1001, "this expression is longer than 1000 characters"),
+    ],
+)
+def test_a_refusal_says_what_to_write_instead(pattern: str, sentence: str) -> None:
+    assert regex_problem(pattern) == sentence
 
 
 @pytest.mark.parametrize("pattern", BROKEN)
