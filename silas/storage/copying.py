@@ -31,8 +31,10 @@ def copy_database(source: Path, target: Path, *, progress: Progress) -> None:
                 backup.step(_PAGES_AT_ONCE)
                 done = backup.page_count - backup.remaining
                 progress(f"copying {source.name}", done, backup.page_count)
-        # In this mode the copy is one file that needs no others beside it.
-        copy.execute("PRAGMA journal_mode=DELETE")
+        # In this mode the copy is one file that needs no others beside it. It is changed with the
+        # help of shared memory, and what has no room for that is the disk of the copy.
+        with translated(str(target)):
+            copy.execute("PRAGMA journal_mode=DELETE")
 
 
 def check_database(path: Path) -> None:

@@ -53,7 +53,7 @@ def test_everything_comes_back_on_another_machine(owner: Machine, tmp_path: Path
     names = [entry["name"] for entry in written["manifest"]["files"]]
     assert names == [
         *("audit.checkpoint", "owner.pub", "silas.yaml", "vault.json"),
-        *("silas.db", "customer_context.tar"),
+        *("journal.db", "silas.db", "customer_context.tar"),
     ]
     assert written["size"] == file.stat().st_size
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
