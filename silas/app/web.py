@@ -23,6 +23,7 @@ from silas.app.first_run import FirstRun
 from silas.app.ground import Ground
 from silas.app.house import House, open_house
 from silas.app.journal import JournalLine
+from silas.app.live import LiveLog
 from silas.app.model_choices import model_name
 from silas.app.personality import open_personality
 from silas.app.settings import LoadedSettings, Settings
@@ -63,6 +64,7 @@ class WebFront:
     pairing: PairingDesk = field(init=False)
     sessions: Sessions = field(init=False)
     hub: Hub = field(default_factory=Hub)
+    live: LiveLog = field(init=False)
     journal: JournalLine = field(default_factory=JournalLine)
     _front: Front | None = None
     _app: ASGIApp | None = None
@@ -71,6 +73,7 @@ class WebFront:
     def __post_init__(self) -> None:
         self.pairing = PairingDesk(self.clock)
         self.sessions = Sessions(self.clock)
+        self.live = LiveLog(self.hub)
 
     @contextlib.asynccontextmanager
     async def open(self, ground: Ground) -> AsyncIterator[House]:
@@ -128,7 +131,7 @@ class WebFront:
     ) -> Settings | None:
         """One house, until other settings are wanted; None at the end."""
         async with (
-            open_house(ground, environ=self.environ, home=self.home, live=self.hub) as house,
+            open_house(ground, environ=self.environ, home=self.home, live=self.live) as house,
             contextlib.AsyncExitStack() as stack,
         ):
             stack.enter_context(self.journal.connected(house.journal))

@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -16,14 +17,17 @@ import click
 from silas.app.ground import Ground
 from silas.app.house import open_cards, open_house
 from silas.app.instance import InstanceLock, InstanceLocked, holder_of
+from silas.app.live import Passing, follow_live
 from silas.app.stream import open_intake, open_queue
 from silas.approval import message_bytes
 from silas.channels.terminal import TerminalChannel
 from silas.cli.commands import JsonCommand
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.keyboard import Keyboard
+from silas.cli.line_editor import recent_lines
 from silas.cli.opening import ground_of
 from silas.cli.review import provenance
+from silas.cli.screen import Screen
 from silas.cli.terminal import on_terminal
 from silas.cli.working import shown_plan
 from silas.kernel import SilasError, SystemClock, visible
@@ -38,7 +42,8 @@ from silas.work.store import WorkItemStore
 _CHANNEL = "cli"
 _LOOK_SECONDS = 1.0
 _ALONE = "The Silas that was running has ended. Going on in this process."
-_WELCOME = "Talk to Silas. Nothing is done without your yes. End with `exit` or Ctrl-D."
+_WELCOME = "Talk to Silas. Nothing is done without your yes. `/help` helps; `exit` or Ctrl-D ends."
+_HISTORY = 200
 
 
 @dataclass(frozen=True)
@@ -88,12 +93,24 @@ def chat(cli: CliContext) -> None:
     if not on_terminal():
         raise click.UsageError("There is nobody at this terminal. Use `silas ask TEXT` instead.")
     cli.say(_WELCOME)
+    asyncio.run(_chat(cli))
 
-    async def inside() -> None:
-        async with _line(cli) as line:
+
+async def _chat(cli: CliContext) -> None:
+    live = Passing()
+    async with _line(cli, live) as line:
+        if os.environ.get("TERM", "dumb") == "dumb":
             await _channel(line, cli).talk(Keyboard().line)
-
-    asyncio.run(inside())
+            return
+        said = SaidStore(line.ground.database, line.ground.clock)
+        newest = await said.newest(line.ground.settings.owner_id, _HISTORY)
+        screen = Screen(recent_lines([each.text for each in newest]))
+        channel = _channel(line, cli)
+        channel.say, channel.growing = screen.say, screen
+        channel.note = partial(screen.say, dim=True)
+        live.to = channel
+        with screen.open():
+            await channel.talk(screen.line)
 
 
 @click.command(cls=JsonCommand)
@@ -134,7 +151,7 @@ async def _summary(line: _Line, heard: list[Delivery]) -> dict[str, object]:
 
 
 @contextlib.asynccontextmanager
-async def _line(cli: CliContext) -> AsyncIterator[_Line]:
+async def _line(cli: CliContext, live: Passing | None = None) -> AsyncIterator[_Line]:
     """Join the Silas that runs, or run one for as long as this takes."""
     async with ground_of(cli) as ground, contextlib.AsyncExitStack() as stack:
         command = shlex.join(["silas", *sys.argv[1:]])
@@ -142,31 +159,33 @@ async def _line(cli: CliContext) -> AsyncIterator[_Line]:
         try:
             stack.enter_context(lock)
         except InstanceLocked:
-            async with _beside(ground, lock) as line:
+            async with _beside(ground, lock, live) as line:
                 yield line
             return
         house = await stack.enter_async_context(
-            open_house(ground, environ=os.environ, home=Path.home())
+            open_house(ground, environ=os.environ, home=Path.home(), live=live)
         )
         yield _Line(ground, house.stream.intake, house.cards, house.deliveries)
 
 
 @contextlib.asynccontextmanager
-async def _beside(ground: Ground, lock: InstanceLock) -> AsyncIterator[_Line]:
+async def _beside(ground: Ground, lock: InstanceLock, live: Passing | None) -> AsyncIterator[_Line]:
     """The line to the Silas that runs; if that one ends, this process goes on in its place."""
     queue = open_queue(ground)
     intake = open_intake(ground, queue)
     cards, deliveries = open_cards(ground, queue), Deliveries(ground.database, ground.clock)
-    watching = asyncio.create_task(_take_over(ground, lock))
+    watching = [asyncio.create_task(_take_over(ground, lock, live))]
+    if live is not None:
+        watching.append(asyncio.create_task(follow_live(ground.paths, live)))
     try:
         yield _Line(ground, intake, cards, deliveries)
     finally:
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
 
 
-async def _take_over(ground: Ground, lock: InstanceLock) -> None:
+async def _take_over(ground: Ground, lock: InstanceLock, live: Passing | None) -> None:
     """Wait until nobody else is there who could answer, and then be the one who does."""
     while True:
         await asyncio.sleep(_LOOK_SECONDS)
@@ -175,7 +194,7 @@ async def _take_over(ground: Ground, lock: InstanceLock) -> None:
         try:
             with lock:
                 click.echo(_ALONE, err=True)
-                async with open_house(ground, environ=os.environ, home=Path.home()):
+                async with open_house(ground, environ=os.environ, home=Path.home(), live=live):
                     await asyncio.Event().wait()
         except InstanceLocked:
             continue

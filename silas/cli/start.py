@@ -82,10 +82,13 @@ async def _serve(
         stopping=stopping,
         conversation_of=web.open,
         more={
+            "live": web.live.events,
             "pair": web.pair,
             "devices_changed": web.devices_changed,
             "passkey_code": web.passkey_code,
+            "ask_secret": web.ask_secret,
             "journal": web.journal.answer,
+            "companions": web.companions.answer,
         },
     ) as server:
         link = web.link() if web.address and links else None

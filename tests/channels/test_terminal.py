@@ -51,6 +51,9 @@ class Post:
 class NoCards:
     """Cards that cannot be read."""
 
+    async def open_cards(self) -> list[Card]:
+        return []
+
     async def get(self, _card_id: str) -> Card:
         raise ChannelError("The card cannot be read.")
 

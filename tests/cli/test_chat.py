@@ -81,19 +81,44 @@ class TestAsk:
 
 
 class TestChat:
-    def test_a_conversation(self, newcomer: Machine) -> None:
+    @pytest.mark.parametrize("terminal", ["dumb", "xterm"])
+    def test_a_conversation(self, newcomer: Machine, terminal: str) -> None:
+        newcomer.environ["TERM"] = terminal
         code, shown = newcomer.type(
             "chat",
             answers=[
                 ("Nothing is done", "create a file b.txt with one"),
                 ("Type yes or no", "perhaps"),
-                ("Please type yes or no", "yes"),
+                ("Type yes or no", "yes"),
                 ("Done, and checked", "exit"),
             ],
         )
         assert code == 0
         assert (files_of(newcomer) / "b.txt").read_text() == "one\n"
         assert "Traceback" not in shown
+
+    def test_lines_are_edited_and_what_was_said_comes_back(self, newcomer: Machine) -> None:
+        newcomer.environ["TERM"] = "xterm"
+        left, up = "\x1b[D", "\x1b[A"
+        code, shown = newcomer.type(
+            "chat",
+            answers=[
+                ("Nothing is done", f"Remember that tea is cod{left}l"),
+                ("I will remember: tea is cold", up),
+                ("I will remember: tea is cold", "/help"),
+                ("/review", "exit"),
+            ],
+        )
+        assert code == 0
+        assert shown.count("I will remember") == 2
+
+    def test_what_waited_before_is_asked_about_and_can_wait_on(self, newcomer: Machine) -> None:
+        newcomer.run("ask", "create a file e.txt with two")
+        answers = [("Type yes or no", "later"), ("It waits.", "/review"), ("Type yes", "no")]
+        code, shown = newcomer.type("chat", answers=[*answers, ("not approved", "exit")])
+        assert code == 0
+        assert "Write e.txt" in shown
+        assert not (files_of(newcomer) / "e.txt").exists()
 
     def test_it_needs_somebody(self, newcomer: Machine) -> None:
         code, said = failure_of(newcomer.run("chat"))
