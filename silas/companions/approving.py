@@ -89,13 +89,14 @@ class Approving:
         results = [await self._unblock(each) for each in concerned]
         return [each for each in results if each is not None]
 
-    async def settle(self) -> int:
+    async def settle(self, *, ask_again: bool = True) -> int:
         """Look at everything that waits: decisions may have come while nobody was here."""
         blocked = await self._waiting.of(status=WaitingStatus.BLOCKED)
         results = [await self._unblock(each) for each in blocked]
         for status in (WaitingStatus.APPROVED, WaitingStatus.WAITING):
             for each in await self._waiting.of(status=status):
-                await self._ask_again(each)
+                if ask_again:
+                    await self._ask_again(each)
                 results.append(await self.follow(each.operation_id))
         return sum(each is not None for each in results)
 

@@ -349,11 +349,9 @@ class CompanionDesk:
         return await self._hands.approving.recover()
 
     async def expire(self) -> int:
-        """End the questions that nobody has answered in time, and what waited for them."""
+        """End the questions and cards that nobody has answered in time; returns how many."""
         late = await self._hands.prompts.expire_due()
-        for item in late:
-            await self._hands.approving.answered(item.id)
-        return len(late)
+        return len(late) + await self._hands.approving.settle(ask_again=False)
 
     def _kind(self, name: str) -> KindView:
         try:

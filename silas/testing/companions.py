@@ -1,6 +1,7 @@
 """Owners, models and secrets for companions, under the control of a test."""
 
 from collections.abc import Callable
+from typing import Self
 
 from silas.approval import (
     ApprovalDecision,
@@ -32,6 +33,11 @@ class OwnerApprovals:
         self._tokens: dict[str, ApprovalToken] = {}
         self._declined: set[str] = set()
         self.withdrawn: list[str] = []
+
+    def with_engine(self, engine: ApprovalEngine) -> Self:
+        """The same owner before another process's engine."""
+        self._engine = engine
+        return self
 
     async def ask(self, action: ApprovableAction) -> None:
         self.times_asked += 1

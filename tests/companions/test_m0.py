@@ -6,7 +6,7 @@ import pytest
 
 from silas.companions.models import AgentMessage, AgentMessageKind, RunTrace, WakeRun, WakeStatus
 from silas.journal.operations import ItemUpdate
-from tests.companions.room import Room, opened_room, restarted
+from silas.testing.companion_room import Room, opened_room, restarted
 
 STEPS = ("Warm up", "Three sets", "Stretch")
 

@@ -28,8 +28,8 @@ from silas.companions.policy.projection import project, require_projected
 from silas.companions.ports import Destination
 from silas.companions.proposals import CompanionProposal, ModelUsage
 from silas.testing import FakeClock
+from silas.testing.companion_room import Room, opened_room, restarted
 from silas.testing.companions import FakeGateway, FakeSecrets, ScriptedModel
-from tests.companions.room import Room, opened_room, restarted
 
 CLOUD = Destination(
     provider="cloud", model="large", host="api.cloud.example", secret_ref_id="secret:cloud"

@@ -20,8 +20,8 @@ from silas.companions.proposals import CompanionProposal, ProposedAction
 from silas.storage import SqliteDatabase
 from silas.storage.errors import DiskFull
 from silas.testing import FakeClock, MemoryVault
+from silas.testing.companion_room import Room, open_room, restarted
 from silas.testing.companions import FakeGateway, ScriptedModel
-from tests.companions.room import Room, open_room, restarted
 
 STEPS = ("Three sets", "Stretch")
 

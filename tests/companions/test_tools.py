@@ -9,7 +9,7 @@ import pytest
 
 from silas.companions.models import SagaEntry, WakeReason
 from silas.companions.tools.catalogue import REGISTRY
-from tests.companions.room import Room, opened_room
+from silas.testing.companion_room import Room, opened_room
 
 KIND = """
 kind: everything

@@ -23,7 +23,7 @@ from silas.companions.wake.index import TokenIndex
 from silas.companions.wake.orchestrator import WakeOrchestrator
 from silas.companions.wake.worker import WakeWorker
 from silas.journal import operations
-from silas.journal.models import OWNER, Task
+from silas.journal.models import OWNER, Task, TaskStatus
 from silas.journal.results import Outcome
 from silas.journal.store import Journal
 from silas.kernel import IdFactory
@@ -37,6 +37,8 @@ BY_OWNER: Any = {"scope": OWNER, "actor": "owner"}
 
 @dataclass
 class Zone:
+    """`OwnersZone`: where the test says."""
+
     name: str = "Europe/Berlin"
 
     def time_zone(self) -> str:
@@ -70,14 +72,17 @@ class Room:
 
     async def do(self, operation: str, **arguments: Any) -> Outcome:
         """An operation of the owner's."""
-        return await getattr(operations, operation)(self.journal, **arguments, **BY_OWNER)
+        made: Outcome = await getattr(operations, operation)(self.journal, **arguments, **BY_OWNER)
+        return made
 
     async def category(self, name: str) -> str:
+        """A new category."""
         made = await self.do("create_category", name=name)
         self.categories[name] = made.payload["category_id"]
         return self.categories[name]
 
     async def task(self, title: str, category: str = "gym", **fields: Any) -> str:
+        """A new task of the owner's; returns its id."""
         made = await self.do(
             "create_task", title=title, category_id=self.categories[category], **fields
         )
@@ -89,7 +94,8 @@ class Room:
         await self.journal.settled()
 
     async def tasks(self) -> list[Task]:
-        return await self.journal.list_tasks(status=list(_ALL))
+        """Every task, whatever its status."""
+        return await self.journal.list_tasks(status=tuple(TaskStatus))
 
     async def work(self) -> list[str]:
         """Handle everything on the bus; returns the run keys, in order."""
@@ -118,6 +124,7 @@ class Room:
         wake_reason: WakeReason = WakeReason.MANUAL,
         **arguments: Any,
     ) -> AgentToolCall:
+        """A call as the workflow would make it."""
         return AgentToolCall(
             agent_id=agent_id,
             agent_kind="planner",
@@ -134,13 +141,11 @@ class Room:
         )
 
     async def close(self) -> None:
+        """Close every file."""
         self.orchestrator.stop()
         await self.journal.settled()
         for database in (self.agent_db, self.journal_db, self.runtime_db):
             await database.close()
-
-
-_ALL = ("open", "groomed", "in_progress", "blocked", "on_hold", "done", "rejected")
 
 
 @asynccontextmanager
@@ -153,7 +158,7 @@ async def opened_room(
     secrets: SecretProvider | None = None,
     kinds: Path | None = None,
     database: type[SqliteDatabase] = SqliteDatabase,
-    approvals: Any = None,
+    approvals: OwnerApprovals | None = None,
 ) -> AsyncIterator[Room]:
     """A room with the categories `gym` and `work`, waking and all."""
     room = await open_room(
@@ -181,8 +186,9 @@ async def open_room(
     secrets: SecretProvider | None = None,
     kinds: Path | None = None,
     database: type[SqliteDatabase] = SqliteDatabase,
-    approvals: Any = None,
+    approvals: OwnerApprovals | None = None,
 ) -> Room:
+    """The same, for whoever closes it himself."""
     ids, zone, audit = IdFactory(clock), Zone(), RecordingAudit()
     bases = {}
     for name, file in (("agent", "agent"), ("journal", "journal"), ("runtime", "silas")):
@@ -204,9 +210,7 @@ async def open_room(
         ids=ids,
         policy=ApprovalPolicy(),
     )
-    owner = approvals or OwnerApprovals(engine)
-    if approvals is not None:
-        approvals._engine = engine
+    owner = OwnerApprovals(engine) if approvals is None else approvals.with_engine(engine)
     hands = make_hands(
         store,
         journal,
