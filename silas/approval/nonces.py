@@ -17,6 +17,13 @@ from silas.storage import Database, Durability, Transaction
 MESSAGE = "msg"
 EXECUTION = "exec"
 _RESTORED = "restored:"
+_RECORD = "INSERT INTO nonces (nonce_key, recorded_at) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_RECORD_AGAIN = """
+INSERT INTO nonces (nonce_key, recorded_at) VALUES (?, ?)
+ON CONFLICT (nonce_key) DO UPDATE SET recorded_at = excluded.recorded_at
+"""
+_RECORDED_AT = "SELECT recorded_at FROM nonces WHERE nonce_key = ?"
+_FORGET = "DELETE FROM nonces WHERE recorded_at < ?"
 
 
 class NonceStore:
@@ -28,9 +35,7 @@ class NonceStore:
 
     async def is_used(self, domain: str, nonce: str) -> bool:
         """Whether the nonce was consumed in this domain."""
-        row = await self._database.fetch_one(
-            "SELECT 1 FROM nonces WHERE nonce_key = ?", (f"{domain}:{nonce}",)
-        )
+        row = await self._database.fetch_one(_RECORDED_AT, (f"{domain}:{nonce}",))
         return row is not None
 
     async def record(self, domain: str, nonce: str) -> None:
@@ -42,7 +47,7 @@ class NonceStore:
     def record_in(self, tx: Transaction, domain: str, nonce: str) -> None:
         """Consume the nonce as part of a larger transaction."""
         recorded = tx.execute(
-            "INSERT INTO nonces (nonce_key, recorded_at) VALUES (?, ?) ON CONFLICT DO NOTHING",
+            _RECORD,
             (f"{domain}:{nonce}", format_timestamp(self._clock.now())),
         )
         if not recorded:
@@ -51,18 +56,15 @@ class NonceStore:
     def note_restore_in(self, tx: Transaction) -> None:
         """Remember that nonces which were consumed until now may have been forgotten."""
         tx.execute(
-            "INSERT INTO nonces (nonce_key, recorded_at) VALUES (?, ?)"
-            " ON CONFLICT (nonce_key) DO UPDATE SET recorded_at = excluded.recorded_at",
+            _RECORD_AGAIN,
             (_RESTORED, format_timestamp(self._clock.now())),
         )
 
     def restored_at_in(self, tx: Transaction) -> datetime | None:
         """When a backup was last brought back; None if that is too long ago to matter."""
-        row = tx.fetch_one("SELECT recorded_at FROM nonces WHERE nonce_key = ?", (_RESTORED,))
+        row = tx.fetch_one(_RECORDED_AT, (_RESTORED,))
         return parse_timestamp(row[0]) if row else None
 
     async def prune_expired(self, older_than: datetime) -> int:
         """Forget nonces that are too old to be accepted anyway; returns how many."""
-        return await self._database.execute(
-            "DELETE FROM nonces WHERE recorded_at < ?", (format_timestamp(older_than),)
-        )
+        return await self._database.execute(_FORGET, (format_timestamp(older_than),))

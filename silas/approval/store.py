@@ -32,6 +32,14 @@ _COMPLETE = """
 INSERT INTO approval_completions (token_id, content_hash, completed_at) VALUES (?, ?, ?)
 ON CONFLICT (token_id, content_hash) DO NOTHING
 """
+_INSERT_USE = """
+INSERT INTO approval_executions (token_id, content_hash, nonce, executed_at) VALUES (?, ?, ?, ?)
+"""
+_ISSUED = """
+SELECT token, shown, spawn_policy, executions_used FROM approval_tokens WHERE token_id = ?
+"""
+_USES = "SELECT nonce FROM approval_executions WHERE token_id = ? ORDER BY executed_at, nonce"
+_NEWEST = "SELECT token_id FROM approval_tokens ORDER BY token_id DESC LIMIT ?"
 
 
 class TokenState(NamedTuple):
@@ -80,8 +88,7 @@ def consume_token(
     consumed = tx.execute(_CONSUME, (token.token_id, token.signature.hex(), token.max_executions))
     if consumed:
         tx.execute(
-            "INSERT INTO approval_executions (token_id, content_hash, nonce, executed_at)"
-            " VALUES (?, ?, ?, ?)",
+            _INSERT_USE,
             (token.token_id, content_hash, nonce, now),
         )
     return bool(consumed)
@@ -106,18 +113,11 @@ class TokenStore:
 
     async def load(self, token_id: str) -> IssuedToken:
         """The token as issued, with its current counters."""
-        row = await self._database.fetch_one(
-            "SELECT token, shown, spawn_policy, executions_used FROM approval_tokens"
-            " WHERE token_id = ?",
-            (token_id,),
-        )
+        row = await self._database.fetch_one(_ISSUED, (token_id,))
         if row is None:
             raise TokenUnknown(f"No approval with the id {token_id} was given here.")
         text, shown, spawn_policy, used = row
-        nonces = await self._database.fetch_all(
-            "SELECT nonce FROM approval_executions WHERE token_id = ? ORDER BY executed_at, nonce",
-            (token_id,),
-        )
+        nonces = await self._database.fetch_all(_USES, (token_id,))
         token = ApprovalToken.model_validate_json(text).model_copy(
             update={"executions_used": used, "execution_nonces": [nonce for (nonce,) in nonces]}
         )
@@ -126,7 +126,5 @@ class TokenStore:
 
     async def list_ids(self, *, limit: int = 50) -> list[str]:
         """The ids of the newest tokens, newest first."""
-        rows = await self._database.fetch_all(
-            "SELECT token_id FROM approval_tokens ORDER BY token_id DESC LIMIT ?", (limit,)
-        )
+        rows = await self._database.fetch_all(_NEWEST, (limit,))
         return [token_id for (token_id,) in rows]

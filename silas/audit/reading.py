@@ -14,6 +14,7 @@ UNREADABLE = "[unreadable]"
 _NEWEST_FIRST = """
 SELECT seq, CAST(body AS TEXT) FROM audit_log WHERE seq <= ? ORDER BY seq DESC
 """
+_LAST_UP_TO = "SELECT seq FROM audit_log WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
 _LAST_NUMBER = 2**63 - 1
 _FIELDS = {"entry_id": str, "at": str, "event": str, "data": dict}
 _UNKNOWN_TIME = "0001-01-01T00:00:00.000000Z"
@@ -65,9 +66,7 @@ def _rows_backwards(reader: Reader) -> Iterator[Row]:
                 last = row[0] - 1
                 yield row
         except UnicodeDecodeError:
-            (seq,) = reader.fetch_all(
-                "SELECT seq FROM audit_log WHERE seq <= ? ORDER BY seq DESC LIMIT 1", (last,)
-            )[0]
+            (seq,) = reader.fetch_all(_LAST_UP_TO, (last,))[0]
             last = seq - 1
             yield seq, ""
         else:

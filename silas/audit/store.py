@@ -18,6 +18,25 @@ _CHECKPOINT = """
 SELECT checkpoint_id, seq, CAST(body AS TEXT), CAST(key_id AS TEXT), CAST(signature AS TEXT)
 FROM audit_checkpoints
 """
+_NEWEST_CHECKPOINT = f"{_CHECKPOINT} ORDER BY seq DESC, checkpoint_id DESC LIMIT 1"
+_CHECKPOINT_BEFORE = f"{_CHECKPOINT} WHERE seq < ? ORDER BY seq DESC, checkpoint_id DESC LIMIT 1"
+_CHECKPOINT_NAMED = f"{_CHECKPOINT} WHERE checkpoint_id = ?"
+_CHECKPOINTS_FROM = f"{_CHECKPOINT} WHERE seq >= ? ORDER BY seq, checkpoint_id"
+_INSERT_CHECKPOINT = """
+INSERT INTO audit_checkpoints (checkpoint_id, seq, body, key_id, signature) VALUES (?, ?, ?, ?, ?)
+"""
+_STATE = "SELECT id, base_seq, base_hash, base_proof, head_seq, head_hash FROM audit_state"
+_HEAD = "SELECT head_seq, head_hash FROM audit_state WHERE id = 1"
+_SET_HEAD = "UPDATE audit_state SET head_seq = ?, head_hash = ? WHERE id = 1"
+_SET_BASE = "UPDATE audit_state SET base_seq = ?, base_hash = ?, base_proof = ? WHERE id = 1"
+_NEXT_NUMBER = "SELECT seq FROM audit_log WHERE seq > ? ORDER BY seq LIMIT 1"
+_BODY = "SELECT CAST(body AS TEXT) FROM audit_log WHERE seq = ?"
+_HASH_OF = "SELECT CAST(hash AS TEXT) FROM audit_log WHERE seq = ?"
+_NUMBERS_UP_TO = "SELECT seq FROM audit_log WHERE seq <= ? ORDER BY seq LIMIT 100"
+# A body begins with {"at":" and the time; as text, times are in order.
+_FIRST_SINCE = "SELECT COALESCE(MIN(seq), ?) FROM audit_log WHERE substr(body, 8, 27) >= ?"
+_REMOVE_ENTRIES = "DELETE FROM audit_log WHERE seq <= ?"
+_REMOVE_CHECKPOINTS = "DELETE FROM audit_checkpoints WHERE seq < ?"
 _INSERT = "INSERT INTO audit_log (seq, body, hash) VALUES (?, ?, ?)"
 _INSERT_MANY = _INSERT + ", (?, ?, ?)" * 15
 _CELLS_AT_ONCE = 16 * 3
@@ -50,9 +69,7 @@ _UNREADABLE_CHECKPOINT = StoredCheckpoint(None, 0, SignedStatement("", "", ""))
 def read_state(reader: Reader) -> ChainState | None:
     """The state, or None if somebody has tampered with its only row."""
     try:
-        rows = reader.fetch_all(
-            "SELECT id, base_seq, base_hash, base_proof, head_seq, head_hash FROM audit_state"
-        )
+        rows = reader.fetch_all(_STATE)
     except UnicodeDecodeError:
         return None
     if len(rows) != 1 or [type(cell) for cell in rows[0]] != [int, int, str, str, int, str]:
@@ -66,7 +83,7 @@ def read_state(reader: Reader) -> ChainState | None:
 def append_drafts(tx: Transaction, drafts: Sequence[Draft]) -> Position:
     """Put the entries at the end of the chain, in this order; returns the new end."""
     # The end is read inside the transaction, which no other process can overlap.
-    row = tx.fetch_one("SELECT head_seq, head_hash FROM audit_state WHERE id = 1")
+    row = tx.fetch_one(_HEAD)
     if row is None or not _is_position(*row):
         raise AuditStateDamaged
     seq, digest = row
@@ -77,7 +94,7 @@ def append_drafts(tx: Transaction, drafts: Sequence[Draft]) -> Position:
         digest = link(digest, body)
         cells += (seq, body, digest)
     _insert_entries(tx, cells)
-    tx.execute("UPDATE audit_state SET head_seq = ?, head_hash = ? WHERE id = 1", (seq, digest))
+    tx.execute(_SET_HEAD, (seq, digest))
     return Position(seq, digest)
 
 
@@ -103,20 +120,15 @@ def entries_after(reader: Reader, seq: int) -> Iterator[Row]:
                 seq = row[0]
         except UnicodeDecodeError:
             # The driver stops at bytes that are not UTF-8. Say so in their place, and go on.
-            (seq,) = reader.fetch_all(
-                "SELECT seq FROM audit_log WHERE seq > ? ORDER BY seq LIMIT 1", (seq,)
-            )[0]
-            yield seq, _readable(reader, "body", seq), _readable(reader, "hash", seq)
+            (seq,) = reader.fetch_all(_NEXT_NUMBER, (seq,))[0]
+            yield seq, _readable(reader, _BODY, seq), _readable(reader, _HASH_OF, seq)
         else:
             return
 
 
-def _readable(reader: Reader, column: str, seq: int) -> str:
+def _readable(reader: Reader, sql: str, seq: int) -> str:
     try:
-        ((text,),) = reader.fetch_all(
-            f"SELECT CAST({column} AS TEXT) FROM audit_log WHERE seq = ?",  # noqa: S608 - our names
-            (seq,),
-        )
+        ((text,),) = reader.fetch_all(sql, (seq,))
     except UnicodeDecodeError:
         return _UNREADABLE
     return str(text)
@@ -124,10 +136,7 @@ def _readable(reader: Reader, column: str, seq: int) -> str:
 
 def numbers_up_to(reader: Reader, seq: int) -> list[int]:
     """The numbers of entries up to this one: a chain that starts there has none."""
-    rows = reader.fetch_all(
-        "SELECT seq FROM audit_log WHERE seq <= ? ORDER BY seq LIMIT 100", (seq,)
-    )
-    return [number for (number,) in rows]
+    return [number for (number,) in reader.fetch_all(_NUMBERS_UP_TO, (seq,))]
 
 
 def insert_checkpoint(tx: Transaction, checkpoint: Checkpoint) -> bool:
@@ -137,8 +146,7 @@ def insert_checkpoint(tx: Transaction, checkpoint: Checkpoint) -> bool:
         return False
     signed = checkpoint.signed
     tx.execute(
-        "INSERT INTO audit_checkpoints (checkpoint_id, seq, body, key_id, signature)"
-        " VALUES (?, ?, ?, ?, ?)",
+        _INSERT_CHECKPOINT,
         (
             checkpoint.checkpoint_id,
             checkpoint.position.seq,
@@ -152,19 +160,18 @@ def insert_checkpoint(tx: Transaction, checkpoint: Checkpoint) -> bool:
 
 def newest_checkpoint(reader: Reader) -> StoredCheckpoint | None:
     """The checkpoint that vouches for most; None if there is none."""
-    return _one_checkpoint(reader, f"{_CHECKPOINT} ORDER BY seq DESC, checkpoint_id DESC LIMIT 1")
+    return _one_checkpoint(reader, _NEWEST_CHECKPOINT)
 
 
 def find_checkpoint(reader: Reader, checkpoint_id: str) -> StoredCheckpoint | None:
     """The checkpoint with this id, or None."""
-    return _one_checkpoint(reader, f"{_CHECKPOINT} WHERE checkpoint_id = ?", checkpoint_id)
+    return _one_checkpoint(reader, _CHECKPOINT_NAMED, checkpoint_id)
 
 
 def checkpoints_from(reader: Reader, seq: int) -> Iterator[StoredCheckpoint]:
     """The checkpoints at this entry and later, by the entries that they vouch for."""
     try:
-        sql = f"{_CHECKPOINT} WHERE seq >= ? ORDER BY seq, checkpoint_id"
-        yield from map(_stored_checkpoint, reader.rows(sql, (seq,)))
+        yield from map(_stored_checkpoint, reader.rows(_CHECKPOINTS_FROM, (seq,)))
     except UnicodeDecodeError:
         yield _UNREADABLE_CHECKPOINT
 
@@ -186,26 +193,17 @@ def _stored_checkpoint(row: Row) -> StoredCheckpoint:
 
 def first_entry_since(reader: Reader, moment: str) -> int:
     """The number of the first entry of that time or later; beyond the end if there is none."""
-    # A body begins with {"at":" and the time; as text, times are in order.
-    ((seq,),) = reader.fetch_all(
-        "SELECT COALESCE(MIN(seq), ?) FROM audit_log WHERE substr(body, 8, 27) >= ?",
-        (_BEYOND, moment),
-    )
+    ((seq,),) = reader.fetch_all(_FIRST_SINCE, (_BEYOND, moment))
     return int(seq)
 
 
 def last_checkpoint_before(reader: Reader, seq: int) -> StoredCheckpoint | None:
     """The last checkpoint that vouches for an entry before that one."""
-    return _one_checkpoint(
-        reader, f"{_CHECKPOINT} WHERE seq < ? ORDER BY seq DESC, checkpoint_id DESC LIMIT 1", seq
-    )
+    return _one_checkpoint(reader, _CHECKPOINT_BEFORE, seq)
 
 
 def remove_archived(tx: Transaction, base: Position, proof: SignedStatement) -> None:
     """Let the chain start at `base`: what lies before has been archived."""
-    tx.execute("DELETE FROM audit_log WHERE seq <= ?", (base.seq,))
-    tx.execute("DELETE FROM audit_checkpoints WHERE seq < ?", (base.seq,))
-    tx.execute(
-        "UPDATE audit_state SET base_seq = ?, base_hash = ?, base_proof = ? WHERE id = 1",
-        (base.seq, base.hash, proof.to_bytes().decode()),
-    )
+    tx.execute(_REMOVE_ENTRIES, (base.seq,))
+    tx.execute(_REMOVE_CHECKPOINTS, (base.seq,))
+    tx.execute(_SET_BASE, (base.seq, base.hash, proof.to_bytes().decode()))
