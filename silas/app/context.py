@@ -29,7 +29,7 @@ from silas.context.models import (
     SubscriptionType,
     TokenBudget,
 )
-from silas.context.ports import AuditTrail, Recall, Scorer, TokenCounter
+from silas.context.ports import AuditTrail, ExactTokens, Recall, Scorer, TokenCounter
 from silas.context.rehydration import Rehydration, memory_item
 from silas.context.sessions import SessionStore
 from silas.kernel import Clock, SilasError, TaintLevel
@@ -44,7 +44,6 @@ _DIRECTIVES = "directives"
 _SAID = "said_"
 _MISSED_AT_ONCE = 500
 _MOST_ENDS = 10_000
-_RETENTION = timedelta(days=90)
 
 
 def token_budget(settings: Settings) -> TokenBudget:
@@ -315,11 +314,12 @@ def open_context(
     memory: MemoryRoom | None = None,
     scorer: Scorer | None = None,
     counter: TokenCounter | None = None,
+    exact: ExactTokens | None = None,
 ) -> Contexts:
     """The contexts of this ground floor.
 
     Without `memory`, what leaves a context is in the chronicle only. Without `scorer`, the rules
-    alone decide what leaves. `counter` is for providers that say exactly what a text costs.
+    alone decide what leaves. `counter` estimates what a text costs, `exact` is asked once a turn.
     """
     recall: Recall | None = Kept(memory) if memory else None
     redact = Secrets(ground.vault)
@@ -327,6 +327,7 @@ def open_context(
         token_budget(ground.settings),
         clock=ground.clock,
         counter=counter,
+        exact=exact,
         recall=recall,
         scorer=scorer,
         files=_files(ground.settings),
@@ -359,7 +360,7 @@ def context_jobs(ground: Ground) -> list[PeriodicJob]:
     sessions = SessionStore(ground.database, clock=ground.clock, ids=ground.ids)
 
     async def retain() -> None:
-        before = ground.clock.now() - _RETENTION
+        before = ground.clock.now() - timedelta(days=ground.settings.context.chronicle_days)
         await chronicle.prune_before(before)
         await sessions.prune_before(before)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from silas.agents.brain.model import brain_model
@@ -18,6 +19,7 @@ from silas.app.ground import Ground
 from silas.app.model_choices import model_name
 from silas.app.models import open_models
 from silas.app.stream import Minds
+from silas.app.token_counts import open_token_counts
 from silas.stream.limited import LimitedPlanner, LimitedProxy, LimitedResearcher
 from silas.stream.limits import RateLimit
 from silas.work.script_worker import ScriptWorker
@@ -41,8 +43,8 @@ async def open_minds(
         environ=environ,
         brain=lambda role: brain_model(role, places=places, profile=profile),
     )
-    async with models:
-        yield _minds(ground, models)
+    async with models, open_token_counts(ground, environ=environ) as tokens:
+        yield replace(_minds(ground, models), tokens=tokens)
 
 
 def _minds(ground: Ground, models: Models) -> Minds:

@@ -9,7 +9,7 @@ from pathlib import Path
 from silas.app.gates import open_gates
 from silas.app.ground import Ground
 from silas.app.settings import Settings
-from silas.context.ports import Scorer
+from silas.context.ports import ExactTokens, Scorer
 from silas.gates.access import AccessChange
 from silas.gates.customers import CustomerDirectory
 from silas.gates.ports import GateModel
@@ -53,6 +53,7 @@ class Minds:
     executor: ExecutorAgent | None = None
     gate: GateModel | None = None
     scorer: Scorer | None = None
+    tokens: ExactTokens | None = None
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from silas.context.eviction import (
     put_to_sleep,
     rest_subscriptions,
 )
+from silas.context.exact import CountingServer, SettlingCounter
 from silas.context.files import WatchedFiles
 from silas.context.materialising import Materialiser
 from silas.context.models import (
@@ -32,7 +33,7 @@ from silas.context.models import (
     ContextZone,
     TokenBudget,
 )
-from silas.context.ports import Recall, Scorer, TokenCounter
+from silas.context.ports import ExactTokens, Recall, Scorer, TokenCounter
 from silas.context.scope import ScopeContext
 from silas.context.scoring import GuardedScorer, ScorerLimits, Sleep, as_shown, groups_of
 from silas.context.subscriptions import note_reference, watch
@@ -53,6 +54,7 @@ class ContextManager:
         *,
         clock: Clock,
         counter: TokenCounter | None = None,
+        exact: ExactTokens | None = None,
         recall: Recall | None = None,
         scorer: Scorer | None = None,
         limits: ScorerLimits | None = None,
@@ -60,10 +62,11 @@ class ContextManager:
         redact: Callable[[str], str] = str,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """`redact` takes secrets out of what is read for subscriptions."""
+        """`exact` settles what `counter` estimates. `redact` takes out secrets."""
         self._budget = budget
         self._clock = clock
         self._counter = counter or HeuristicTokenCounter()
+        self._server = CountingServer(exact, clock=clock) if exact is not None else None
         self._recall = recall
         self._scorer = GuardedScorer(scorer, clock=clock, limits=limits, sleep=sleep)
         self._files = files or WatchedFiles()
@@ -163,6 +166,7 @@ class ContextManager:
     ) -> list[str]:
         """Let leave what does not fit; returns the ids of what left, in the order of leaving."""
         scope, budget = self._scope(scope_id), self._budget
+        await scope.settle_counts()
         pressure = scope.tokens / budget.total
         masked = mask_old_results(scope, budget, turn_number)
         dropped = drop_trivial(scope, turn_number) + rest_subscriptions(scope, budget, turn_number)
@@ -213,13 +217,18 @@ class ContextManager:
         if scope is None:
             if not scope_id:
                 raise ValueError("a context belongs to a scope: name it")
-            scope = ScopeContext(scope_id, self._counter, self._budget.default_profile)
+            scope = ScopeContext(scope_id, self._scope_counter(), self._budget.default_profile)
             self._scopes[scope_id] = scope
             if len(self._scopes) > _MOST_SCOPES:
                 # Whoever was silent longest is read from the chronicle when heard again.
                 self._scopes.popitem(last=False)
         self._scopes.move_to_end(scope_id)
         return scope
+
+    def _scope_counter(self) -> TokenCounter:
+        if self._server is None:
+            return self._counter
+        return SettlingCounter(self._server, estimate=self._counter)
 
     def _budgets(self, scope: ScopeContext) -> ZoneBudgets:
         system = scope.zones[ContextZone.SYSTEM].tokens

@@ -39,6 +39,14 @@ class TokenCounter(Protocol):
         ...
 
 
+class ExactTokens(Protocol):
+    """A server that counts tokens as its model does. Absent: they are estimated."""
+
+    async def count(self, text: str) -> int:
+        """How many tokens the text has; raises a `SilasError` if nobody can tell now."""
+        ...
+
+
 class Recall(Protocol):
     """The memory, as the context uses it. Absent: nothing is kept, and no query is watched."""
 

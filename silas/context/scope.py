@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from silas.context.blocks import Block, block_text
+from silas.context.exact import SettlingCounter
 from silas.context.models import ContextItem, ContextKind, ContextSubscription, ContextZone
 from silas.context.ports import TokenCounter
 from silas.context.zone import Zone
@@ -109,6 +110,17 @@ class ScopeContext:
         """What all of it is derived from, joined; of nothing at all, the owner's."""
         found = [taint for zone in self.zones.values() for taint in zone.taints()]
         return join_taint(TaintLevel.OWNER, *found)
+
+    async def settle_counts(self) -> None:
+        """Put exact figures in the place of estimates, if somebody can tell them."""
+        if not isinstance(self.counter, SettlingCounter):
+            return
+        settled = await self.counter.settle()
+        if not settled:
+            return
+        for zone in self.zones.values():
+            for block in [block for block in zone if block.text in settled]:
+                zone.put(block._replace(tokens=settled[block.text]))
 
     def _unmark(self, ctx_id: str) -> None:
         if self.maskable:

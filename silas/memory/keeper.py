@@ -8,10 +8,17 @@ not be stored as asked is stored as less, never as more.
 import contextlib
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from silas.kernel import TaintLevel
 from silas.memory.errors import MemoryExists, MemoryInvalid, MemoryUnknown
-from silas.memory.models import MemoryItem, MemoryOp, MemoryOpType, MemoryQuery
+from silas.memory.models import (
+    MemoryItem,
+    MemoryOp,
+    MemoryOpType,
+    MemoryQuery,
+    ReingestionTier,
+)
 from silas.memory.retriever import MemoryRetriever
 from silas.memory.store import Memories, MemoryStore
 from silas.memory.trust import lowered
@@ -19,17 +26,31 @@ from silas.memory.trust import lowered
 CAUSAL = "causal"
 
 
+@dataclass(frozen=True)
+class RawRecords:
+    """What becomes of messages and answers as they were said."""
+
+    kept: bool = True
+    tier: ReingestionTier = ReingestionTier.LOW_REINGESTION
+
+
 class MemoryKeeper:
     """Keeps, finds, and does what agents wish."""
 
-    def __init__(self, memories: Memories, retriever: MemoryRetriever) -> None:
+    def __init__(
+        self, memories: Memories, retriever: MemoryRetriever, *, raw: RawRecords | None = None
+    ) -> None:
         self._memories = memories
         self._retriever = retriever
+        self._raw = raw or RawRecords()
 
     async def store_raw(self, item: MemoryItem) -> str:
-        """Keep a raw record; one with an id that is known is kept already."""
-        with contextlib.suppress(MemoryExists):
-            await self._memories.of(item.scope_id).store_raw(item)
+        """Keep a raw record, if they are kept; one with an id that is known is kept already."""
+        if self._raw.kept:
+            store = self._memories.of(item.scope_id)
+            record = lowered(item.model_copy(update={"reingestion_tier": self._raw.tier}))
+            with contextlib.suppress(MemoryExists):
+                await store.store(record)
         return item.memory_id
 
     async def keep(self, scope_id: str, items: Sequence[MemoryItem]) -> None:

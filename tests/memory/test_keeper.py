@@ -2,13 +2,14 @@ import pytest
 
 from silas.kernel import TaintLevel
 from silas.memory.errors import MemoryInvalid, MemoryUnknown, TrustRefused
-from silas.memory.keeper import MemoryKeeper
+from silas.memory.keeper import MemoryKeeper, RawRecords
 from silas.memory.models import (
     MemoryItem,
     MemoryOp,
     MemoryOpType,
     MemoryQuery,
     MemoryType,
+    ReingestionTier,
     TrustLevel,
 )
 from silas.memory.retriever import MemoryRetriever
@@ -94,3 +95,13 @@ async def test_links_stay_inside_the_scope_and_are_of_a_known_kind(room: Room) -
         await wish(room, MemoryOp(**link, link_to=theirs.memory_id, link_type="causal"))
     with pytest.raises(MemoryInvalid):
         await wish(room, MemoryOp(**link, link_to=mine.memory_id, link_type="friend"))
+
+
+async def test_raw_records_are_kept_as_the_settings_say(room: Room) -> None:
+    retriever = MemoryRetriever(room.memories)
+    raw = a_memory("tea at five", memory_id="raw_1")
+    await MemoryKeeper(room.memories, retriever, raw=RawRecords(kept=False)).store_raw(raw)
+    assert await room.store.get("raw_1") is None
+    keeper = MemoryKeeper(room.memories, retriever, raw=RawRecords(tier=ReingestionTier.ACTIVE))
+    await keeper.store_raw(raw)
+    assert [item.memory_id for item in await room.store.search_keyword("tea", 5)] == ["raw_1"]

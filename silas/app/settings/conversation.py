@@ -83,6 +83,13 @@ class ContextSettings(Section):
     session_idle_minutes: Minutes = Field(
         30, description="Silence after which what is said next is another session."
     )
+    token_counter: Literal["estimate", "llamacpp", "anthropic"] = Field(
+        "estimate",
+        description="Who counts tokens: Silas estimates them, or the server of models.proxy does.",
+    )
+    chronicle_days: Count = Field(
+        90, description="Days after which what was said moves from the chronicle to the archive."
+    )
     default_profile: Word = Field(
         "conversation", description="The profile in use when routing names none."
     )
@@ -103,12 +110,15 @@ class RehydrationSettings(Section):
 class MemorySettings(Section):
     """How memories are stored, found again and condensed."""
 
-    embedding_model: Word = Field(
-        "all-MiniLM-L6-v2", description="The model that turns text into vectors."
+    embedding_model: Literal["all-MiniLM-L6-v2", "none"] = Field(
+        "all-MiniLM-L6-v2", description="The model that turns text into vectors; none: words only."
     )
     embedding_dim: Whole = Field(384, ge=1, le=65_536, description="Length of those vectors.")
     consolidation_interval_minutes: Minutes = Field(
         30, description="How often memories are condensed."
+    )
+    stale_after_days: Count = Field(
+        180, description="Days without a look at it after which a memory moves to the raw lane."
     )
     raw_reingestion_enabled: bool = Field(
         True, description="Whether raw conversations and tool results are kept as well."
