@@ -17,6 +17,7 @@ from silas.app.journal import open_journal
 from silas.app.memory import MemoryRoom, memory_jobs, open_memory
 from silas.app.minds import open_minds
 from silas.app.personality import open_personality
+from silas.app.review import desk_jobs, open_desk, open_gate_desk, open_questions
 from silas.app.stream import Rooms, Stream, open_queue, open_stream
 from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.journal import Journal
@@ -27,6 +28,7 @@ from silas.storage.files import make_private_directory
 from silas.stream.cards import CardStore
 from silas.stream.delivery import Deliveries
 from silas.stream.ports import Live
+from silas.stream.review.desk import ReviewDesk
 from silas.work.models import WorkItem
 from silas.work.ports import Approver, Later, PausedCall
 
@@ -59,6 +61,7 @@ class House:
     deliveries: Deliveries
     journal: Journal
     companions: CompanionRoom
+    desk: ReviewDesk
 
 
 @contextlib.asynccontextmanager
@@ -77,6 +80,8 @@ async def open_house(
     _make_workspace(ground)
     queue = open_queue(ground)
     cards, deliveries = open_cards(ground, queue), Deliveries(ground.database, ground.clock)
+    questions = open_questions(ground, queue)
+    desk = open_desk(ground, cards, questions)
     channel = Consumer(
         name="channel",
         queue=QueueName.CHANNEL,
@@ -95,6 +100,8 @@ async def open_house(
             context=open_context(ground, memory=memory, scorer=minds.scorer),
             personality=open_personality(ground),
             reviews=cards,
+            proactive=desk,
+            gate_desk=open_gate_desk(ground, questions, live),
             approver=approver or AskLater(),
             live=live,
         )
@@ -103,7 +110,8 @@ async def open_house(
             open_companions(ground, journal, queue=queue) as companions,
             _in_background(channel.run()),
         ):
-            house = House(ground, stream, cards, deliveries, journal, companions)
+            desk.attach(stream.room)
+            house = House(ground, stream, cards, deliveries, journal, companions, desk)
             async with _in_background(Housekeeping(_jobs(house, memory), clock=ground.clock).run()):
                 yield house
 
@@ -136,6 +144,7 @@ def _jobs(house: House, memory: MemoryRoom) -> list[PeriodicJob]:
 
     return [
         PeriodicJob("decline expired cards", timedelta(minutes=1), house.cards.decline_expired),
+        *desk_jobs(house.desk),
         PeriodicJob("prune deliveries", timedelta(hours=1), prune_deliveries),
         *context_jobs(house.ground),
         *memory_jobs(house.ground, memory),

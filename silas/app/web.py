@@ -138,6 +138,7 @@ class WebFront:
             stack.callback(house.journal.subscribe(self._tell_journal))
             if port is not None:
                 front = self._front = self._make(house, port)
+                house.desk.questions.news.add(self.hub.look_again)
                 await stack.enter_async_context(self.hub.running(front))
                 self._app = make_app(front, self.hub)
                 self.hub.call_again()
@@ -166,6 +167,16 @@ class WebFront:
         self._front.passkeys.codes.allow(params)
         return {"allowed": True}
 
+    async def ask_secret(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Control: a secret is to be typed in a paired browser."""
+        if self._front is None:
+            raise ServerError("The web page is switched off: channels.web.enabled is false.")
+        name, label = str(params.get("name", "")), str(params.get("label") or params.get("name"))
+        request = wire.SecureInputRequest(ref_id=name, label=label[:200])
+        self._front.secrets.ask(request)
+        self.hub.tell(request)
+        return {"asked": True, "pages": len(self.hub.pages)}
+
     async def devices_changed(self, _params: dict[str, Any]) -> dict[str, Any]:
         """Control: somebody was revoked."""
         if self._front is not None:
@@ -189,7 +200,12 @@ class WebFront:
             intake=house.stream.intake,
             items=WorkItemStore(ground.database, clock),
             calls=WaitingCalls(
-                house.stream.work.bench, ground.devices, ground.passkeys, ground.database, clock
+                house.stream.work.bench,
+                ground.devices,
+                ground.passkeys,
+                ground.database,
+                house.desk.questions,
+                clock,
             ),
             audit=ground.audit,
             pairing=self.pairing,

@@ -10,6 +10,7 @@ from silas.app.work import work_stores
 from silas.gates import Gate
 from silas.sandbox import BackendChoice, OutputListener, SandboxRequest, SandboxResult, all_backends
 from silas.stream.store import ConversationStore
+from silas.work.before_images import BeforeImages
 from silas.work.control import WorkControl
 from silas.work.executor import WorkItemExecutor
 from silas.work.executors import ExecutorRegistry, Tool, core_tools
@@ -80,6 +81,7 @@ def open_workshop(
         planner=planner,
         approver=approver,
         paused=PausedRuns(ground.database, clock=clock, ids=ground.ids, signer=ground.keys),
+        images=BeforeImages(ground.database, clock),
         skills=skills,
         system_gates=_system_gates(settings),
         memory_mb=settings.sandbox.default_memory_mb,

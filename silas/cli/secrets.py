@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from silas.app.instance import call_server
 from silas.cli.commands import JsonGroup
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.opening import settings_of, with_ground
@@ -38,6 +39,23 @@ def secrets() -> None:
 
     Everything else in Silas knows a secret by its name alone.
     """
+
+
+@secrets.command("ask")
+@click.argument("name")
+@click.option("--label", metavar="TEXT", help="What it is, in words, for whoever types it.")
+@pass_cli
+def ask_secret(cli: CliContext, name: str, label: str | None) -> None:
+    """Have the secret NAME typed in a paired browser. Silas must be running.
+
+    The value goes from the page straight to the vault.
+    """
+    check_name(name)
+    _refuse_internal(name)
+    params = {"name": name, "label": label or name}
+    answer = call_server(settings_of(cli).paths, "ask_secret", params)
+    told = f"{name} can be typed in the page now, under Review."
+    cli.show(answer, told if answer["pages"] else f"{told} No page is open.")
 
 
 @secrets.command("set")

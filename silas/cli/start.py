@@ -86,6 +86,7 @@ async def _serve(
             "pair": web.pair,
             "devices_changed": web.devices_changed,
             "passkey_code": web.passkey_code,
+            "ask_secret": web.ask_secret,
             "journal": web.journal.answer,
         },
     ) as server:

@@ -327,7 +327,12 @@ class CardStore:
         if not is_about(card, said, decided) or not await self._is_owners(card, decided, signed):
             await self._audit.log("card_decision_forged", card_id=card_id)
             return None
-        return CardDecision(card_id=card_id, plan_hashes=card.plan_hashes, decision=decided)
+        return CardDecision(
+            card_id=card_id,
+            plan_hashes=card.plan_hashes,
+            decision=decided,
+            requested_by=card.requested_by,
+        )
 
     async def _is_owners(self, card: Card, decision: ApprovalDecision, signed: _Signed) -> bool:
         grants, now = decision.verdict in _GRANTS, self._clock.now()

@@ -22,6 +22,7 @@ from silas.queue.models import (
     SystemEvent,
     Urgency,
 )
+from silas.storage import Durability
 from silas.stream.errors import DecisionUnknown
 from silas.stream.ports import CardDecision
 from silas.stream.store import Origin
@@ -32,6 +33,10 @@ from silas.work.models import ALWAYS_ON, WorkItem, WorkItemType
 from silas.work.workbench import Workbench
 
 DECISION_MADE = "decision_made"
+QUESTION = "question"
+"""How the ids of questions begin; cards of plans begin otherwise."""
+UNDO = "undo"
+"""Who asks about taking back what was done."""
 _CHANGED = "The plan is not the one that the card showed. Nothing was approved."
 
 
@@ -54,7 +59,11 @@ def decision_made(card_id: str, *, trace_id: str, scope_id: str, clock: Clock) -
 async def follow_decision(
     room: TurnContext, bench: Workbench, message: QueueMessage, card_id: str
 ) -> Handled:
-    """What a decision leads to."""
+    """What a decision leads to; or an answer, which is about no plan."""
+    if card_id.startswith(QUESTION):
+        if room.proactive is None:
+            raise DecisionUnknown
+        return await room.proactive.follow(message, card_id)
     decided = await room.reviews.decision(card_id) if room.reviews else None
     if decided is None:
         raise DecisionUnknown
@@ -68,8 +77,7 @@ async def follow_decision(
     if verdict is not ApprovalVerdict.APPROVED:
         await room.audit.log("plan_declined", work_item_id=root.id, verdict=verdict.value)
         await bench.control.cancel(root.id)
-        told = f"{root.title}: not approved ({verdict.value}). I do nothing about it."
-        return Handled((_reply(room, message, origin, told),))
+        return await _refused(room, message, origin, decided, root)
     try:
         for item in items:
             await _authorised(bench, item, decided)
@@ -79,6 +87,22 @@ async def follow_decision(
     if came is not None:  # what the plan is derived from goes on with it
         message = message.model_copy(update={"taint": came.taint})
     return _begin(room, message, origin, root, card_id=card_id)
+
+
+async def _refused(
+    room: TurnContext, message: QueueMessage, origin: Origin, decided: CardDecision, root: WorkItem
+) -> Handled:
+    """Nothing is done. Whoever wants changes to a text gets it to edit."""
+    verdict = decided.decision.verdict
+    if decided.requested_by == UNDO:
+        return Handled()  # what was not undone stays; nobody has to be told
+    if verdict is ApprovalVerdict.EDIT_REQUESTED and room.proactive is not None:
+        asked = await room.proactive.edit(origin, root)
+        if asked:
+            told = f"{root.title}: here is its text, for you to change."
+            return Handled((_reply(room, message, origin, told),), tuple(asked), Durability.TRUST)
+    told = f"{root.title}: not approved ({verdict.value}). I do nothing about it."
+    return Handled((_reply(room, message, origin, told),))
 
 
 async def _shown(bench: Workbench, decided: CardDecision) -> list[WorkItem] | None:

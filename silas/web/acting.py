@@ -14,6 +14,7 @@ from silas.web import wire
 from silas.web.calls import Signed
 from silas.web.front import Front
 from silas.web.hub import Hub, Page
+from silas.web.questions import take_answer
 
 _CHANNEL = "web"
 _LOG_ENTRIES_PER_LINE = 6
@@ -29,6 +30,18 @@ async def act(front: Front, hub: Hub, page: Page, frame: wire.FromPage, *, addre
             await _say(front, hub, page, frame)
         case wire.ApprovalResponse():
             await _decide(front, hub, page, frame)
+        case (
+            wire.GateResponse()
+            | wire.BatchReviewResponse()
+            | wire.DraftReviewResponse()
+            | wire.DecisionResponse()
+            | wire.SuggestionResponse()
+            | wire.AutonomyThresholdResponse()
+            | wire.ConnectionSetupResponse()
+            | wire.PermissionEscalationResponse()
+            | wire.ConnectionFailureResponse()
+        ):
+            await _answer(front, hub, page, frame)
         case wire.ActivityRequest():
             page.put(wire.Activity(entries=await recent_entries(front, frame.count)))
         case wire.SecureInputCompleted():
@@ -69,6 +82,13 @@ async def _decide(front: Front, hub: Hub, page: Page, frame: wire.ApprovalRespon
             origins=signed.origins,
         )
     hub.tell(wire.CardClosed(request_id=name, state=verdict.value))
+    await hub.tell_cards(front)
+
+
+async def _answer(front: Front, hub: Hub, page: Page, frame: wire.AnyAnswer) -> None:
+    questions = front.calls.questions
+    state = await take_answer(questions, front.cards, frame, key_id=page.device_id)
+    hub.tell(wire.CardClosed(request_id=frame.request_id, state=state))
     await hub.tell_cards(front)
 
 

@@ -22,7 +22,9 @@ from silas.gates.risk import Reversibility, RiskLevel, interaction_for, risk_of
 from silas.kernel import Clock, canonical_bytes
 from silas.storage import Database, Durability
 from silas.stream.errors import DecisionNotSigned, StrongerProofNeeded
+from silas.stream.review.store import QuestionStore
 from silas.web import wire
+from silas.web.questions import shown_question
 from silas.work.authorisation import CallPayload, decide_waiting, payload_of
 from silas.work.paused import KeptCall, KeptRun
 from silas.work.ports import PausedCall
@@ -50,17 +52,23 @@ class WaitingCalls:
     devices: DeviceStore
     passkeys: PasskeyStore
     database: Database
+    questions: QuestionStore
     clock: Clock
 
-    async def cards(self) -> list[wire.ApprovalRequest]:
-        """What waits, oldest first (rule 1)."""
+    async def cards(self) -> list[wire.ApprovalRequest | wire.Asked]:
+        """Everything that waits besides plans, oldest first: calls, and questions."""
+        asked = [shown_question(each) for each in await self.questions.open()]
+        return sorted([*await self.calls(), *asked], key=lambda card: card.created_at)
+
+    async def calls(self) -> list[wire.ApprovalRequest]:
+        """The calls that wait (rule 1)."""
         now = self.clock.now()
         runs = await self.bench.paused.waiting() if self.bench.paused else []
         return [_card(run, call) for run in runs for call in run.undecided(now)]
 
     async def waits(self, call_id: str) -> bool:
         """Whether there is such a call."""
-        return any(card.request_id == call_id for card in await self.cards())
+        return any(card.request_id == call_id for card in await self.calls())
 
     async def decide(self, call_id: str, verdict: ApprovalVerdict, signed: Signed) -> None:
         """Take a decision that was signed on a device (rules 2 and 3).

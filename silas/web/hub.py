@@ -11,6 +11,7 @@ from typing import Protocol
 
 from silas.kernel.models import Data
 from silas.stream.cadence import CadenceWatch, is_crowded
+from silas.stream.decisions import UNDO
 from silas.web import wire
 from silas.web.front import Front
 from silas.web.showing import items_of, shown_card, shown_delivery, shown_saying, shown_work
@@ -54,6 +55,19 @@ class Hub:
         self._front: Front | None = None
         self._moving: set[str] = set()
         self._looking: asyncio.Task[None] | None = None
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def look_again(self) -> None:
+        """Something was asked, or is asked no longer."""
+        if self._front is not None and self.pages:
+            task = asyncio.create_task(self.tell_cards(self._front), name="web cards")
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+
+    @property
+    def watched(self) -> bool:
+        """Whether a page is open."""
+        return bool(self.pages)
 
     def text(self, connection_id: str, trace_id: str, piece: str) -> None:
         """An answer grows."""
@@ -155,7 +169,8 @@ class Hub:
     async def tell_work(self, front: Front, trace_id: str) -> None:
         """How far the work is that came from a request."""
         for card in await front.cards.recent(_RECENT_CARDS):
-            if card.trace_id == trace_id:
+            undone = card.requested_by != UNDO or card.state == "approved"
+            if card.trace_id == trace_id and undone:
                 for item in await items_of(card, front.items):
                     self.tell(shown_work(card, item))
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from silas.secrets import InvalidSecret, check_name, is_internal
 from silas.web.wire import SecureInputRequest
 
 
@@ -32,7 +33,10 @@ class PendingSecrets:
     _fulfilled: set[str] = field(default_factory=set)
 
     def ask(self, request: SecureInputRequest) -> None:
-        """Let the owner type this secret, once."""
+        """Let the owner type it, once; raises `InvalidSecret` for a name of Silas's own."""
+        check_name(request.ref_id)
+        if is_internal(request.ref_id):
+            raise InvalidSecret("This name belongs to Silas itself. Choose another one.")
         self._requests[request.ref_id] = request
         self._fulfilled.discard(request.ref_id)
 

@@ -23,6 +23,7 @@ from silas.web.pairing import pairing_bytes
 from silas.web.passkeys import passkey_routes
 from silas.web.pending_secrets import SecretState
 from silas.web.persona import persona_routes
+from silas.web.wire import CardClosed
 
 Short = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -136,6 +137,7 @@ def make_routes(front: Front, hub: Hub) -> APIRouter:
             raise HTTPException(409, "This secret is stored already.")
         front.secrets.fulfil(ref_id, secret.value)
         await front.audit.log("secret_stored", ref_id=ref_id)
+        hub.tell(CardClosed(request_id=f"secret:{ref_id}", state="stored"))
         return Stored()
 
     router.include_router(journal_routes(front, reader=reader, signer=signer))

@@ -10,6 +10,7 @@ from silas.gates.risk import interaction_for
 from silas.queue.models import Agent
 from silas.stream.card_statements import UNSEALED
 from silas.stream.cards import Card
+from silas.stream.decisions import UNDO
 from silas.stream.delivery import Delivery
 from silas.stream.said import Saying
 from silas.web import wire
@@ -18,6 +19,7 @@ from silas.work.store import WorkItemStore
 
 _DECLINE = "Decline, do nothing"
 _CHANGE = "Ask for changes"
+_UNDOING = {"approved": "Undo it", "declined": "Keep it as it is"}
 
 
 async def items_of(card: Card, store: WorkItemStore) -> list[WorkItem]:
@@ -30,7 +32,9 @@ def shown_card(card: Card, items: Sequence[WorkItem]) -> wire.ApprovalRequest:
     """The card whole."""
     interaction = interaction_for(card.risk)
     root = items[0] if items else None
+    undo = card.requested_by == UNDO
     return wire.ApprovalRequest(
+        kind="result" if undo else "plan",
         request_id=card.card_id,
         title=card.title,
         body=card.message,
@@ -38,7 +42,7 @@ def shown_card(card: Card, items: Sequence[WorkItem]) -> wire.ApprovalRequest:
         rationale=_rationale(card, items),
         steps=interaction.steps,
         details_expanded=interaction.details_expanded,
-        consequences=_consequences(root),
+        consequences=_UNDOING if undo else _consequences(root),
         items=[
             wire.PlanShown(id=item.id, plan=item.plan_bytes().decode(), plan_hash=item.plan_hash)
             for item in items
@@ -51,10 +55,13 @@ def shown_card(card: Card, items: Sequence[WorkItem]) -> wire.ApprovalRequest:
         created_at=card.created_at,
         expires_at=card.expires_at,
         refusal="" if card.sealed else UNSEALED,
+        replaces=card.replaces,
     )
 
 
 def _rationale(card: Card, items: Sequence[WorkItem]) -> str:
+    if card.requested_by == UNDO:
+        return card.message
     checks = sum(len(item.verify) for item in items)
     asked = "Requested by the scheduler" if card.requested_by == "goal" else "You asked for this"
     if not checks:

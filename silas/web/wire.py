@@ -3,9 +3,9 @@
 `docs/wire.schema.json` is generated from here. Times are UTC in the one canonical spelling.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, model_validator
 
 from silas.approval import Assertion, Base64Bytes
 from silas.gates.risk import RiskLevel, Step
@@ -57,11 +57,17 @@ class ApprovalResponse(Data):
     """For what cannot be undone: its challenge is the plan's hash."""
 
 
-class GateResponse(Data):
+class Answer(Data):
+    """The answer to a question, signed over its content and everything that is answered."""
+
+    request_id: Name
+    signature: Base64Bytes
+
+
+class GateResponse(Answer):
     """The answer to a gate's question."""
 
     type: Literal["gate_response"] = "gate_response"
-    request_id: Name
     verdict: Literal["approve", "block"]
 
 
@@ -73,47 +79,48 @@ class CheckpointResponse(Data):
     verdict: Text
 
 
-class BatchReviewResponse(Data):
+class BatchReviewResponse(Answer):
     """The answer to a reviewed batch."""
 
     type: Literal["batch_review_response"] = "batch_review_response"
-    request_id: Name
     verdict: Literal["approve", "decline", "edit_selection"]
-    selected_item_ids: list[Name] = Field(default_factory=list)
+    selected_item_ids: list[Name] = Field(default_factory=list, max_length=1000)
+
+    @model_validator(mode="after")
+    def _chosen_if_edited(self) -> Self:
+        if bool(self.selected_item_ids) != (self.verdict == "edit_selection"):
+            raise ValueError("selected_item_ids belongs to edit_selection, and only there")
+        return self
 
 
-class DraftReviewResponse(Data):
+class DraftReviewResponse(Answer):
     """The answer to a draft."""
 
     type: Literal["draft_review_response"] = "draft_review_response"
-    request_id: Name
     verdict: Literal["approve", "edit", "rephrase", "reject"]
     edited_text: Text | None = None
 
 
-class DecisionResponse(Data):
+class DecisionResponse(Answer):
     """The answer to a question with options."""
 
     type: Literal["decision_response"] = "decision_response"
-    request_id: Name
     selected_value: Text | None = None
     freetext: Text | None = None
 
 
-class SuggestionResponse(Data):
+class SuggestionResponse(Answer):
     """The answer to a suggestion."""
 
     type: Literal["suggestion_response"] = "suggestion_response"
-    request_id: Name
     selected_value: Text | None = None
     freetext: Text | None = None
 
 
-class AutonomyThresholdResponse(Data):
+class AutonomyThresholdResponse(Answer):
     """The answer to a proposal about autonomy."""
 
     type: Literal["autonomy_threshold_response"] = "autonomy_threshold_response"
-    request_id: Name
     verdict: Literal["approve", "decline", "tighten_now"]
 
 
@@ -125,28 +132,25 @@ class SecureInputCompleted(Data):
     success: bool
 
 
-class ConnectionSetupResponse(Data):
+class ConnectionSetupResponse(Answer):
     """The answer to a step of setting up a connection."""
 
     type: Literal["connection_setup_response"] = "connection_setup_response"
-    request_id: Name
     step_type: Name
     action: Literal["done", "cancel", "trouble", "retry"]
 
 
-class PermissionEscalationResponse(Data):
+class PermissionEscalationResponse(Answer):
     """The answer to a connection that wants to do more."""
 
     type: Literal["permission_escalation_response"] = "permission_escalation_response"
-    request_id: Name
     verdict: Literal["approve", "just_this_once", "deny"]
 
 
-class ConnectionFailureResponse(Data):
+class ConnectionFailureResponse(Answer):
     """What to do about a connection that failed."""
 
     type: Literal["connection_failure_response"] = "connection_failure_response"
-    request_id: Name
     selected_action: Name
 
 
@@ -163,21 +167,24 @@ class Ping(Data):
     type: Literal["ping"] = "ping"
 
 
-FromPage = Annotated[
-    Auth
-    | Say
-    | ApprovalResponse
-    | GateResponse
-    | CheckpointResponse
+AnyAnswer = (
+    GateResponse
     | BatchReviewResponse
     | DraftReviewResponse
     | DecisionResponse
     | SuggestionResponse
     | AutonomyThresholdResponse
-    | SecureInputCompleted
     | ConnectionSetupResponse
     | PermissionEscalationResponse
     | ConnectionFailureResponse
+)
+FromPage = Annotated[
+    Auth
+    | Say
+    | ApprovalResponse
+    | CheckpointResponse
+    | AnyAnswer
+    | SecureInputCompleted
     | ActivityRequest
     | Ping,
     Field(discriminator="type"),
@@ -262,7 +269,8 @@ class ApprovalRequest(Data):
     """A plan or a call that waits for the owner's decision, or has got one (`state`)."""
 
     type: Literal["approval_request"] = "approval_request"
-    kind: Literal["plan", "call"] = "plan"
+    kind: Literal["plan", "call", "result"] = "plan"
+    """`result`: the work is done, and this is the plan that undoes it."""
     request_id: str
     title: str
     body: str
@@ -283,6 +291,8 @@ class ApprovalRequest(Data):
     expires_at: UtcDatetime
     refusal: str = ""
     """Why it can only be declined, if so."""
+    replaces: str | None = None
+    """The work item that this plan is another version of, or that it undoes."""
 
 
 class CardClosed(Data):
@@ -363,11 +373,37 @@ class Pong(Data):
     type: Literal["pong"] = "pong"
 
 
-class GateApproval(Data):
+class ActionShown(Data):
+    """One button: what it answers, and what then happens."""
+
+    value: str
+    label: str
+
+
+class Asked(Data):
+    """What all questions have in common: the contract of cards."""
+
+    request_id: str
+    title: str
+    risk_level: RiskLevel
+    rationale: str
+    steps: tuple[Step, ...]
+    details_expanded: bool
+    actions: list[ActionShown]
+    """The recommended one first, the refusing one last."""
+    shown: PlanShown
+    """The very bytes whose hash is signed, and which everything on the card is read from."""
+    taint: str
+    trace_id: str
+    state: str
+    created_at: UtcDatetime
+    expires_at: UtcDatetime
+
+
+class GateApproval(Asked):
     """A gate asks whether something may go on."""
 
     type: Literal["gate_approval"] = "gate_approval"
-    request_id: str
     gate_name: str
     value: str
     context: dict[str, Any]
@@ -382,47 +418,42 @@ class Checkpoint(Data):
     options: list[str]
 
 
-class BatchReview(Data):
+class BatchReview(Asked):
     """Several like actions, to be decided together."""
 
     type: Literal["batch_review"] = "batch_review"
-    request_id: str
     batch: dict[str, Any]
 
 
-class DraftReview(Data):
+class DraftReview(Asked):
     """A text to be sent in the owner's name."""
 
     type: Literal["draft_review"] = "draft_review"
-    request_id: str
     context: str
     draft: str
     metadata: dict[str, Any]
 
 
-class Decision(Data):
+class Decision(Asked):
     """A question with options."""
 
     type: Literal["decision"] = "decision"
-    request_id: str
     question: str
     options: list[dict[str, Any]]
     allow_freetext: bool
 
 
-class Suggestion(Data):
+class Suggestion(Asked):
     """Something that Silas would do next."""
 
     type: Literal["suggestion"] = "suggestion"
-    request_id: str
     suggestion: dict[str, Any]
 
 
-class AutonomyThresholdReview(Data):
+class AutonomyThresholdReview(Asked):
     """A proposal to ask less, or more."""
 
     type: Literal["autonomy_threshold_review"] = "autonomy_threshold_review"
-    request_id: str
     proposal: dict[str, Any]
 
 
@@ -436,32 +467,28 @@ class SecureInputRequest(Data):
     guidance: dict[str, Any] = Field(default_factory=dict)
 
 
-class ConnectionSetupStep(Data):
+class ConnectionSetupStep(Asked):
     """A step of setting up a connection."""
 
     type: Literal["connection_setup_step"] = "connection_setup_step"
-    request_id: str
     step_type: str
     fields: dict[str, Any]
 
 
-class PermissionEscalation(Data):
+class PermissionEscalation(Asked):
     """A connection wants to do more."""
 
     type: Literal["permission_escalation"] = "permission_escalation"
-    request_id: str
     connection_name: str
     current_permissions: list[str]
     requested_permissions: list[str]
     reason: str
-    risk_level: RiskLevel
 
 
-class ConnectionFailure(Data):
+class ConnectionFailure(Asked):
     """A connection has failed."""
 
     type: Literal["connection_failure"] = "connection_failure"
-    request_id: str
     failure_type: str
     service: str
     message: str

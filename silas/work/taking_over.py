@@ -9,6 +9,7 @@
 import asyncio
 
 from silas.work.attempt import Outcome
+from silas.work.before_images import BeforeImage
 from silas.work.door import Blocked, namespace_of
 from silas.work.errors import FileRefused, PublicationConflict
 from silas.work.models import WorkItem
@@ -25,7 +26,10 @@ async def publish(bench: Workbench, files: AttemptWorkspace, outcome: Outcome) -
     """Steps 2 and 3; raises `PublicationConflict` or `FileRefused`."""
     if files.kind is WorkspaceKind.EMPTY and not outcome.acted_outside:
         return  # nobody would notice if it were done again
-    await _tell(bench, files.item, await asyncio.to_thread(_publish, bench, files, outcome))
+    note, images = await asyncio.to_thread(_publish, bench, files, outcome)
+    if bench.images is not None:
+        await bench.images.keep(files.item.id, files.attempt, images)
+    await _tell(bench, files.item, note)
 
 
 async def keep_artifacts(bench: Workbench, files: AttemptWorkspace, outcome: Outcome) -> None:
@@ -70,13 +74,16 @@ def _read_artifacts(
     return kept, left_out
 
 
-def _publish(bench: Workbench, files: AttemptWorkspace, outcome: Outcome) -> str | None:
+def _publish(
+    bench: Workbench, files: AttemptWorkspace, outcome: Outcome
+) -> tuple[str | None, list[BeforeImage]]:
     with bench.workspaces.changing(files.item):
         publication = bench.workspaces.prepare(files).model_copy(
             update={"results": outcome.results, "budget_used": outcome.used}
         )
         bench.workspaces.remember(files, publication)
-        return bench.workspaces.complete(publication, files.item)
+        images = bench.workspaces.images_of(publication)
+        return bench.workspaces.complete(publication, files.item), images
 
 
 async def _tell(bench: Workbench, item: WorkItem, note: str | None) -> None:

@@ -8,6 +8,7 @@ from silas.gates import Gate
 from silas.kernel import Clock, IdFactory, TaintLevel
 from silas.work.artifacts import ArtifactStore
 from silas.work.attempts import AttemptStore
+from silas.work.before_images import BeforeImages
 from silas.work.control import WorkControl
 from silas.work.executors import ExecutorRegistry
 from silas.work.ledger import ToolLedger
@@ -60,6 +61,8 @@ class Workbench:
     planner: Planner | None = None
     approver: Approver | None = None
     paused: PausedRuns | None = None
+    images: BeforeImages | None = None
+    """Where it is kept what files were before; without it, nothing is undone."""
     skills: SkillFiles | None = None
     system_gates: Sequence[Gate] = ()
     progress: Progress = silent

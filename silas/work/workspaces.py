@@ -33,6 +33,7 @@ from silas.work.attempt_files import (
     require_no_conflict,
     take_base,
 )
+from silas.work.before_images import BeforeImage, take_images
 from silas.work.binding import require_directory, require_files
 from silas.work.budget import BudgetUsed
 from silas.work.checks import VerificationResult
@@ -193,6 +194,13 @@ class Workspaces:
             return Publication.model_validate_json(path.read_bytes())
         except (FileNotFoundError, ValidationError):
             return None
+
+    def images_of(self, publication: Publication) -> list[BeforeImage]:
+        """What the files are that will be changed; empty if that cannot be kept."""
+        if publication.kind is not WorkspaceKind.COPY or not publication.changes:
+            return []
+        with _target(publication) as target:
+            return take_images(target, publication.changes)
 
     def complete(self, publication: Publication, item: WorkItem) -> str | None:
         """Take over what was prepared; returns what else the owner should know."""

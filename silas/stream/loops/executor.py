@@ -22,6 +22,7 @@ from silas.queue.models import (
     ResearchResult,
 )
 from silas.queue.store import Lease
+from silas.storage import Durability
 from silas.stream.healing import Running, after_execution, status_message
 from silas.stream.models import AgentTurn, Answered
 from silas.stream.ports import Research, ResearchAgent
@@ -158,9 +159,9 @@ class ExecutorLoop:
         # A goal fails again and again: each new plan for it counts.
         depth = max(origin.depth if origin else 0, await room.store.replacements(item.id))
         after = await room.items.get(item.id) or item
-        return Handled(
-            after_execution(room, told, after, result, depth=depth, most=self.max_replans)
-        )
+        report = after_execution(room, told, after, result, depth=depth, most=self.max_replans)
+        asks = await room.proactive.after_work(told, after, result) if room.proactive else ()
+        return Handled(report, tuple(asks), Durability.TRUST if asks else Durability.ORDINARY)
 
     async def _seen(self, item: WorkItem) -> TaintLevel:
         """What the runs have seen, also those of its tasks; what they say is derived from it."""

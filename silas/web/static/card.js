@@ -1,6 +1,8 @@
 // A plan that waits for the owner: what is shown here is parsed from the bytes that are signed.
 import { sha256 } from "/canonical.js";
-import { h, icon } from "/dom.js";
+import { actionRow } from "/card_actions.js";
+import { diffView } from "/card_diff.js";
+import { clock, h, icon } from "/dom.js";
 import { Hold } from "/hold.js";
 import { blocksOf, codeBlock } from "/markdown.js";
 import { visible } from "/visible.js";
@@ -15,6 +17,10 @@ export const VERDICTS = {
   approved: "Approved",
   declined: "Declined",
   edit_requested: "Changes asked for",
+  approve: "Approved", decline: "Declined", edit: "Changed", edit_selection: "Some chosen", rephrase: "To be rewritten", reject: "Dropped",
+  again: "Asked for again", another_way: "Planned anew", leave: "Left", done: "Done", cancel: "Cancelled", trouble: "Did not work", skip: "Skipped",
+  deny: "Not allowed", just_this_once: "Just this once", answered: "Answered",
+  do_it: "To be planned", not_now: "Not now", block: "Blocked", tighten_now: "Tightened", stored: "Stored", expired: "Nobody answered", outdated: "No longer asked",
   decided: "Decided",
   open: "Waits for you",
 };
@@ -41,20 +47,21 @@ export async function plansOf(card) {
 }
 
 /** The card; `decide(verdict, plans)` is called once the owner has done what its risk asks for. */
-export function planCard(card, plans, decide) {
+export function planCard(card, plans, decide, before = null) {
   const [root] = plans;
   const isCall = card.kind === "call";
+  const isResult = card.kind === "result";
   const title = isCall ? `Call ${root.plan.tool}` : root.plan.title;
   const node = h("article", { class: `card card-${card.risk_level}`, "aria-label": `${isCall ? "Call" : "Plan"}: ${title}`, "data-card": card.request_id });
   const hold = new Hold(node);
   node.hold = hold;
   node.append(
-    h("header", { class: "card-head" }, riskBadge(card.risk_level), h("span", { class: "card-kind" }, isCall ? "One call" : kindOf(root.plan))),
-    h("div", { class: "card-body" },
+    h("header", { class: "card-head" }, riskBadge(card.risk_level), h("span", { class: "card-kind" }, isCall ? "One call" : isResult ? `Done · until ${clock(card.expires_at)}` : kindOf(root.plan))),
+    h("div", { class: "card-body", tabindex: "0" },
       h("h2", { class: "card-intent" }, visible(title)),
       h("p", { class: "card-why" }, visible(card.rationale)),
       taintNote(card),
-      isCall ? callPreview(root.plan) : [preview(root.plan), facts(plans)],
+      isCall ? callPreview(root.plan) : isResult ? null : [before && diffView(before, root.plan), !before && preview(root.plan), facts(plans)],
     ),
     details(card, isCall ? [] : plans, plans),
     actions(card, title, hold, (verdict) => decide(verdict, plans)),
@@ -64,9 +71,10 @@ export function planCard(card, plans, decide) {
 
 const kindOf = (plan) => ({ goal: "Standing goal", project: "Project", task: "Plan" })[plan.type] ?? "Plan";
 
-function taintNote(card) {
+/** Says so if text from outside had a part in it. */
+export function taintNote(card) {
   if (card.taint !== "external") return null;
-  return h("p", { class: "card-taint" }, icon("alert"), "Text from outside had a part in this plan. Read the details.");
+  return h("p", { class: "card-taint" }, icon("alert"), "Text from outside had a part in this. Read the details.");
 }
 
 function facts(plans) {
@@ -123,61 +131,17 @@ function details(card, plans, signed) {
 }
 
 function actions(card, title, hold, decide) {
-  const row = h("div", { class: "card-actions" });
-  const first = () => row.replaceChildren(...firstRow().filter(Boolean));
-  const busy = (verdict) => {
-    const strong = verdict === "approved" && card.steps.includes("strong_auth");
-    row.replaceChildren(h("p", { class: "card-busy", role: "status" }, strong ? "Waiting for your passkey…" : "Signing…"));
-    decide(verdict).catch((problem) => {
-      first();
-      row.prepend(h("p", { class: "card-problem", role: "alert" }, problem.message));
-    });
-  };
-  const button = (label, className, listener) => h("button", { type: "button", class: className, onclick: hold.guard(listener) }, label);
-  function firstRow() {
-    const label = card.consequences.approved;
-    return [
-      card.refusal
-        ? h("p", { class: "card-refusal", role: "alert" }, card.refusal)
-        : button(label, "primary", () => (card.steps.length > 1 ? next(label) : busy("approved"))),
-      !card.refusal && card.steps.includes("strong_auth") && h("p", { class: "card-strong" }, icon("key"), "After the slide, your passkey signs the hash of this plan."),
-      h("div", { class: "card-others" },
-        !card.refusal && card.consequences.edit_requested && button(card.consequences.edit_requested, "quiet", () => busy("edit_requested")),
-        button(card.consequences.declined, "quiet decline", () => busy("declined")),
-      ),
-    ];
-  }
-  function next(label) {
-    hold.start();
-    const back = button("Not yet", "quiet", first);
-    const step = card.steps[1] === "slide"
-      ? slider(`Slide to ${label.toLowerCase()}`, hold, () => busy("approved"))
-      : button(`Yes: ${title}`, "primary confirm", () => busy("approved"));
-    row.replaceChildren(h("p", { class: "card-ask" }, `${label}?`), step, back);
-    step.querySelector("input")?.focus();
-    if (step.matches("button")) step.focus();
-  }
-  first();
-  return row;
-}
-
-// A range that must be brought to its end; with the keyboard: the arrows, or End.
-function slider(label, hold, done) {
-  const input = h("input", { type: "range", min: "0", max: "100", value: "0", step: "1", class: "slide", "aria-label": label });
-  let finished = false;
-  const finish = hold.guard(() => {
-    if (finished || Number(input.value) < 100) return;
-    finished = true;
-    done();
+  const { approved, edit_requested: edit, declined } = card.consequences;
+  const strong = card.steps.includes("strong_auth");
+  const row = actionRow({
+    hold, steps: card.steps, title, refusal: card.refusal,
+    note: strong ? "After the slide, your passkey signs the hash of this plan." : null,
+    busy: strong ? "Waiting for your passkey…" : "Signing…",
+    first: { label: approved, run: () => decide("approved") },
+    others: [
+      ...(edit ? [{ label: edit, run: () => decide("edit_requested") }] : []),
+      { label: declined, run: () => decide("declined") },
+    ],
   });
-  input.addEventListener("input", () => input.style.setProperty("--at", `${input.value}%`));
-  input.addEventListener("change", (event) => {
-    if (Number(input.value) >= 97) input.value = "100";
-    finish(event);
-    if (!finished) {
-      input.value = "0";
-      input.style.setProperty("--at", "0%");
-    }
-  });
-  return h("label", { class: "slide-box" }, h("span", { "aria-hidden": "true" }, label), input);
+  return row.node;
 }

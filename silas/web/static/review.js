@@ -1,17 +1,22 @@
 // Review: one decision at a time, with everything that belongs to it.
 import { planCard, plansOf, riskBadge, VERDICTS } from "/card.js";
+import { contentOf, questionCard } from "/card_questions.js";
+import { secretCard } from "/card_secret.js";
+import { answer } from "/deciding.js";
 import { h, icon, time } from "/dom.js";
-import { onChange, openCards, state } from "/state.js";
+import { onChange, openCards, state, take } from "/state.js";
 import { visible } from "/visible.js";
 
 const CROWDED = 5;
+const AGREED = new Set(["approved", "approve", "edit", "edit_selection", "do_it", "stored", "done", "reconnect", "again", "answered"]);
 const DECIDED_SHOWN = 6;
 
-/** The surface; `decide(card, verdict, plans)` signs and sends. */
-export function reviewView({ decide }) {
+/** The surface; `page.decide(card, verdict, plans)` and `answer` sign and send. */
+export function reviewView(page) {
   const active = h("div", { class: "review-active" });
   const rest = h("div", { class: "review-rest" });
   const node = h("section", { class: "surface review", id: "review", "aria-label": "Review", tabindex: "-1" }, h("div", { class: "review-inner" }, active, rest));
+  const done = h("div", { class: "just-done", "data-card": "" });
   let shownId = null;
   let shownCard = null;
   let wanted = null;
@@ -20,11 +25,31 @@ export function reviewView({ decide }) {
     draw();
   };
 
+  // A card that can be decided already is not swapped for another one under somebody's finger.
+  const current = (cards) => (shownCard && !("arming" in shownCard.dataset) ? cards.find((card) => card.request_id === shownId) : null);
+
+  async function cardOf(card) {
+    if (card.type === "secure_input_request") return secretCard(card, { device: page.device, stored: (ref) => stored(ref, page), later: () => take({ type: "card_closed", request_id: card.request_id, state: "not_now" }) });
+    if (card.shown) return questionCard(card, await contentOf(card), { prefer, answer: (fields) => answer(page, card, fields) });
+    const plans = await plansOf(card);
+    return planCard(card, plans, (verdict, shown) => page.decide(card, verdict, shown), await planBefore(card));
+  }
+
+  // What was just done and can be undone; it waits for nobody, so that it is no decision.
+  async function drawDone() {
+    const last = [...state.cards.values()].filter((card) => card.kind === "result" && card.state === "open").at(-1);
+    if (done.dataset.card === (last?.request_id ?? "")) return;
+    done.dataset.card = last?.request_id ?? "";
+    const made = last ? await cardOf(last).catch(() => null) : null;
+    done.replaceChildren(...(made ? [h("h3", {}, "Just done"), made] : []));
+  }
+
   async function draw() {
     const cards = openCards();
-    const first = cards.find((card) => card.request_id === wanted) ?? cards[0];
+    drawDone();
+    const first = cards.find((card) => card.request_id === wanted) ?? current(cards) ?? cards.find((card) => card.type === "batch_review") ?? cards[0];
     const others = cards.filter((card) => card !== first);
-    rest.replaceChildren(...[haste(), crowd(cards), upNext(others, prefer), decided()].filter(Boolean));
+    rest.replaceChildren(...[haste(), crowd(cards), done, upNext(others, prefer), decided()].filter(Boolean));
     if (!first) {
       shownId = shownCard = null;
       active.replaceChildren(empty());
@@ -33,10 +58,10 @@ export function reviewView({ decide }) {
     if (first.request_id === shownId) return;
     shownId = first.request_id;
     try {
-      const plans = await plansOf(first);
+      const made = await cardOf(first);
       if (shownId !== first.request_id) return;
-      shownCard = planCard(first, plans, (verdict, shown) => decide(first, verdict, shown));
-      active.replaceChildren(shownCard);
+      shownCard = made;
+      active.replaceChildren(made);
     } catch (problem) {
       active.replaceChildren(h("div", { class: "card card-broken", role: "alert" }, h("p", {}, problem.message)));
     }
@@ -49,12 +74,25 @@ export function reviewView({ decide }) {
   return { node, prefer, opened: arm, woken: arm, again: () => { shownId = null; draw(); } };
 }
 
+function stored(ref, page) {
+  page.send({ type: "secure_input_completed", ref_id: ref, success: true });
+  take({ type: "card_closed", request_id: `secret:${ref}`, state: "stored" });
+}
+
+// The version of the plan that was there before, if this is another one and the page still has it.
+async function planBefore(card) {
+  if (!card.replaces || card.kind !== "plan") return null;
+  const old = [...state.cards.values()].find((each) => each !== card && each.items?.some((item) => item.id === card.replaces));
+  const plans = old ? await plansOf(old).catch(() => []) : [];
+  return plans.find((each) => each.id === card.replaces)?.plan ?? null;
+}
+
 const empty = () => h("div", { class: "empty" }, icon("review", "big"), h("h2", {}, "Nothing waits for you"), h("p", {}, "Plans come here before anything happens."));
 
 const haste = () => state.hasty && h("p", { class: "crowd", role: "status" }, icon("alert"), "Your last decisions took less than a second. Take the time to read.");
 
 function crowd(cards) {
-  const risky = cards.filter((card) => card.risk_level !== "low").length;
+  const risky = cards.filter((card) => card.risk_level && card.risk_level !== "low").length;
   if (risky <= CROWDED) return null;
   return h("p", { class: "crowd", role: "status" }, icon("alert"), `${risky} decisions wait. There is no hurry: take them one by one.`);
 }
@@ -62,7 +100,7 @@ function crowd(cards) {
 function upNext(cards, prefer) {
   if (!cards.length) return null;
   return h("div", { class: "up-next" }, h("h3", {}, "Up next"),
-    h("ol", { start: "2" }, cards.map((card) => h("li", {}, h("button", { type: "button", onclick: () => prefer(card.request_id) }, h("span", {}, visible(card.title)), riskBadge(card.risk_level))))));
+    h("ol", { start: "2" }, cards.map((card) => h("li", {}, h("button", { type: "button", onclick: () => prefer(card.request_id) }, h("span", {}, visible(card.title)), card.risk_level && riskBadge(card.risk_level))))));
 }
 
 function decided() {
@@ -70,6 +108,6 @@ function decided() {
   if (!cards.length) return null;
   return h("div", { class: "decided" }, h("h3", {}, "Decided"),
     h("ul", {}, cards.map((card) => h("li", { class: `plan-${card.state}` },
-      icon(card.state === "approved" ? "check" : "cross"), h("span", {}, visible(card.title)),
+      icon(AGREED.has(card.state) ? "check" : "cross"), h("span", {}, visible(card.title)),
       h("span", { class: "decided-how" }, VERDICTS[card.state] ?? card.state), time(card.created_at)))));
 }

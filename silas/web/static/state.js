@@ -32,7 +32,7 @@ function touched(trace) {
 export const onChange = (listen) => listeners.add(listen);
 
 export const openCards = () =>
-  [...state.cards.values()].filter((card) => card.state === "open");
+  [...state.cards.values()].filter((card) => card.state === "open" && card.kind !== "result");
 
 export const position = () => ({
   delivery: Math.max(0, ...state.messages.filter((each) => each.sender === "silas").map((each) => each.number)),
@@ -97,6 +97,16 @@ const FRAMES = {
   error: (frame) => changed("error", frame),
   pong: () => {},
 };
+
+// Questions of every kind are cards like plans.
+const QUESTIONS = [
+  "gate_approval", "batch_review", "draft_review", "decision", "suggestion", "autonomy_threshold_review",
+  "connection_setup_step", "permission_escalation", "connection_failure",
+];
+for (const kind of QUESTIONS) FRAMES[kind] = FRAMES.approval_request;
+FRAMES.secure_input_request = (frame) => FRAMES.approval_request({
+  ...frame, request_id: `secret:${frame.ref_id}`, title: frame.label, state: "open", trace_id: "", created_at: new Date().toISOString(),
+});
 
 /** Take a frame of the server's in. */
 export function take(frame) {

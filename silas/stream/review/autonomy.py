@@ -1,0 +1,210 @@
+"""Autonomy that is earned: proposed from what the owner decided, changed only by his approval.
+
+1. The share of plans that were declined, edited or undone, over a window, with enough samples.
+2. Below one threshold a larger batch is proposed, above a higher one a smaller: the two differ, so
+   that proposals do not go to and fro. No proposal goes beyond the settings' cap.
+3. A change is in force only by a token for exactly this proposal, verified when it was given and
+   checked at every look. A row without one changes nothing. Taking it back needs no token.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from silas.approval import (
+    ApprovalDecision,
+    ApprovalEngine,
+    ApprovalScope,
+    ApprovalToken,
+    AutonomyPayload,
+    ThresholdChange,
+)
+from silas.gates.risk import RiskLevel
+from silas.kernel import ApprovalError, Clock, canonical_bytes, format_timestamp, strict_loads
+from silas.kernel.models import Data
+from silas.storage import Database, Transaction
+from silas.stream.review.models import QUESTION, Action, Content, Kind, Question
+from silas.stream.turn_context import TurnContext
+
+BATCH_SIZE = "batch_review.default_size"
+LIFETIME = timedelta(days=7)
+_IN_FORCE = timedelta(days=90)
+_ACCEPT = frozenset({ApprovalScope.AUTONOMY_THRESHOLD})
+
+
+class AutonomyPolicy(Data):
+    """The settings, as far as proposals are concerned."""
+
+    enabled: bool = True
+    min_samples: int = 30
+    window_actions: int = 50
+    window_days: int = 14
+    widen_at_most: float = 0.05
+    tighten_from: float = 0.20
+    batch_size: int = 10
+    batch_cap: int = 50
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How often the owner corrected what was proposed."""
+
+    samples: int
+    corrections: int
+
+    @property
+    def rate(self) -> float:
+        return round(self.corrections / self.samples, 4) if self.samples else 0.0
+
+
+@dataclass(frozen=True)
+class Autonomy:
+    """The thresholds of one data directory."""
+
+    database: Database
+    approvals: ApprovalEngine
+    policy: AutonomyPolicy
+    clock: Clock
+
+    async def batch_size(self) -> int:
+        """How many plans one batch holds now (rule 3)."""
+        rows = await self.database.fetch_all(
+            "SELECT payload, token FROM autonomy_changes WHERE ended_at IS NULL "
+            "ORDER BY changed_at DESC"
+        )
+        for payload, token in rows:
+            size = await self._size_of(payload, token)
+            if size is not None:
+                return min(size, self.policy.batch_cap)
+        return self.policy.batch_size
+
+    async def _size_of(self, kept: str, kept_token: str) -> int | None:
+        try:
+            payload = payload_of(strict_loads(kept))
+            token = ApprovalToken.model_validate_json(kept_token)
+        except (ValueError, KeyError, TypeError):
+            return None
+        if not (await self.approvals.check(token, payload, accept=_ACCEPT))[0]:
+            return None
+        sizes = [each for each in payload.changes if each.key == BATCH_SIZE]
+        return int(sizes[0].proposed_value) if sizes else None
+
+    async def evidence(self) -> Evidence:
+        """Rule 1, from the cards that were decided."""
+        since = format_timestamp(self.clock.now() - timedelta(days=self.policy.window_days))
+        rows = await self.database.fetch_all(
+            "SELECT state, requested_by FROM review_cards WHERE decided_at > ? AND state <> 'open' "
+            "ORDER BY decided_at DESC LIMIT ?",
+            (since, self.policy.window_actions),
+        )
+        plans = [state for state, asked_by in rows if asked_by != "undo"]
+        undone = sum(asked_by == "undo" and state == "approved" for state, asked_by in rows)
+        corrected = sum(state in ("declined", "edit_requested") for state in plans)
+        return Evidence(len(plans), min(corrected + undone, len(plans)))
+
+    async def proposal(self, room: TurnContext, scope_id: str) -> Question | None:
+        """What to propose now (rule 2); None if there is no reason to."""
+        policy, found, size = self.policy, await self.evidence(), await self.batch_size()
+        if not policy.enabled or found.samples < policy.min_samples:
+            return None
+        if found.rate <= policy.widen_at_most and size < policy.batch_cap:
+            return self._change(
+                room, scope_id, found, sizes=(size, min(size * 2, policy.batch_cap))
+            )
+        if found.rate >= policy.tighten_from and size > policy.batch_size // 2:
+            return self._change(room, scope_id, found, sizes=(size, max(size // 2, 1)))
+        return None
+
+    def _change(
+        self, room: TurnContext, scope_id: str, found: Evidence, *, sizes: tuple[int, int]
+    ) -> Question:
+        (size, wanted), policy = sizes, self.policy
+        wider, now, name = wanted > size, room.clock.now(), room.ids.new(QUESTION)
+        change = {
+            "key": BATCH_SIZE,
+            "current_value": str(size),
+            "proposed_value": str(wanted),
+            "direction": "widen" if wider else "tighten",
+        }
+        share = f"{found.corrections} of the last {found.samples} plans"
+        told = (
+            f"You corrected {share}. More of them could be decided at once."
+            if wider
+            else f"You corrected {share}. Fewer at once would be easier to look at."
+        )
+        return Question(
+            question_id=name,
+            scope_id=scope_id,
+            trace_id=f"trace_{name}",
+            about=f"autonomy:{scope_id}",
+            content=Content(
+                kind=Kind.AUTONOMY,
+                intent=f"Decide up to {wanted} plans at once, instead of {size}",
+                rationale=told,
+                risk=RiskLevel.HIGH,
+                actions=[
+                    Action(value="approve", label=f"Change it to {wanted}"),
+                    Action(value="tighten_now", label=f"Tighten: back to {policy.batch_size}"),
+                    Action(value="decline", label="Leave it as it is"),
+                ],
+                body={
+                    "proposal_id": name,
+                    "scope_id": scope_id,
+                    "goal_id": None,
+                    "changes": [change],
+                    "sample_size": found.samples,
+                    "correction_rate": found.rate,
+                    "evidence_window": f"last {policy.window_actions} decisions / "
+                    f"{policy.window_days} days",
+                },
+            ),
+            created_at=now,
+            expires_at=now + LIFETIME,
+        )
+
+    async def apply(self, question: Question, decision: ApprovalDecision) -> None:
+        """Rule 3; raises `ApprovalError`."""
+        payload = payload_of(question.content.body)
+        token = await self.approvals.issue_token(
+            payload, decision, ApprovalScope.AUTONOMY_THRESHOLD, ttl=_IN_FORCE
+        )
+        valid, reason = await self.approvals.verify(token, payload, accept=_ACCEPT)
+        if not valid:
+            raise ApprovalError(f"Nothing was changed: {reason}.")
+        values = (
+            payload.proposal_id,
+            canonical_bytes(question.content.body).decode(),
+            token.model_dump_json(),
+            format_timestamp(self.clock.now()),
+        )
+
+        def write(tx: Transaction) -> None:
+            tx.execute(
+                "INSERT INTO autonomy_changes (proposal_id, payload, token, changed_at) "
+                "VALUES (?, ?, ?, ?) ON CONFLICT (proposal_id) DO NOTHING",
+                values,
+            )
+
+        await self.database.transaction(write)
+
+    async def tighten(self) -> None:
+        """Back to the settings, at once."""
+        await self.database.execute(
+            "UPDATE autonomy_changes SET ended_at = ? WHERE ended_at IS NULL",
+            (format_timestamp(self.clock.now()),),
+        )
+
+
+def payload_of(body: dict[str, object]) -> AutonomyPayload:
+    """What the token is bound to; raises `KeyError` or `TypeError` for anything else."""
+    changes = body["changes"]
+    if not isinstance(changes, list):
+        raise TypeError("changes")
+    return AutonomyPayload(
+        proposal_id=str(body["proposal_id"]),
+        scope_id=str(body["scope_id"]),
+        goal_id=None,
+        changes=tuple(ThresholdChange(**each) for each in changes),
+        sample_size=int(str(body["sample_size"])),
+        correction_rate=float(str(body["correction_rate"])),
+        evidence_window=str(body["evidence_window"]),
+    )
