@@ -62,8 +62,9 @@ class Manners:
         self, scope_id: str, event: str, *, trusted: bool, now: datetime, key: str
     ) -> None:
         """Apply the event of a turn and let the mood decay."""
-        await self.engine.apply_event(scope_id, event, trusted, "runtime", event_id=key)
-        await self.engine.decay(scope_id, now)
+        state = await self.engine.apply_event(scope_id, event, trusted, "runtime", event_id=key)
+        if state.updated_at < now:  # an event that is new has let it decay already
+            await self.engine.decay(scope_id, now)
 
 
 def open_personality(ground: Ground) -> Manners | None:

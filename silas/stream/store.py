@@ -5,7 +5,7 @@ from datetime import datetime
 
 from silas.kernel import Clock, TaintLevel, format_timestamp, join_taint, parse_timestamp
 from silas.kernel.models import Data
-from silas.storage import Database, Row, Transaction
+from silas.storage import Database, Row, Transaction, briefly
 from silas.stream.errors import NotFromHere
 from silas.work.models import WorkItem
 
@@ -105,7 +105,7 @@ class ConversationStore:
 
     async def add_origin(self, origin: Origin) -> None:
         """The same as a transaction of its own."""
-        await self._database.transaction(lambda tx: self.note_origin(tx, origin))
+        await briefly(self._database, lambda tx: self.note_origin(tx, origin))
 
     async def turns(self, scope_id: str) -> int:
         """How many turns the scope has had."""
