@@ -14,6 +14,7 @@ from silas.stream.review.store import QuestionStore
 from silas.work.before_images import BeforeImages
 
 _LOOK = timedelta(seconds=3)
+_TIDY = timedelta(minutes=1)
 _HEARTBEAT = timedelta(minutes=15)
 
 
@@ -90,5 +91,6 @@ def desk_jobs(desk: ReviewDesk) -> list[PeriodicJob]:
     """What the desk does again and again."""
     return [
         PeriodicJob("look what can be decided together", _LOOK, desk.look),
+        PeriodicJob("put away old questions", _TIDY, desk.questions.end_expired),
         PeriodicJob("look for something to suggest", _HEARTBEAT, desk.heartbeat),
     ]

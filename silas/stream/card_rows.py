@@ -30,6 +30,12 @@ DECIDE = """
 UPDATE review_cards SET state = ?, decision = ?, key_id = ?, signature = ?, decided_at = ?
 WHERE id = ? AND state = 'open'
 """
+LAST_SENT_BACK = """
+SELECT title, state, items FROM review_cards
+WHERE scope_id = ? AND decided_at > ? AND state IN ('edit_requested', 'declined')
+    AND requested_by <> 'undo'
+ORDER BY decided_at DESC LIMIT 1
+"""
 
 
 def card_of(row: Row) -> Card:

@@ -37,7 +37,15 @@ from silas.kernel.models import Data
 from silas.queue.store import QueueStore
 from silas.storage import Database, Durability, Row, Transaction
 from silas.stream.adopting import plan_risk
-from silas.stream.card_rows import DECIDE, INSERT, SEAL, SELECT, card_of, card_values
+from silas.stream.card_rows import (
+    DECIDE,
+    INSERT,
+    LAST_SENT_BACK,
+    SEAL,
+    SELECT,
+    card_of,
+    card_values,
+)
 from silas.stream.card_statements import (
     CHANGED,
     UNSEALED,
@@ -64,6 +72,8 @@ __all__ = ["Card", "CardStore", "decision_bytes", "require_shown"]
 
 DEFAULT_TTL = timedelta(days=7)
 _GRANTS = frozenset({ApprovalVerdict.APPROVED, ApprovalVerdict.CONDITIONAL})
+_SENT_BACK = timedelta(minutes=30)
+"""How long the next plan counts as another version of one that was sent back."""
 _BATCHED = (RiskLevel.LOW, RiskLevel.MEDIUM)
 _RISKS = tuple(RiskLevel)
 _KEEP_PROOF = "INSERT INTO card_passkeys (card_id, proof) VALUES (?, ?)"
@@ -147,7 +157,7 @@ class CardStore:
             risk=risk,
             taint=review.taint,
             plan_hashes={item.id: item.plan_hash for item in review.items},
-            replaces=review.replaces,
+            replaces=review.replaces or self._revised(tx, review),
             requested_by=review.requested_by,
             created_at=now,
             expires_at=now + ttl,
@@ -156,6 +166,21 @@ class CardStore:
         key_id, signature = self._signer.sign(seal_bytes(card))
         tx.execute(INSERT, card_values(card))
         tx.execute(SEAL, (card.card_id, key_id, base64.b64encode(signature).decode()))
+
+    def _revised(self, tx: Transaction, review: PlanReview) -> str | None:
+        """The work item that this plan is another version of: what the owner has just sent back.
+
+        It is only shown, so that he sees what changed; nothing is decided by it.
+        """
+        if review.requested_by == "undo":
+            return None
+        since = format_timestamp(self._clock.now() - _SENT_BACK)
+        row = tx.fetch_one(LAST_SENT_BACK, (review.scope_id, since))
+        if row is None or (
+            row[1] != ApprovalVerdict.EDIT_REQUESTED and row[0] != review.items[0].title
+        ):
+            return None
+        return next(iter(json.loads(row[2])), None)
 
     async def get(self, card_id: str) -> Card:
         """A card; raises `CardUnknown`."""

@@ -71,8 +71,7 @@ class ReviewDesk:
             await self._offer_batch(self._room)
 
     async def look(self) -> None:
-        """The same, and put away what nobody has answered in time."""
-        await self.questions.end_expired()
+        """The same, without anybody having said anything."""
         if self._room is not None:
             await self._offer_batch(self._room)
 
