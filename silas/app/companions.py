@@ -1,18 +1,28 @@
 """Companions, wired: their file, what they do things with, and what wakes them."""
 
 import contextlib
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
+from silas.app.companion_cards import CardApprovals
+from silas.app.companion_models import ModelGateway, VaultSecrets
 from silas.app.ground import Ground
+from silas.app.housekeeping import PeriodicJob
 from silas.app.paths import Paths
+from silas.companions.desk import CompanionDesk
 from silas.companions.hands import Hands, make_hands
+from silas.companions.kinds.library import KindLibrary
 from silas.companions.store import CompanionStore
 from silas.companions.waking import Waking, make_waking
 from silas.journal import Journal
 from silas.kernel import Clock, IdFactory
 from silas.queue import QueueStore
 from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.stream.review.store import QuestionStore
+
+_LOOK = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -22,6 +32,11 @@ class CompanionRoom:
     store: CompanionStore
     hands: Hands
     waking: Waking
+    desk: CompanionDesk
+
+    async def answered(self, about: str) -> None:
+        """The owner has answered the card of an action: `companion:AGENT:OPERATION`."""
+        await self.desk.decided(about.rpartition(":")[2])
 
 
 @dataclass(frozen=True)
@@ -50,18 +65,60 @@ async def open_companion_store(
         await database.close()
 
 
+def make_companions(
+    ground: Ground,
+    journal: Journal,
+    store: CompanionStore,
+    *,
+    queue: QueueStore,
+    questions: QuestionStore | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> CompanionRoom:
+    """Companions, wired and standing still. Without questions, nothing can be put to the owner."""
+    zone = SettingsZone(ground.settings.scheduler.timezone)
+    around = os.environ if environ is None else environ
+    hands = make_hands(
+        store,
+        journal,
+        gateway=ModelGateway(ground, environ=around),
+        approvals=CardApprovals(ground, questions) if questions is not None else None,
+        secrets=VaultSecrets(ground, environ=around),
+        time_zone=zone.time_zone,
+    )
+    waking = make_waking(store, journal, queue=queue, runs=hands.workflow, zone=zone)
+    desk = CompanionDesk(
+        store,
+        journal,
+        hands,
+        lifecycle=waking.lifecycle,
+        worker=waking.worker,
+        library=KindLibrary(ground.paths.companion_kinds),
+        audit=ground.audit,
+    )
+    return CompanionRoom(store, hands, waking, desk)
+
+
 @contextlib.asynccontextmanager
 async def open_companions(
-    ground: Ground, journal: Journal, *, queue: QueueStore
+    ground: Ground,
+    journal: Journal,
+    *,
+    queue: QueueStore,
+    questions: QuestionStore | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[CompanionRoom]:
     """Companions, awake for as long as the block lasts."""
-    zone = SettingsZone(ground.settings.scheduler.timezone)
     async with open_companion_store(
         ground.paths, clock=ground.clock, ids=ground.ids, host_id=journal.host_id
     ) as store:
-        hands = make_hands(
-            store, journal, gateway=None, approvals=None, secrets=None, time_zone=zone.time_zone
+        room = make_companions(
+            ground, journal, store, queue=queue, questions=questions, environ=environ
         )
-        waking = make_waking(store, journal, queue=queue, runs=hands.workflow, zone=zone)
-        async with waking.running():
-            yield CompanionRoom(store, hands, waking)
+        await room.desk.recover()
+        async with room.waking.running():
+            yield room
+
+
+def companion_jobs(room: CompanionRoom) -> list[PeriodicJob]:
+    """What companions need again and again: what nobody answers comes to its end."""
+    return [PeriodicJob("end unanswered questions of companions", _LOOK, room.desk.expire)]

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from silas.app.companions import CompanionRoom, open_companions
+from silas.app.companions import CompanionRoom, companion_jobs, open_companions
 from silas.app.context import context_jobs, open_context
 from silas.app.gates import load_system_gates
 from silas.app.ground import Ground
@@ -29,6 +29,7 @@ from silas.stream.cards import CardStore
 from silas.stream.delivery import Deliveries
 from silas.stream.ports import Live
 from silas.stream.review.desk import ReviewDesk
+from silas.stream.review.models import Kind
 from silas.work.models import WorkItem
 from silas.work.ports import Approver, Later, PausedCall
 
@@ -107,10 +108,13 @@ async def open_house(
         )
         async with (
             open_stream(ground, minds, rooms=rooms, queue=queue) as stream,
-            open_companions(ground, journal, queue=queue) as companions,
+            open_companions(
+                ground, journal, queue=queue, questions=questions, environ=environ
+            ) as companions,
             _in_background(channel.run()),
         ):
             desk.attach(stream.room)
+            desk.on_answer(Kind.COMPANION, companions.answered)
             house = House(ground, stream, cards, deliveries, journal, companions, desk)
             async with _in_background(Housekeeping(_jobs(house, memory), clock=ground.clock).run()):
                 yield house
@@ -146,6 +150,7 @@ def _jobs(house: House, memory: MemoryRoom) -> list[PeriodicJob]:
         PeriodicJob("decline expired cards", timedelta(minutes=1), house.cards.decline_expired),
         *desk_jobs(house.desk),
         PeriodicJob("prune deliveries", timedelta(hours=1), prune_deliveries),
+        *companion_jobs(house.companions),
         *context_jobs(house.ground),
         *memory_jobs(house.ground, memory),
     ]

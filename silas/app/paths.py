@@ -26,6 +26,11 @@ class Paths:
         return self.data_dir / "agent.db"
 
     @property
+    def companion_kinds(self) -> Path:
+        """The owner's own kinds of companions: one YAML file each."""
+        return self.data_dir / "companions"
+
+    @property
     def vault(self) -> Path:
         return self.data_dir / "vault.json"
 

@@ -19,6 +19,7 @@ import silas
 from silas.agents.brain.proxy import chips
 from silas.agents.models.detection import KNOWN_SERVERS, LocalServer
 from silas.agents.models.roles import Role
+from silas.app.companion_line import CompanionLine
 from silas.app.first_run import FirstRun
 from silas.app.ground import Ground
 from silas.app.house import House, open_house
@@ -66,6 +67,7 @@ class WebFront:
     hub: Hub = field(default_factory=Hub)
     live: LiveLog = field(init=False)
     journal: JournalLine = field(default_factory=JournalLine)
+    companions: CompanionLine = field(default_factory=CompanionLine)
     _front: Front | None = None
     _app: ASGIApp | None = None
     _wanted: asyncio.Queue[Settings | None] = field(default_factory=asyncio.Queue)
@@ -135,6 +137,7 @@ class WebFront:
             contextlib.AsyncExitStack() as stack,
         ):
             stack.enter_context(self.journal.connected(house.journal))
+            stack.enter_context(self.companions.connected(house.companions.desk))
             stack.callback(house.journal.subscribe(self._tell_journal))
             if port is not None:
                 front = self._front = self._make(house, port)

@@ -88,6 +88,7 @@ async def _serve(
             "passkey_code": web.passkey_code,
             "ask_secret": web.ask_secret,
             "journal": web.journal.answer,
+            "companions": web.companions.answer,
         },
     ) as server:
         link = web.link() if web.address and links else None

@@ -1,0 +1,115 @@
+"""Companions' actions before the owner: a sealed card, a signed answer, a token for its bytes.
+
+1. The card shows the action whole: its body is what is hashed and signed.
+2. The card's id follows from the action and its hash, so asking again is asking once.
+3. A yes is an answer that the owner has signed over the whole card. Only then is a token issued,
+   for exactly the bytes in the card.
+4. Using the token up and checking it is the approval engine's, as for every plan.
+"""
+
+from datetime import timedelta
+
+from silas.app.ground import Ground
+from silas.approval import ApprovalDecision, ApprovalScope, ApprovalToken, ApprovalVerdict
+from silas.companions.ids import digest
+from silas.companions.ports import ApprovableAction
+from silas.kernel import TaintLevel, canonical_bytes
+from silas.stream.errors import CardUnknown
+from silas.stream.review.models import QUESTION, Action, Content, Kind, Question
+from silas.stream.review.store import QuestionStore
+
+_ONE_CALL = frozenset({ApprovalScope.SINGLE_STEP})
+_LIFETIME = timedelta(days=7)
+_YES = "approve"
+_ACTIONS = [Action(value=_YES, label="Do it"), Action(value="decline", label="No")]
+_OPEN = "open"
+
+
+class CardApprovals:
+    """`silas.companions.ports.ActionApprovals`."""
+
+    def __init__(self, ground: Ground, questions: QuestionStore) -> None:
+        self._ground = ground
+        self._questions = questions
+
+    async def ask(self, action: ApprovableAction) -> None:
+        """Put the action before the owner, once (rule 2)."""
+        await self._questions.ask(self._card(action))
+
+    async def token_for(self, action: ApprovableAction) -> ApprovalToken | None:
+        """A token, if the owner has signed a yes to exactly this (rule 3)."""
+        answered = await self._answered(card_id(action))
+        if answered is None:
+            return None
+        question, value = answered
+        shown = canonical_bytes(question.content.body["action"])
+        if value != _YES or shown != action.plan_bytes():
+            return None
+        yes = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
+        return await self._ground.approvals.issue_token(action, yes, ApprovalScope.SINGLE_STEP)
+
+    async def declined(self, action: ApprovableAction) -> bool:
+        """Whether the owner said no, or the time to answer is over."""
+        try:
+            question = await self._questions.get(card_id(action))
+        except CardUnknown:
+            return False
+        if question.state == _OPEN:
+            return self._ground.clock.now() >= question.expires_at
+        answered = await self._answered(question.question_id)
+        return answered is None or answered[1] != _YES
+
+    async def consume(self, token: ApprovalToken, action: ApprovableAction) -> tuple[bool, str]:
+        """Use the token up for exactly this action."""
+        return await self._ground.approvals.verify(token, action, accept=_ONE_CALL)
+
+    async def check(self, token: ApprovalToken, action: ApprovableAction) -> tuple[bool, str]:
+        """At the door of the tool."""
+        return await self._ground.approvals.check(token, action, accept=_ONE_CALL)
+
+    async def withdraw(self, agent_id: str) -> None:
+        """Take the open cards of a companion away."""
+        for question in await self._questions.open():
+            if question.about.startswith(f"companion:{agent_id}:"):
+                await self._questions.close(question.question_id, "outdated")
+
+    async def _answered(self, name: str) -> tuple[Question, str] | None:
+        try:
+            found = await self._questions.answered(name)
+        except CardUnknown:
+            return None
+        if found is None:
+            return None
+        question, answer = found
+        return question, str(answer.get("verdict") or answer.get("selected_value"))
+
+    def _card(self, action: ApprovableAction) -> Question:
+        now, name = self._ground.clock.now(), card_id(action)
+        return Question(
+            question_id=name,
+            scope_id=self._ground.settings.owner_id,
+            trace_id=f"trace_{name}",
+            about=f"companion:{action.agent_id}:{action.operation_id}",
+            content=Content(
+                kind=Kind.COMPANION,
+                intent=_intent(action),
+                rationale=action.reason or "It follows from what the companion is for.",
+                risk=action.risk,
+                # What a companion proposes is drawn from text that may come from anywhere.
+                taint=TaintLevel.EXTERNAL,
+                actions=_ACTIONS,
+                body={"action": dict(action.shown())},
+            ),
+            created_at=now,
+            expires_at=now + _LIFETIME,
+        )
+
+
+def card_id(action: ApprovableAction) -> str:
+    """The id of the card of an action, as it is shown now."""
+    return f"{QUESTION}_{digest('companion_card', action.plan_bytes().decode())[:40]}"
+
+
+def _intent(action: ApprovableAction) -> str:
+    what = action.tool_name.replace("_", " ")
+    return f"{action.display_name} wants to {what}"
