@@ -436,6 +436,8 @@ CREATE TABLE batches (
     at TEXT NOT NULL
 );
 
+CREATE INDEX batches_at ON batches (at);
+
 CREATE INDEX batches_key ON batches (logical_change_key);
 
 CREATE TABLE history (
@@ -494,6 +496,8 @@ CREATE INDEX records_running ON records (kind)
     WHERE kind = 'time_entry' AND until IS NULL AND deleted = 0;
 
 CREATE INDEX records_time ON records (kind, deleted, at);
+
+CREATE INDEX records_until ON records (kind, deleted, until);
 
 CREATE TABLE sqlite_sequence(name,seq);
 

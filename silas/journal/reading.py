@@ -4,6 +4,7 @@
 category is only found without a limit.
 """
 
+import json
 import re
 from collections.abc import Collection, Iterator
 from datetime import date, datetime
@@ -37,6 +38,24 @@ Categories = Collection[str] | None
 _MOST_WORDS = 16
 _WORD = re.compile(r"\w+")
 _LIVE = f"SELECT {CONTENT} FROM records WHERE deleted = 0 AND "  # noqa: S608 - names only
+_RUNNING = f"""
+SELECT {CONTENT} FROM records INDEXED BY records_running
+WHERE kind = 'time_entry' AND until IS NULL AND deleted = 0
+"""  # noqa: S608
+_SPENT = f"""
+SELECT {CONTENT} FROM records INDEXED BY records_until
+WHERE kind = 'time_entry' AND deleted = 0 AND until > ? AND at < ?
+"""  # noqa: S608
+_CHANGED = f"""
+SELECT {CONTENT} FROM records WHERE kind = ? AND deleted = 0 AND id IN (
+    SELECT h.record_id FROM batches AS b JOIN history AS h ON h.batch = b.cursor
+    WHERE b.at >= ? AND b.at < ?
+)
+"""  # noqa: S608
+_PARTS = f"""
+SELECT {CONTENT} FROM json_each(?) AS wanted CROSS JOIN records AS r
+ON r.parent_id = wanted.value AND r.kind = ? AND r.deleted = 0
+"""  # noqa: S608
 _SEARCH = f"""
 SELECT {CONTENT} FROM record_words AS w JOIN records AS r ON r.number = w.rowid
 WHERE record_words MATCH ? ORDER BY w.rank, r.number DESC
@@ -88,21 +107,36 @@ def pressing(task: Task) -> tuple[str, str, str]:
 
 def checklists_of(reader: Reader, task_id: str) -> list[tuple[Checklist, list[ChecklistItem]]]:
     """The checklists of a task, each with its items in their order."""
-    lists = live(reader, "parent_id = ? AND kind = 'checklist'", (task_id,), Checklist)
-    return [(each, items_of(reader, each.id)) for each in sorted(lists, key=_by_age)]
+    return checklists_of_all(reader, [task_id])[task_id]
+
+
+def checklists_of_all(
+    reader: Reader, task_ids: Collection[str]
+) -> dict[str, list[tuple[Checklist, list[ChecklistItem]]]]:
+    """The checklists of many tasks, by task."""
+    lists = [each for each in _parts(reader, task_ids, "checklist") if isinstance(each, Checklist)]
+    items: dict[str, list[ChecklistItem]] = {each.id: [] for each in lists}
+    for item in _parts(reader, items.keys(), "checklist_item"):
+        if isinstance(item, ChecklistItem):
+            items[item.checklist_id].append(item)
+    found: dict[str, list[tuple[Checklist, list[ChecklistItem]]]] = {each: [] for each in task_ids}
+    for each in sorted(lists, key=_by_age):
+        found[each.task_id].append((each, sorted(items[each.id], key=_by_position)))
+    return found
 
 
 def items_of(reader: Reader, checklist_id: str) -> list[ChecklistItem]:
     """The items of a checklist in their order."""
     where = "parent_id = ? AND kind = 'checklist_item'"
     found = live(reader, where, (checklist_id,), ChecklistItem)
-    return sorted(found, key=lambda each: (each.position, each.id))
+    return sorted(found, key=_by_position)
 
 
 def running_timer(reader: Reader) -> TimeEntry | None:
     """The timer that runs; the newest if another device has started one as well."""
-    found = live(reader, "kind = 'time_entry' AND until IS NULL", (), TimeEntry)
-    return max(found, key=lambda each: (each.started_at, each.id), default=None)
+    found = (read_record(*row) for row in reader.rows(_RUNNING))
+    running = [each for each in found if isinstance(each, TimeEntry)]
+    return max(running, key=lambda each: (each.started_at, each.id), default=None)
 
 
 def time_entries(
@@ -114,12 +148,15 @@ def time_entries(
     task_id: str | None = None,
 ) -> list[TimeEntry]:
     """What was worked on between the two, in its order; also what began before or runs on."""
-    where = "kind = 'time_entry' AND at < ? AND (until IS NULL OR until > ?)"
-    params = (format_timestamp(until), format_timestamp(since))
+    params = (format_timestamp(since), format_timestamp(until))
+    rows = [*reader.fetch_all(_SPENT, params), *reader.fetch_all(_RUNNING)]
     found = [
         each
-        for each in live(reader, where, params, TimeEntry)
-        if (task_id is None or each.task_id == task_id) and _belongs(reader, each, limit_to)
+        for each in (read_record(*row) for row in rows)
+        if isinstance(each, TimeEntry)
+        and each.started_at < until
+        and (task_id is None or each.task_id == task_id)
+        and _belongs(reader, each, limit_to)
     ]
     return sorted(found, key=lambda each: (each.started_at, each.id))
 
@@ -189,11 +226,9 @@ def search(
     limit: int = 20,
 ) -> list[Record]:
     """Records with all of these words, the best first; the last word may be its beginning."""
-    words = _WORD.findall(text)[:_MOST_WORDS]
-    if not words:
+    expression = words_expression(text)
+    if expression is None:
         return []
-    # Quoted, so that nothing of the index's own language can be said.
-    expression = " ".join(f'"{word}"' for word in words) + "*"
     found: list[Record] = []
     for row in reader.rows(_SEARCH, (expression,)):
         if kinds is not None and row[0] not in kinds:
@@ -204,6 +239,13 @@ def search(
         if len(found) == limit:
             break
     return found
+
+
+def words_expression(text: str) -> str | None:
+    """All of the words, the last one perhaps only begun; None if there are none."""
+    words = _WORD.findall(text)[:_MOST_WORDS]
+    # Quoted, so that nothing of the index's own language can be said.
+    return " ".join(f'"{word}"' for word in words) + "*" if words else None
 
 
 def parts_of(reader: Reader, parent_id: str, kind: str, *, deleted: bool) -> list[Record]:
@@ -219,6 +261,23 @@ def everything(reader: Reader) -> Iterator[Record]:
     """Every record, tombstones as well, in the order in which they came."""
     for row in reader.rows(f"SELECT {CONTENT} FROM records ORDER BY number"):  # noqa: S608
         yield read_record(*row)
+
+
+def changed_between(reader: Reader, kind: type[R], since: datetime, until: datetime) -> list[R]:
+    """The records of a kind that were changed in this time, as they are now."""
+    name = str(kind.model_fields["kind"].default)
+    params = (name, format_timestamp(since), format_timestamp(until))
+    found = (read_record(*row) for row in reader.fetch_all(_CHANGED, params))
+    return [each for each in found if isinstance(each, kind)]
+
+
+def _parts(reader: Reader, parents: Collection[str], kind: str) -> Iterator[Record]:
+    for row in reader.rows(_PARTS, (json.dumps(list(parents)), kind)):
+        yield read_record(*row)
+
+
+def _by_position(item: ChecklistItem) -> tuple[int, str]:
+    return item.position, item.id
 
 
 def _belongs(reader: Reader, record: Record, limit_to: Categories) -> bool:

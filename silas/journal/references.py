@@ -26,6 +26,9 @@ from silas.storage import Reader
 SHORT = 5
 """How many letters of an id are shown; at least three of its end find it."""
 
+_NAME = """coalesce(
+    content ->> '$.title', content ->> '$.name', content ->> '$.text', content ->> '$.note', '')"""
+_WORDS_FIRST = "record_words CROSS JOIN records ON number = record_words.rowid"
 _LEAST = 3
 _SHOWN = 8
 
@@ -104,11 +107,11 @@ def _all(
     if len(text) >= _LEAST and text.isalnum():
         for record in _ending(reader, text.lower(), kinds):
             yield Candidate(record, 0.9, "the end of its id")
-    for record in _named(reader, kinds, deleted=deleted):
+    for record in _named(reader, text, kinds, deleted=deleted):
         name = name_of(record).casefold()
         if name == text.casefold():
             yield Candidate(record, 1.0, "its name")
-        elif text and name.startswith(text.casefold()):
+        elif text:
             yield Candidate(record, 0.8, "the beginning of its name")
     for record in reading.search(reader, text, kinds=kinds, limit=_SHOWN):
         yield Candidate(record, 0.5, "its words")
@@ -121,11 +124,20 @@ def _ending(reader: Reader, text: str, kinds: Collection[str]) -> Iterator[Recor
         yield read_record(*row)
 
 
-def _named(reader: Reader, kinds: Collection[str], *, deleted: bool) -> Iterator[Record]:
+def _named(reader: Reader, text: str, kinds: Collection[str], *, deleted: bool) -> Iterator[Record]:
+    """Records whose name begins like this; of those with its words, if it has any."""
+    words = reading.words_expression(text)
+    source = "records WHERE"
+    params: list[str] = []
+    if words is not None and not deleted:
+        # In this order: else the words would be looked for once for each record.
+        source = f"{_WORDS_FIRST} WHERE record_words MATCH ? AND"
+        params = [words]
     marks = ", ".join("?" * len(kinds))
-    sql = f"SELECT {CONTENT} FROM records WHERE kind IN ({marks}) AND deleted <= ?"  # noqa: S608
-    for row in reader.rows(sql, (*sorted(kinds), int(deleted))):
-        yield read_record(*row)
+    sql = f"SELECT {CONTENT}, {_NAME} FROM {source} kind IN ({marks}) AND deleted <= ?"  # noqa: S608
+    for kind, content, name in reader.rows(sql, (*params, *sorted(kinds), int(deleted))):
+        if name.casefold().startswith(text.casefold()):
+            yield read_record(kind, content)
 
 
 def _which(text: str, rivals: list[Candidate]) -> str:

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from silas.journal import OWNER, Outcome, desk, reading
 from silas.journal.errors import RecordInvalid, RecordUnknown
-from silas.journal.models import Record, Task, TaskStatus
+from silas.journal.models import Record, Task
 from silas.journal.moments import day_bounds, understand
 from silas.journal.references import name_of
 from silas.journal.rows import load
@@ -27,6 +27,7 @@ from silas.web.front import Front
 Guard = Callable[..., Awaitable[Any]]
 _ACTOR = "owner"
 _MOST_TASKS = 500
+_MOST_CLOSED = 100
 _RATED_FOR = timedelta(days=14)
 _TODAY = "today"
 _ABOUT_THE_PAST = frozenset({"create_retrospective_time_entry", "update_time_entry"})
@@ -135,16 +136,15 @@ def _day(view: Reader, day: date, begin: datetime, end: datetime, now: datetime)
         "entries": [_plain(each) for each in entries],
         "running": _plain(running) if running else None,
         "categories": [_plain(each) for each in reading.categories(view)],
-        "tasks": [_with_checklists(view, each) for each in tasks],
+        "tasks": _with_checklists(view, tasks),
         "ratings": [{**_plain(each), "target": _name(view, each.target_id)} for each in ratings],
     }
 
 
 def _tasks(view: Reader, begin: datetime, end: datetime) -> list[Task]:
     """What is not closed, and what was closed on this day."""
-    closed = reading.tasks(view, status=[TaskStatus.DONE, TaskStatus.REJECTED])
-    recent = [each for each in closed if begin <= each.updated_at < end]
-    return [*reading.tasks(view, limit=_MOST_TASKS), *recent[:_MOST_TASKS]]
+    recent = [each for each in reading.changed_between(view, Task, begin, end) if each.closed]
+    return [*reading.tasks(view, limit=_MOST_TASKS), *recent[:_MOST_CLOSED]]
 
 
 def _named(view: Reader, task_ids: set[str]) -> list[Task]:
@@ -152,12 +152,18 @@ def _named(view: Reader, task_ids: set[str]) -> list[Task]:
     return [each for each in found if isinstance(each, Task)]
 
 
-def _with_checklists(view: Reader, task: Task) -> dict[str, Any]:
-    lists = [
-        {**_plain(each), "items": [_plain(item) for item in items]}
-        for each, items in reading.checklists_of(view, task.id)
+def _with_checklists(view: Reader, tasks: list[Task]) -> list[dict[str, Any]]:
+    lists = reading.checklists_of_all(view, [task.id for task in tasks])
+    return [
+        {
+            **_plain(task),
+            "checklists": [
+                {**_plain(each), "items": [_plain(item) for item in items]}
+                for each, items in lists[task.id]
+            ],
+        }
+        for task in tasks
     ]
-    return {**_plain(task), "checklists": lists}
 
 
 def _name(view: Reader, record_id: str) -> str:
