@@ -15,6 +15,7 @@ from silas.channels.replies import Reply, question_for, reply_of
 from silas.kernel import SilasError, visible
 from silas.queue.models import QueueMessage
 from silas.stream.cards import Card
+from silas.stream.decisions import UNDO
 from silas.stream.delivery import Deliveries, Delivery
 
 _END = frozenset({"exit", "quit", "bye", ":q", "/exit", "/quit"})
@@ -150,7 +151,8 @@ class TerminalChannel:
     async def _show_waiting(self, empty: str = "") -> None:
         """Ask about what was open before this conversation began."""
         try:
-            waiting = await self.cards.open_cards()
+            found = await self.cards.open_cards()
+            waiting = [card for card in found if card.requested_by != UNDO]
         except SilasError as error:
             self.say(error.message)
             return
@@ -225,7 +227,8 @@ class TerminalChannel:
 
     async def _show(self, delivery: Delivery) -> Card | None:
         """Say what came; the card that it brought, if it is still open."""
-        self._say_rest(delivery.message)
+        if delivery.reply.surface != _ACTIVITY:
+            self._say_rest(delivery.message)
         if delivery.reply.card_id is None:
             return None
         card = await self.cards.get(delivery.reply.card_id)
