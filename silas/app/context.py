@@ -36,6 +36,7 @@ from silas.kernel import Clock, SilasError, TaintLevel
 from silas.kernel.redaction import Redactor
 from silas.memory.errors import MemoryExists, MemoryInvalid
 from silas.memory.models import MemoryItem, MemoryQuery
+from silas.memory.preferences import verified_preferences
 from silas.storage import Transaction
 from silas.stream.ports import ChronicleEntry
 
@@ -85,6 +86,10 @@ class Kept:
     async def retrieve(self, query: MemoryQuery, scope_id: str) -> list[MemoryItem]:
         """What is remembered in this scope, best first."""
         return await self._memory.retriever.retrieve(query, scope_id)
+
+    async def defaults(self, scope_id: str) -> list[MemoryItem]:
+        """The preferences that the owner has confirmed."""
+        return await verified_preferences(self._memory.memories, scope_id)
 
 
 class Secrets:
@@ -224,6 +229,11 @@ class Contexts:
                 self.manager.subscribe(scope_id, sub)
             except SubscriptionRefused as refused:
                 _log.warning("a query is not watched: %s", refused.message)
+
+    async def pin_defaults(self, scope_id: str) -> None:
+        """Show preferences that the owner has just confirmed."""
+        async with self._ready(scope_id):
+            await self._rehydration.pin_defaults(scope_id)
 
     async def set_directives(self, scope_id: str, text: str) -> None:
         """Replace the pinned directives of the personality."""

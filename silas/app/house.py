@@ -15,13 +15,13 @@ from silas.app.ground import Ground
 from silas.app.housekeeping import Housekeeping, PeriodicJob
 from silas.app.journal import open_journal
 from silas.app.memory import MemoryRoom, memory_jobs, open_memory
+from silas.app.memory_cards import MemoryCards, learning_jobs
 from silas.app.minds import open_minds
 from silas.app.personality import open_personality
 from silas.app.review import desk_jobs, open_desk, open_gate_desk, open_questions
 from silas.app.stream import Rooms, Stream, open_queue, open_stream
 from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.journal import Journal
-from silas.memory.keeper import MemoryKeeper
 from silas.queue import Consumer, QueueName, QueueStore
 from silas.storage.errors import translated
 from silas.storage.files import make_private_directory
@@ -96,9 +96,12 @@ async def open_house(
         open_journal(ground) as journal,
     ):
         await load_system_gates(ground, model=minds.gate)
+        context = open_context(ground, memory=memory, scorer=minds.scorer, exact=minds.tokens)
+        learning = MemoryCards(ground, memory, questions, promoted=context.pin_defaults)
+        desk.on_answer(Kind.MEMORY, learning.answered)
         rooms = Rooms(
-            memory=MemoryKeeper(memory.memories, memory.retriever),
-            context=open_context(ground, memory=memory, scorer=minds.scorer),
+            memory=memory.keeper,
+            context=context,
             personality=open_personality(ground),
             reviews=cards,
             proactive=desk,
@@ -116,7 +119,8 @@ async def open_house(
             desk.attach(stream.room)
             desk.on_answer(Kind.COMPANION, companions.answered)
             house = House(ground, stream, cards, deliveries, journal, companions, desk)
-            async with _in_background(Housekeeping(_jobs(house, memory), clock=ground.clock).run()):
+            jobs = [*_jobs(house, memory), *learning_jobs(learning)]
+            async with _in_background(Housekeeping(jobs, clock=ground.clock).run()):
                 yield house
 
 

@@ -61,6 +61,10 @@ class Recall(Protocol):
         """What is remembered in this scope, best first."""
         ...
 
+    async def defaults(self, scope_id: str) -> list[MemoryItem]:
+        """The preferences that the owner has confirmed."""
+        ...
+
 
 class WorkFile(NamedTuple):
     """A file that a piece of work is about."""

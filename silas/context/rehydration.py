@@ -75,6 +75,7 @@ class Rehydration:
             return []
         try:
             found = await self._recall.retrieve(MemoryQuery(query=_PROFILE), scope_id)
+            found += await self._recall.defaults(scope_id)
         except SilasError as error:
             _log.warning("the profile is not remembered now: %s", error.message)
             return []
@@ -86,6 +87,11 @@ class Rehydration:
             and item.memory_type in _OWN
             and item.taint is not TaintLevel.EXTERNAL
         ]
+
+    async def pin_defaults(self, scope_id: str) -> None:
+        """Show what the owner has confirmed meanwhile."""
+        for known in await self._profile(scope_id):
+            self._pin(scope_id, memory_item(known, turn_number=0, relevance=1.0))
 
     def _pin(self, scope_id: str, item: ContextItem) -> None:
         try:

@@ -16,7 +16,7 @@ from enum import StrEnum
 from silas.approval import ApprovalToken
 from silas.kernel import IdFactory, TaintLevel, format_timestamp
 from silas.memory.confirmations import MemoryClaim
-from silas.memory.errors import MemoryInvalid
+from silas.memory.errors import MemoryExists, MemoryInvalid
 from silas.memory.models import MemoryItem, MemoryType, ReingestionTier, TrustLevel
 from silas.memory.rows import COLUMNS, item_from
 from silas.memory.store import Memories
@@ -71,6 +71,7 @@ class BehaviorPreferences:
         policy: PreferencePolicy | None = None,
         worded: Callable[[str, Outcome], str] | None = None,
     ) -> None:
+        self._memories = memories
         self._keeping = memories.keeping
         self._store = memories.of(scope_id)
         self._scope_id = scope_id
@@ -78,22 +79,32 @@ class BehaviorPreferences:
         self._policy = policy or PreferencePolicy()
         self._worded = worded or _worded
 
-    async def observe(self, key: str, outcome: Outcome, *, taint: TaintLevel) -> MemoryItem | None:
-        """Note one outcome (`approval/archive`, say); returns a preference if it shows one now."""
+    async def observe(
+        self, key: str, outcome: Outcome, *, taint: TaintLevel, signal: str | None = None
+    ) -> MemoryItem | None:
+        """Note one outcome (`approval/archive`, say); returns a preference if it shows one now.
+
+        What has a name (`signal`) counts once, however often it is noted.
+        """
         if not key or len(key) > 100 or key != key.strip():
             raise MemoryInvalid("A behaviour has a short name, such as `approval/archive`.")
         pattern = f"{BEHAVIOR}{key}#{outcome}"
-        signal = self._item(f"{outcome}: {key}", taint).model_copy(
+        noted = self._item(f"{outcome}: {key}", taint).model_copy(
             update={"source_kind": SIGNAL, "entity_refs": [pattern]}
         )
-        await self._store.store_raw(signal)
+        if signal is not None:
+            noted = noted.model_copy(update={"memory_id": f"signal_{signal}"})
+        try:
+            await self._store.store_raw(noted)
+        except MemoryExists:
+            return None
         if taint is not TaintLevel.OWNER or await self._count(pattern) < self._policy.repeats:
             return None
         return await self._infer(key, outcome)
 
     async def verified(self) -> list[MemoryItem]:
         """The defaults that the owner has confirmed."""
-        return [item for item in await self._all() if item.trust_level is TrustLevel.VERIFIED]
+        return await verified_preferences(self._memories, self._scope_id)
 
     async def proposals(self) -> list[MemoryClaim]:
         """Preferences that are clear enough to ask the owner about."""
@@ -141,10 +152,7 @@ class BehaviorPreferences:
         )
 
     async def _all(self) -> list[MemoryItem]:
-        lane = await self._store.lane()
-        rows = await self._keeping.database.fetch_all(_PREFERENCES, (lane.scope_no, *lane.bounds))
-        items = [item_from(self._scope_id, row) for row in rows]
-        return [i for i in items if any(tag.startswith(BEHAVIOR) for tag in i.semantic_tags)]
+        return await _preferences(self._memories, self._scope_id)
 
     async def _count(self, pattern: str) -> int:
         lane = await self._store.lane(ReingestionTier.LOW_REINGESTION)
@@ -161,6 +169,19 @@ class BehaviorPreferences:
             _NEW_TODAY, (lane.scope_no, "behavior_inference", since)
         )
         return row[0] if row else 0
+
+
+async def verified_preferences(memories: Memories, scope_id: str) -> list[MemoryItem]:
+    """The defaults of this scope: learnt from what its owner did, and confirmed by him."""
+    every = await _preferences(memories, scope_id)
+    return [item for item in every if item.trust_level is TrustLevel.VERIFIED]
+
+
+async def _preferences(memories: Memories, scope_id: str) -> list[MemoryItem]:
+    lane = await memories.of(scope_id).lane()
+    rows = await memories.keeping.database.fetch_all(_PREFERENCES, (lane.scope_no, *lane.bounds))
+    items = [item_from(scope_id, row) for row in rows]
+    return [i for i in items if any(tag.startswith(BEHAVIOR) for tag in i.semantic_tags)]
 
 
 def _worded(key: str, outcome: Outcome) -> str:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 
 from silas.context.ports import ContextGroup
-from silas.memory.models import MemoryItem, MemoryQuery
+from silas.memory.models import MemoryItem, MemoryQuery, MemoryType, TrustLevel
 
 Score = Callable[[Sequence[ContextGroup], str | None], Awaitable[list[str]]]
 
@@ -46,3 +46,11 @@ class FakeRecall:
     async def retrieve(self, query: MemoryQuery, scope_id: str) -> list[MemoryItem]:
         self.queries.append((scope_id, query.query))
         return self.found[: query.max_results]
+
+    async def defaults(self, scope_id: str) -> list[MemoryItem]:
+        return [item for item in self.found if item.scope_id == scope_id and _is_default(item)]
+
+
+def _is_default(item: MemoryItem) -> bool:
+    preference = item.memory_type is MemoryType.PREFERENCE
+    return preference and item.trust_level is TrustLevel.VERIFIED

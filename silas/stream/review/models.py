@@ -28,6 +28,7 @@ class Kind(StrEnum):
     PERMISSION = "permission"
     CONNECTION_FAILURE = "connection_failure"
     COMPANION = "companion"
+    MEMORY = "memory"
 
 
 class Action(Data):

@@ -9,7 +9,7 @@ import { state } from "/state.js";
 import { visible } from "/visible.js";
 
 const KINDS = {
-  companion: "Companion", batch: "Batch", draft: "Draft", decision: "Decision", suggestion: "Suggestion", autonomy: "Autonomy", gate: "Gate",
+  companion: "Companion", memory: "Memory", batch: "Batch", draft: "Draft", decision: "Decision", suggestion: "Suggestion", autonomy: "Autonomy", gate: "Gate",
   connection_setup: "Connection", permission: "Permission", connection_failure: "Connection",
 };
 
@@ -164,6 +164,7 @@ const PARTS = {
 };
 
 PARTS.companion = PARTS.decision;
+PARTS.memory = PARTS.decision;
 
 function linkTo(address) {
   const link = address ? outsideLink(address, visible(address)) : null;
