@@ -15,6 +15,7 @@ _COMMANDS = {
     "note": LazyCommand("silas.cli.journal_records:note", "Write something down."),
     "notes": LazyCommand("silas.cli.journal_records:notes", "Show notes."),
     "category": LazyCommand("silas.cli.journal_records:category", "Parts of your life."),
+    "link": LazyCommand("silas.cli.journal_records:link", "Say that two records belong together."),
     "search": LazyCommand("silas.cli.journal_records:search", "Find records by their words."),
     "history": LazyCommand("silas.cli.journal_records:history", "Show how a record came about."),
     "delete": LazyCommand("silas.cli.journal_records:delete", "Delete a record."),

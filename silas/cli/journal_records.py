@@ -213,6 +213,25 @@ def history(cli: CliContext, name: str) -> None:
 
 
 @click.command(cls=JsonCommand)
+@click.argument("first", metavar="RECORD")
+@click.argument("second", metavar="RECORD")
+@click.option("-r", "--relation", default="related", show_default=True)
+@pass_cli
+def link(cli: CliContext, first: str, second: str, relation: str) -> None:
+    """Say that two records belong together."""
+
+    async def work(bench: Bench) -> Outcome:
+        return await bench.do(
+            "link_records",
+            from_id=(await bench.find_any(first)).id,
+            to_id=(await bench.find_any(second)).id,
+            relation=relation,
+        )
+
+    cli.show(shown(with_journal(cli, work)), "Linked.")
+
+
+@click.command(cls=JsonCommand)
 @_RECORD
 @pass_cli
 def delete(cli: CliContext, name: str) -> None:

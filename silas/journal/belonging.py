@@ -1,5 +1,7 @@
 """Which category a record belongs to: its own, or that of what it is a part of."""
 
+from typing import TypeVar
+
 from silas.journal.models import (
     AccessScope,
     Category,
@@ -16,6 +18,8 @@ from silas.journal.models import (
 )
 from silas.journal.rows import load
 from silas.storage import Reader
+
+R = TypeVar("R", bound=Record)
 
 _DEEPEST = 4
 """A rating of an item, its list, its task. A circle, which only a forged file has, ends here."""
@@ -38,6 +42,21 @@ def category_of(reader: Reader, record: Record) -> str | None:
         whole = _part_of(here) if here is not None else None
         here = load(reader, whole) if whole is not None else None
     return None
+
+
+def as_seen(reader: Reader, record: R, scope: AccessScope) -> R | None:
+    """The record as the scope may see it, None if not at all; a plan without the others' pins."""
+    if not may_see(reader, record, scope):
+        return None
+    if not isinstance(record, DayPlan) or scope.allowed_category_ids is None:
+        return record
+    pins = tuple(each for each in record.pinned_task_ids if _may_see_id(reader, each, scope))
+    return record.model_copy(update={"pinned_task_ids": pins})
+
+
+def _may_see_id(reader: Reader, record_id: str, scope: AccessScope) -> bool:
+    found = load(reader, record_id)
+    return found is not None and may_see(reader, found, scope)
 
 
 def _part_of(record: Record) -> str | None:
@@ -63,6 +82,5 @@ def may_see(reader: Reader, record: Record, scope: AccessScope) -> bool:
     if isinstance(record, DayPlan):
         return True
     if isinstance(record, Link):
-        ends = [load(reader, each) for each in (record.from_id, record.to_id)]
-        return all(end is not None and may_see(reader, end, scope) for end in ends)
+        return all(_may_see_id(reader, each, scope) for each in (record.from_id, record.to_id))
     return scope.allows(category_of(reader, record))

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import Any, TypeVar
 
 from silas.journal import reading
-from silas.journal.belonging import may_see
+from silas.journal.belonging import as_seen
 from silas.journal.errors import RecordUnknown
 from silas.journal.models import (
     OWNER,
@@ -69,7 +69,7 @@ class Queries:
             found = load(reader, record_id)
             if not isinstance(found, kind) or (found.deleted and not deleted):
                 return None
-            return found if may_see(reader, found, scope) else None
+            return as_seen(reader, found, scope)
 
         return await self.read(look)
 
@@ -89,7 +89,8 @@ class Queries:
 
         def look(reader: Reader) -> list[Record]:
             found = (load(reader, each) for each in dict.fromkeys(record_ids))
-            return [each for each in found if each is not None and may_see(reader, each, scope)]
+            seen = (as_seen(reader, each, scope) for each in found if each is not None)
+            return [each for each in seen if each is not None]
 
         return await self.read(look)
 
@@ -150,15 +151,8 @@ class Queries:
             plan = reading.day_plan(reader, day)
             if plan is None:
                 return None
-            scope = AccessScope(
-                allowed_category_ids=None if categories is None else frozenset(categories)
-            )
-            pins = [
-                each
-                for each in plan.pinned_task_ids
-                if (task := load(reader, each)) is not None and may_see(reader, task, scope)
-            ]
-            shown = plan.model_copy(update={"pinned_task_ids": tuple(pins)})
+            allowed = None if categories is None else frozenset(categories)
+            shown = as_seen(reader, plan, AccessScope(allowed_category_ids=allowed)) or plan
             return shown, reading.blocks_of(reader, plan.id, limit_to=categories)
 
         return await self.read(look)

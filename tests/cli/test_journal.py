@@ -75,6 +75,8 @@ def test_a_day_on_the_command_line(desk: Desk) -> None:
     assert "energy 7  Squats" in desk.say("ratings")
     desk.say("note", "slept badly", "-c", "gym", "--about", "squ")
     assert "note  slept badly" in desk.say("search", "slep")
+    linked = desk.data("link", "squats", "stretch", "--relation", "before")
+    assert linked["records"][0]["relation"] == "before"
     done = desk.say("task", "done", "stretch", "--rollover")
     assert "Stretch (continued)" in done
     assert "status: in_progress" in desk.say("history", "squ")

@@ -76,6 +76,13 @@ def test_sync_origin_provenance_gives_a_stable_key_across_devices() -> None:
     assert here.logical_change_key == there.logical_change_key
 
 
+def test_local_origin_provenance_gives_a_deterministic_key() -> None:
+    keys = {batch(unit(), name=name).logical_change_key for name in ("one", "two")}
+    assert len(keys) == 1
+    assert batch(unit(origin="sync")).logical_change_key not in keys
+    assert batch(unit(8)).logical_change_key not in keys
+
+
 @pytest.mark.parametrize("kind", [TokenClass.SEMANTIC_KEY, TokenClass.ENTITY_ID])
 def test_only_a_subtype_token_has_a_namespace(kind: TokenClass) -> None:
     with pytest.raises(ValidationError, match="namespace"):

@@ -170,6 +170,16 @@ async def test_every_operation_refuses_what_is_out_of_its_scope(place: Place) ->
     assert await place.told() == []
 
 
+async def test_only_the_owner_brings_a_category_or_a_plan_back(place: Place) -> None:
+    gym = await place.category("gym")
+    await place.do("get_or_create_day_plan", plan_date=DAY)
+    for name in (gym, "dayplan-2026-01-02"):
+        await place.do("delete_record", record_id=name)
+        with pytest.raises(OutOfScope):
+            await place.do("restore_record", scope=only(gym), record_id=name)
+        await place.do("restore_record", record_id=name)
+
+
 async def test_within_its_scope_it_works(place: Place) -> None:
     at = await furnish(place)
     gym = only(at["gym"])
@@ -177,7 +187,17 @@ async def test_within_its_scope_it_works(place: Place) -> None:
     block = {**BLOCK, "task_id": at["own"]}
     await place.do("upsert_day_plan_blocks", scope=gym, plan_date=DAY, upserts=[block])
     await place.do("replan_day_blocks", scope=gym, plan_date=DAY, blocks=[])
-    await place.do("pin_day_plan_tasks", scope=gym, plan_date=DAY, task_ids=[at["own"]])
+    pinned = await place.do(
+        "pin_day_plan_tasks", scope=gym, plan_date=DAY, task_ids=[at["own"]], operation_id="pin"
+    )
+    # It is told what it may know: not what others have pinned there.
+    (shown,) = pinned.records
+    assert isinstance(shown, DayPlan)
+    assert shown.pinned_task_ids == (at["own"],)
+    again = await place.do(
+        "pin_day_plan_tasks", scope=gym, plan_date=DAY, task_ids=[at["own"]], operation_id="pin"
+    )
+    assert again == pinned
     plan = await place.journal.day_plan(date(2026, 1, 2))
     assert plan is not None
     # What was out of scope is as it was.
@@ -203,7 +223,9 @@ async def test_reading_is_held_to_the_scope_as_well(place: Place) -> None:
     plan = await journal.day_plan(date(2026, 1, 2), categories=gym)
     assert plan is not None
     assert (plan[0].pinned_task_ids, plan[1]) == ((), [])
-    assert await journal.find(DayPlan, "dayplan-2026-01-02", scope=scope) is not None
+    seen_plan = await journal.find(DayPlan, "dayplan-2026-01-02", scope=scope)
+    assert seen_plan is not None
+    assert seen_plan.pinned_task_ids == ()
 
 
 async def test_what_has_no_category_is_the_owners_alone(place: Place) -> None:

@@ -182,6 +182,8 @@ async def restore_record(journal: Journal, *, record_id: str, **by: Unpack[By]) 
         record = here.edit.get(Record, record_id, deleted=True)
         if not may_see(here.edit.tx, record, here.scope):
             raise OutOfScope(record_id=record_id)
+        if isinstance(record, Category | DayPlan):
+            here.require_owner()
         if isinstance(record, Category):
             _require_free_name(here, record.name, but=record)
         when = record.deleted_at

@@ -8,12 +8,13 @@ from pydantic import ConfigDict, with_config
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict  # pydantic reads this one only, before Python 3.12
 
-from silas.journal.belonging import may_see
+from silas.journal.belonging import as_seen, may_see
 from silas.journal.edit import Edit
 from silas.journal.errors import OutOfScope
-from silas.journal.models import AccessScope, Category, Record
+from silas.journal.models import AccessScope, Category, DayPlan, Record
 from silas.journal.results import Outcome
 from silas.journal.store import Journal, fingerprint_of
+from silas.storage import Reader
 
 R = TypeVar("R", bound=Record)
 Payload = dict[str, Any]
@@ -67,10 +68,24 @@ async def perform(
 ) -> Outcome:
     """Make the operation, or say what came of it when it was made before."""
     plain: dict[str, Any] = to_jsonable_python(dict(arguments))
-    return await journal.perform(
+    outcome = await journal.perform(
         lambda made: edit(ScopedEdit(made, by["scope"])),
         actor=by["actor"],
         operation_id=by.get("operation_id"),
         fingerprint=fingerprint_of(name, plain),
         preview_only=by.get("preview_only", False),
     )
+    if by["scope"].allowed_category_ids is None:
+        return outcome
+    # The plan of a day that was changed may also name what others have pinned to it.
+    return outcome.model_copy(update={"records": await _seen(journal, outcome, by["scope"])})
+
+
+async def _seen(journal: Journal, outcome: Outcome, scope: AccessScope) -> tuple[Record, ...]:
+    def look(reader: Reader) -> tuple[Record, ...]:
+        return tuple(
+            as_seen(reader, each, scope) or each if isinstance(each, DayPlan) else each
+            for each in outcome.records
+        )
+
+    return await journal.read(look)
