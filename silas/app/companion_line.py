@@ -23,7 +23,7 @@ from silas.app.stream import open_queue
 from silas.companions.desk import CompanionDesk
 from silas.companions.models import BudgetLimits, ReportScope, StopScope
 from silas.gates.risk import RiskLevel
-from silas.kernel import CompanionError, ServerError
+from silas.kernel import CompanionError, ServerError, SilasError
 from silas.kernel.field_problems import dotted, problems_in
 
 METHOD = "companions"
@@ -97,7 +97,7 @@ async def ask_companions(ground: Ground, call: str, arguments: Mapping[str, Any]
         async with open_desk(ground) as desk:
             return await call_desk(desk, call, arguments)
     except ServerRefused as refused:
-        raise CompanionError(refused.message) from refused
+        raise _as_it_was(refused) from refused
 
 
 @contextlib.asynccontextmanager
@@ -111,6 +111,20 @@ async def open_desk(ground: Ground) -> AsyncIterator[CompanionDesk]:
     ):
         room = make_companions(ground, journal, store, queue=open_queue(ground))
         yield room.desk
+
+
+def _as_it_was(refused: ServerRefused) -> SilasError:
+    """The companions' own error, so that its code and exit code are the same either way."""
+    answer = refused.details.get("answer", {})
+    kinds = {kind.code: kind for kind in (CompanionError, *CompanionError.__subclasses__())}
+    kind = kinds.get(answer.get("code"))
+    if kind is None:
+        return refused
+    return kind(
+        answer.get("message"),
+        correlation_id=answer.get("correlation_id"),
+        **answer.get("details", {}),
+    )
 
 
 def _typed(arguments: Mapping[str, Any]) -> dict[str, Any]:

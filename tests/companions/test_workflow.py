@@ -1,0 +1,323 @@
+"""A run: what it reads, asks, plans, carries out and leaves behind; retries, sessions, replay."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from silas.companions.kinds.offline import OfflineBrain
+from silas.companions.models import (
+    ActionPlan,
+    AgentActionType,
+    AgentMessage,
+    AgentMessageKind,
+    AgentState,
+    Companion,
+    RunTrace,
+    WakeRun,
+)
+from silas.companions.proposals import (
+    ClaimDraft,
+    CompanionProposal,
+    ProposedAction,
+    Question,
+    ReportDraft,
+    SectionDraft,
+)
+from silas.testing.companion_room import Room, opened_room
+from silas.testing.companions import FakeGateway, ScriptedModel
+
+
+def call(tool: str, /, **arguments: Any) -> ProposedAction:
+    return ProposedAction(
+        action_type=AgentActionType.TOOL_CALL, tool_name=tool, arguments=arguments
+    )
+
+
+def asks(text: str) -> ProposedAction:
+    return ProposedAction(action_type=AgentActionType.ASK_USER, question=Question(prompt_text=text))
+
+
+class Scripted:
+    """A room whose model answers as a test says."""
+
+    def __init__(self, room: Room, model: ScriptedModel, agent: str) -> None:
+        self.room, self.model, self.agent = room, model, agent
+
+    async def run(self, *actions: ProposedAction, **more: Any) -> WakeRun:
+        self.model._answers[:] = [
+            CompanionProposal(actions=actions, **more), CompanionProposal()
+        ]  # fmt: skip
+        woken = await self.room.desk.wake(self.agent)
+        await self.room.work()
+        return await self.room.store.require(WakeRun, woken.run_key)
+
+    async def entries(self, kind: AgentMessageKind) -> list[AgentMessage]:
+        return await self.room.store.find(AgentMessage, {"agent_id": self.agent, "kind": kind})
+
+
+@pytest.fixture
+async def scripted(tmp_path: Path) -> AsyncIterator[Scripted]:
+    model = ScriptedModel(CompanionProposal())
+    async with opened_room(tmp_path, gateway=FakeGateway(model)) as room:
+        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
+        yield Scripted(room, model, made.id)
+
+
+async def test_every_tool_invocation_has_an_action_and_a_result(scripted: Scripted) -> None:
+    await scripted.run(
+        call("get_or_create_day_plan", plan_date="2026-01-01"),
+        call("list_tasks_in_scope"),
+        call("http_get"),
+    )
+    actions = await scripted.entries(AgentMessageKind.ACTION)
+    results = await scripted.entries(AgentMessageKind.TOOL_RESULT)
+    assert [each.metadata.tool_name for each in actions] == [
+        "get_or_create_day_plan", "list_tasks_in_scope", "http_get"
+    ]  # fmt: skip
+    assert [each.metadata.action_ref_id for each in results] == [each.id for each in actions]
+    assert [each.metadata.status for each in results] == ["success", "success", "error"]
+    for each in actions:
+        assert each.metadata.arguments_hash
+        assert each.metadata.scope_snapshot
+
+
+async def test_tool_result_metadata_is_stored_and_queryable(scripted: Scripted) -> None:
+    ended = await scripted.run(call("get_or_create_day_plan", plan_date="2026-01-01"))
+    (plan,) = await scripted.room.store.find(ActionPlan, {"agent_id": scripted.agent})
+    operation = plan.actions[0].operation_id
+    _, result = await scripted.room.store.find(AgentMessage, {"operation_id": operation})
+    assert result.metadata.changed_entity_ids == ("dayplan-2026-01-01",)
+    assert "semantic_key|-|DAY_PLAN" in result.metadata.changed_tokens
+    assert ended.status == "completed"
+
+
+async def test_prompt_and_model_provenance_is_on_messages_and_traces(scripted: Scripted) -> None:
+    ended = await scripted.run(call("list_tasks_in_scope"))
+    for each in await scripted.entries(AgentMessageKind.ACTION):
+        metadata = each.metadata
+        assert (metadata.prompt_id, metadata.prompt_version) == ("companion", "1")
+        assert metadata.model_id == "offline:brain"
+    trace = await scripted.room.desk.trace(ended.run_key)
+    assert (trace.model_id, trace.prompt_version) == ("offline:brain", "1")
+    assert trace.persona_version_id
+
+
+async def test_a_retry_reuses_the_plan_and_asks_nobody(scripted: Scripted) -> None:
+    """The worker dies after the plan was written; the next one finds it and does the same."""
+    room, model = scripted.room, scripted.model
+    model._answers[:] = [
+        CompanionProposal(actions=(call("get_or_create_day_plan", plan_date="2026-01-01"),)),
+        CompanionProposal(actions=(call("get_or_create_day_plan", plan_date="2026-01-02"),)),
+    ]
+    job = (await room.lifecycle.wake(scripted.agent)).model_copy()
+    companion = await room.store.require(Companion, scripted.agent)
+    state = await room.store.require(AgentState, companion.current_state_id)
+    first = await room.hands.workflow.run(job, companion, state, stopping=lambda: False)
+    again = await room.hands.workflow.run(job, companion, state, stopping=lambda: False)
+    assert len(model.requests) == 1
+    assert [each.message_id for each in first.drafts] == [each.message_id for each in again.drafts]
+    assert await room.journal.day_plan(datetime(2026, 1, 2).date()) is None  # noqa: DTZ001
+    await room.work()
+    (run,) = await room.store.find(WakeRun, {"agent_id": scripted.agent})
+    assert run.status == "completed"
+
+
+async def test_the_order_of_actions_changes_no_operation_id(scripted: Scripted) -> None:
+    one = call("get_or_create_day_plan", plan_date="2026-01-01")
+    two = call("get_or_create_day_plan", plan_date="2026-01-02")
+    from silas.companions.actions import planned_action
+
+    ids = {planned_action("run", each, scope=("gym",)).operation_id for each in (one, two)}
+    assert len(ids) == 2
+    assert ids == {planned_action("run", each, scope=("gym",)).operation_id for each in (two, one)}
+    other = {planned_action("run", one, scope=("work",)).operation_id}
+    assert not ids & other
+
+
+async def test_the_same_action_twice_is_done_once(scripted: Scripted) -> None:
+    same = call("get_or_create_day_plan", plan_date="2026-01-01")
+    await scripted.run(same, same)
+    assert len(await scripted.entries(AgentMessageKind.ACTION)) == 1
+
+
+async def test_what_was_looked_up_is_shown_in_the_next_round(scripted: Scripted) -> None:
+    task = await scripted.room.task("Squats")
+    await scripted.run(call("resolve_task_reference", reference="squats"))
+    first, second = scripted.model.requests
+    assert (first.round, second.round) == (0, 1)
+    found = [each for each in second.payload["facts"] if each["kind"] == "candidate"]
+    assert [each["id"] for each in found] == [task]
+    assert second.payload["results"] == [
+        {"tool_name": "resolve_task_reference", "status": "success", "error_code": None}
+    ]
+
+
+async def test_rounds_come_to_an_end(scripted: Scripted) -> None:
+    scripted.model._answers[:] = [
+        CompanionProposal(actions=(call("list_tasks_in_scope", limit=number + 1),))
+        for number in range(10)
+    ]
+    await scripted.room.desk.wake(scripted.agent)
+    await scripted.room.work()
+    assert len(scripted.model.requests) == 3
+
+
+class TestQuestions:
+    async def test_dependent_actions_wait_for_the_answer(self, scripted: Scripted) -> None:
+        room = scripted.room
+        gated = call("get_or_create_day_plan", plan_date="2026-01-01").model_copy(
+            update={"after": (0,)}
+        )
+        await scripted.run(asks("Shall I?"), gated)
+        assert await room.journal.day_plan(room.clock.now().date()) is None
+        (question,) = await room.desk.questions(scripted.agent)
+        assert question.gates == 1
+        (waiting,) = await room.desk.waiting(scripted.agent)
+        assert waiting.status == "blocked"
+        await room.desk.answer(question.id, "yes")
+        assert await room.journal.day_plan(room.clock.now().date()) is not None
+        assert await room.desk.waiting(scripted.agent) == ()
+
+    async def test_a_no_ends_what_waits(self, scripted: Scripted) -> None:
+        room = scripted.room
+        gated = call("get_or_create_day_plan", plan_date="2026-01-01").model_copy(
+            update={"after": (0,)}
+        )
+        await scripted.run(asks("Shall I?"), gated)
+        (question,) = await room.desk.questions(scripted.agent)
+        await room.desk.answer(question.id, "no")
+        assert await room.journal.day_plan(room.clock.now().date()) is None
+        assert await room.desk.waiting(scripted.agent) == ()
+
+    async def test_no_answer_in_time_is_a_no(self, scripted: Scripted) -> None:
+        room = scripted.room
+        gated = call("get_or_create_day_plan", plan_date="2026-01-01").model_copy(
+            update={"after": (0,)}
+        )
+        await scripted.run(asks("Shall I?"), gated)
+        room.clock.advance(days=8)
+        await room.desk.expire()
+        assert await room.desk.questions(scripted.agent) == ()
+        assert await room.desk.waiting(scripted.agent) == ()
+        assert len(await room.tasks()) == 0
+
+    async def test_after_something_that_is_no_question_nothing_happens(
+        self, scripted: Scripted
+    ) -> None:
+        gated = call("get_or_create_day_plan", plan_date="2026-01-01").model_copy(
+            update={"after": (7,)}
+        )
+        await scripted.run(gated)
+        (waiting,) = await scripted.room.desk.waiting(scripted.agent)
+        assert waiting.status == "blocked"
+
+    async def test_an_answer_that_gates_nothing_is_told_to_the_companion(
+        self, scripted: Scripted
+    ) -> None:
+        room = scripted.room
+        await scripted.run(asks("Did you sleep well?"))
+        (question,) = await room.desk.questions(scripted.agent)
+        woken = await room.desk.answer(question.id, "yes")
+        assert woken is not None
+        await room.work()
+        told = scripted.model.requests[-1].payload["wake"]
+        assert told["answers"] == [{"question": "Did you sleep well?", "answer": "yes"}]
+        # The same answer again is the same answer: nobody is woken twice.
+        again = await room.desk.answer(question.id, "yes")
+        assert again == woken
+
+    @pytest.mark.parametrize("said", ["perhaps", "", "x" * 3000])
+    async def test_what_is_no_answer_is_refused(self, scripted: Scripted, said: str) -> None:
+        await scripted.run(asks("Shall I?"))
+        (question,) = await scripted.room.desk.questions(scripted.agent)
+        with pytest.raises(Exception, match="yes or no"):
+            await scripted.room.desk.answer(question.id, said)
+
+
+async def test_interactive_runs_have_a_thread_of_their_own(scripted: Scripted) -> None:
+    room = scripted.room
+    scripted.model._answers[:] = [CompanionProposal(thought="Hello.")]
+    await room.desk.wake(scripted.agent, said="Hello!")
+    await room.desk.wake(scripted.agent, said="And now?")
+    await room.work()
+    (thread,) = {each.thread_id for each in await scripted.entries(AgentMessageKind.USER)}
+    assert ":session:" in thread
+    recent = scripted.model.requests[-1].payload["memory"]["recent"]
+    assert {"kind": "user", "text": "Hello!"} in recent
+    assert scripted.model.requests[-1].payload["wake"]["said"] == "And now?"
+
+
+async def test_a_companion_can_only_ask_to_sleep_and_not_for_ever(scripted: Scripted) -> None:
+    room = scripted.room
+    sleep = ProposedAction(
+        action_type=AgentActionType.LIFECYCLE_TRANSITION,
+        sleep_until=room.clock.now().replace(year=2099),
+    )
+    await scripted.run(sleep)
+    companion = await room.store.require(Companion, scripted.agent)
+    state = await room.store.require(AgentState, companion.current_state_id)
+    assert state.sleep_until is not None
+    assert (state.sleep_until - room.clock.now()).days == 31
+    assert (await room.desk.list())[0].health == "sleeping"
+
+
+class TestReplay:
+    async def test_replay_is_deterministic_and_has_no_side_effects(
+        self, scripted: Scripted
+    ) -> None:
+        room = scripted.room
+        task = await room.task("Squats", due_at=room.clock.now())
+        report = ReportDraft(
+            headline="One task",
+            sections=(
+                SectionDraft(
+                    section_id="open",
+                    title="Open",
+                    claims=(ClaimDraft(text="Squats is open.", sources=(f"task:{task}",)),),
+                ),
+            ),
+        )
+        ended = await scripted.run(
+            call("get_or_create_day_plan", plan_date="2026-01-01"),
+            asks("Shall I?"),
+            call("create_task", category_id=room.categories["gym"], title="x"),
+            report=report,
+        )
+        room.clock.advance(days=3)
+        await room.finish(task)
+        before = await _everything(room)
+        for _ in range(2):
+            replayed = await room.desk.replay(ended.run_key)
+            assert replayed.matches, replayed.differences
+        assert await _everything(room) == before
+
+    async def test_another_answer_is_a_difference(self, scripted: Scripted) -> None:
+        ended = await scripted.run(call("get_or_create_day_plan", plan_date="2026-01-01"))
+        compared = await scripted.room.hands.replayer.replay(ended.run_key, model=OfflineBrain())
+        assert not compared.matches
+        assert {each.what for each in compared.differences} >= {"proposals", "operations"}
+
+    async def test_a_change_of_what_is_shown_is_a_difference(
+        self, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ended = await scripted.run(call("list_tasks_in_scope"))
+        monkeypatch.setattr(
+            "silas.companions.run_record.build_payload", lambda *_, **__: {"now": "other"}
+        )
+        compared = await scripted.room.desk.replay(ended.run_key)
+        assert "requests" in {each.what for each in compared.differences}
+
+    async def test_traces_stay_on_this_device(self, scripted: Scripted) -> None:
+        """What derives from `Synced` is made for other devices; a trace does not."""
+        assert "vector_clock" not in RunTrace.model_fields
+
+
+async def _everything(room: Room) -> list[Any]:
+    tables = await room.agent_db.fetch_all(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
+    )
+    found = [await room.agent_db.fetch_all(f"SELECT * FROM {name}") for (name,) in tables]
+    return [found, await room.journal.last_cursor()]
