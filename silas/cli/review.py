@@ -6,14 +6,18 @@ import click
 
 from silas.app.ground import Ground
 from silas.app.house import open_cards
+from silas.app.review import open_questions
+from silas.app.stream import open_queue
 from silas.app.work import work_stores
 from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.cli.commands import JsonGroup
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.opening import with_ground
+from silas.cli.review_questions import answer, line_of, open_of, shown_question
 from silas.cli.working import decide, shown_plan
 from silas.kernel import TaintLevel, visible
 from silas.stream.cards import Card, require_shown
+from silas.stream.review.models import QUESTION, Question
 from silas.work import WorkItem
 
 _WORDS = {
@@ -25,10 +29,13 @@ _WORDS = {
 
 @click.group(cls=JsonGroup)
 def review() -> None:
-    """Show the plans that wait for your decision, and decide.
+    """Show the plans and questions that wait for you, and decide.
 
     Calls of work that is under way and waits for you are in `silas work waiting`.
     """
+
+
+review.add_command(answer)
 
 
 @review.command("list")
@@ -36,15 +43,18 @@ def review() -> None:
 def list_cards(cli: CliContext) -> None:
     """Show what waits."""
 
-    async def inside(ground: Ground) -> list[Card]:
-        return await open_cards(ground).open_cards()
+    async def inside(ground: Ground) -> tuple[list[Card], list[Question]]:
+        return await open_cards(ground).open_cards(), await open_of(ground)
 
-    cards = with_ground(cli, inside)
+    cards, questions = with_ground(cli, inside)
     lines = [
         f"{card.card_id}  {card.risk.value:12}  {visible(card.title)}  ({_asked_by(card)})"
         for card in cards
-    ]
-    data = {"cards": [card.model_dump(mode="json") for card in cards]}
+    ] + [line_of(question) for question in questions]
+    data = {
+        "cards": [card.model_dump(mode="json") for card in cards],
+        "questions": [question.model_dump(mode="json") for question in questions],
+    }
     cli.show(data, "\n".join(lines) or "Nothing waits for your decision.")
 
 
@@ -52,7 +62,11 @@ def list_cards(cli: CliContext) -> None:
 @click.argument("card_id")
 @pass_cli
 def show(cli: CliContext, card_id: str) -> None:
-    """Show a card whole: exactly what would be signed."""
+    """Show a card or a question whole: exactly what would be signed."""
+    if card_id.startswith(QUESTION):
+        question = with_ground(cli, lambda ground: _question(ground, card_id))
+        cli.show({"question": question.model_dump(mode="json")}, shown_question(question))
+        return
     card, items = with_ground(cli, lambda ground: _card(ground, card_id))
     text = "\n\n".join(
         [
@@ -101,6 +115,10 @@ def decline(cli: CliContext, card_id: str) -> None:
         return await open_cards(ground).decide(card_id, no)
 
     _tell(cli, with_ground(cli, inside))
+
+
+async def _question(ground: Ground, question_id: str) -> Question:
+    return await open_questions(ground, open_queue(ground)).get(question_id)
 
 
 async def _card(ground: Ground, card_id: str) -> tuple[Card, list[WorkItem]]:
