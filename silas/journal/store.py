@@ -14,7 +14,7 @@ from silas.journal.notifier import Listener, Notifier, Unsubscribe
 from silas.journal.queries import Queries
 from silas.journal.results import Outcome, keep, kept_result
 from silas.kernel import Clock, IdFactory, canonical_bytes, format_timestamp
-from silas.storage import Database, Row, Transaction
+from silas.storage import Database, Durability, Row, Transaction
 
 T = TypeVar("T")
 Payload = dict[str, Any]
@@ -96,8 +96,11 @@ class Journal(Queries):
                 tx.execute(_DONE, (operation_id, fingerprint, keep(result), actor, now))
             return cast("T", result)
 
+        # Whoever asks with an id writes down elsewhere that it is done: a power cut must not take it
+        # back here and leave it there.
+        durability = Durability.ORDINARY if operation_id is None else Durability.TRUST
         # A caller that gives up must not keep others from hearing what was committed.
-        return await asyncio.shield(asyncio.ensure_future(self._commit(body)))
+        return await asyncio.shield(asyncio.ensure_future(self._commit(body, durability)))
 
     async def perform(
         self,
@@ -128,8 +131,8 @@ class Journal(Queries):
         known = await self._database.fetch_one(_KNOWN, (operation_id,))
         return kept_result(known[1]) if known else None
 
-    async def _commit(self, body: Callable[[Transaction], T]) -> T:
-        result = await self._database.transaction(body)
+    async def _commit(self, body: Callable[[Transaction], T], durability: Durability) -> T:
+        result = await self._database.transaction(body, durability=durability)
         self._notifier.wake()
         return result
 
