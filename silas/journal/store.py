@@ -96,8 +96,8 @@ class Journal(Queries):
                 tx.execute(_DONE, (operation_id, fingerprint, keep(result), actor, now))
             return cast("T", result)
 
-        # Whoever asks with an id writes down elsewhere that it is done: a power cut must not take it
-        # back here and leave it there.
+        # Whoever asks with an id writes down elsewhere that it is done: a power cut must not take
+        # it back here and leave it there.
         durability = Durability.ORDINARY if operation_id is None else Durability.TRUST
         # A caller that gives up must not keep others from hearing what was committed.
         return await asyncio.shield(asyncio.ensure_future(self._commit(body, durability)))
