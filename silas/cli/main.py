@@ -16,7 +16,7 @@ COMMANDS = {
     "doctor": LazyCommand("silas.cli.doctor:doctor", "Say what state this machine is in."),
     "start": LazyCommand("silas.cli.start:start", "Start Silas."),
     "service": LazyCommand("silas.cli.service:service", "Have this machine keep Silas running."),
-    "stop": LazyCommand("silas.cli.status:stop", "Stop the running Silas."),
+    "stop": LazyCommand("silas.cli.status:stop", "Stop Silas, or only its companions."),
     "status": LazyCommand(
         "silas.cli.status:status", "Say whether Silas is running, and how it is."
     ),
@@ -51,6 +51,9 @@ COMMANDS = {
     ),
     "journal": LazyCommand(
         "silas.cli.journal:journal", "Keep tasks, time, day plans, ratings and notes."
+    ),
+    "agents": LazyCommand(
+        "silas.cli.agents:agents", "Companions that watch your journal: make, read, stop them."
     ),
     "eval": LazyCommand("silas.cli.evals:evals", "Measure how good Silas is, on your data."),
     "metrics": LazyCommand(

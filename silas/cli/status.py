@@ -10,7 +10,7 @@ import click
 from silas.app.instance import NotRunning, ServerSilent, call_server, holder_of
 from silas.app.paths import Paths
 from silas.app.status import status_of
-from silas.cli.commands import JsonCommand
+from silas.cli.commands import JsonCommand, LazyCommand
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.located import paths_of
 
@@ -27,10 +27,19 @@ def status(cli: CliContext) -> None:
 
 
 @click.command(cls=JsonCommand)
+@click.argument("what", type=click.Choice(["silas", "companions"]), default="silas")
 @click.option("--kill", is_flag=True, help="End a server that no longer answers.")
-@pass_cli
-def stop(cli: CliContext, kill: bool) -> None:
-    """Stop the running Silas, and wait until it has ended."""
+@click.pass_context
+def stop(context: click.Context, what: str, kill: bool) -> None:
+    """Stop the running Silas, and wait until it has ended.
+
+    `silas stop companions` leaves Silas running and stops what companions do, at once, until
+    `silas agents go`. One companion or a class of tools: `silas agents stop`.
+    """
+    if what == "companions":
+        context.invoke(LazyCommand("silas.cli.agents_doing:stop", "").load())
+        return
+    cli: CliContext = context.obj
     paths = paths_of(cli)
     holder = holder_of(paths.lock)
     if holder is None:

@@ -1,0 +1,281 @@
+"""`silas agents`: what changes something."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from silas.cli.agents_desk import Desk, with_desk
+from silas.cli.agents_looking import NAME, companion_line
+from silas.cli.commands import JsonCommand
+from silas.cli.context import CliContext, pass_cli
+from silas.cli.journal_bench import with_journal
+from silas.companions.tools.models import ToolClass
+from silas.kernel import visible
+
+_CATEGORIES = click.option(
+    "-c", "--category", "categories", multiple=True, metavar="NAME", help="What it may see."
+)
+
+
+@click.command(cls=JsonCommand)
+@click.argument("kind", required=False)
+@_CATEGORIES
+@click.option("--name", "display_name", help="What you call it.")
+@click.option("--model", "model_id", help="One of your models; without it, fixed rules decide.")
+@click.option(
+    "--file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A kind of your own, in one YAML file.",
+)
+@pass_cli
+def new(cli: CliContext, /, kind: str | None, file: Path | None, **said: Any) -> None:
+    """Make a companion of a kind (`silas agents kinds`), or of the kind in a file.
+
+    It sees the categories that you name, and no others. One that is not there yet is made.
+    """
+    if kind is None and file is None:
+        raise click.UsageError("Name a kind (see `silas agents kinds`), or give --file.")
+    category_ids = _category_ids(cli, said["categories"], make=True)
+    found = with_desk(
+        cli,
+        lambda desk: desk.ask(
+            "new",
+            kind=kind or "",
+            category_ids=category_ids,
+            display_name=said["display_name"],
+            model_id=said["model_id"],
+            file=None if file is None else str(file.resolve()),
+        ),
+    )
+    text = companion_line(found)
+    if found["needs_consent"]:
+        text += f"\nBefore its model is asked: silas agents consent {visible(found['id'])}"
+    cli.show(found, text)
+
+
+@click.command(cls=JsonCommand)
+@NAME
+@_CATEGORIES
+@click.option("--name", "display_name", help="What you call it.")
+@click.option("--model", "model_id", help="One of your models.")
+@click.option("--no-model", "offline", is_flag=True, help="Let fixed rules decide from now on.")
+@click.option(
+    "--confirm-from",
+    type=click.Choice(["low", "medium", "high", "irreversible"]),
+    help="From which risk on you are asked.",
+)
+@pass_cli
+def configure(cli: CliContext, /, name: str, categories: tuple[str, ...], **said: Any) -> None:
+    """Change its name, what it may see, its model, or when it asks you."""
+    changes = {key: value for key, value in said.items() if value}
+    if categories:
+        changes["category_ids"] = _category_ids(cli, categories, make=False)
+    if not changes:
+        raise click.UsageError("Say what is to be different. See --help.")
+    _one(cli, name, "configure", **changes)
+
+
+@click.command(cls=JsonCommand)
+@NAME
+@click.option("--agree", is_flag=True, help="Agree to what is shown.")
+@click.option("--revoke", is_flag=True, help="Take the consent back.")
+@pass_cli
+def consent(cli: CliContext, name: str, agree: bool, revoke: bool) -> None:
+    """Read what its model means for your privacy, and agree or not."""
+
+    async def work(desk: Desk) -> Any:
+        agent_id = (await desk.find(name))["id"]
+        if revoke:
+            await desk.ask("revoke_consent", agent_id=agent_id)
+        shown = await desk.ask("disclosure", agent_id=agent_id)
+        if agree and shown is not None:
+            version = shown["policy_version"]
+            shown = await desk.ask("consent", agent_id=agent_id, policy_version=version)
+        return shown
+
+    shown = with_desk(cli, work)
+    if shown is None:
+        cli.show({"disclosure": None}, "It has no model: nothing leaves this machine.")
+        return
+    lines = [
+        f"{visible(shown['model_id'])} at {visible(shown['host'] or shown['provider'])}",
+        visible(shown["disclosure"]),
+        f"  Training      {visible(shown['training'])}",
+        f"  Retention     {visible(shown['retention'])}",
+        f"  Jurisdiction  {visible(shown['jurisdiction'])}",
+        f"  It is sent    {visible(', '.join(shown['fields']))}, and nothing else",
+        "You have agreed."
+        if shown["confirmed"]
+        else "Agree with --agree. Until then it is silent.",
+    ]
+    cli.show(shown, "\n".join(lines))
+
+
+@click.command(cls=JsonCommand)
+@NAME
+@click.option("--say", "said", metavar="TEXT", help="Say something to it.")
+@pass_cli
+def wake(cli: CliContext, name: str, said: str | None) -> None:
+    """Wake it now. What comes of it: silas agents report, runs."""
+
+    async def work(desk: Desk) -> Any:
+        return await desk.ask("wake", agent_id=(await desk.find(name))["id"], said=said)
+
+    found = with_desk(cli, work)
+    cli.show(found, f"It wakes: run {found['run_key'][:12]}. If Silas is not running, once it is.")
+
+
+@click.command(cls=JsonCommand)
+@click.argument("question")
+@click.argument("said", metavar="ANSWER")
+@pass_cli
+def answer(cli: CliContext, question: str, said: str) -> None:
+    """Answer a question. QUESTION is the end of its id, as `silas agents questions` shows it."""
+
+    async def work(desk: Desk) -> Any:
+        asked = [each["id"] for each in await desk.ask("questions")]
+        found = [each for each in asked if each == question or each.endswith(question)]
+        if len(found) != 1:
+            raise click.UsageError("Name one question. See `silas agents questions`.")
+        return await desk.ask("answer", question_id=found[0], said=said)
+
+    cli.show({"wake": with_desk(cli, work)}, "It has heard your answer.")
+
+
+@click.command(cls=JsonCommand)
+@NAME
+@click.option("--approve", metavar="VERSION", type=int, help="Put a draft into use.")
+@pass_cli
+def persona(cli: CliContext, name: str, approve: int | None) -> None:
+    """Show how it speaks, version by version, each with what it changes."""
+
+    async def work(desk: Desk) -> Any:
+        agent_id = (await desk.find(name, destroyed=True))["id"]
+        versions = await desk.ask("persona", agent_id=agent_id)
+        if approve is None:
+            return versions
+        wanted = [each for each in versions if each["version"]["version"] == approve]
+        if not wanted:
+            raise click.UsageError(f"There is no version {approve}.")
+        version_id = wanted[0]["version"]["id"]
+        await desk.ask("approve_persona", agent_id=agent_id, version_id=version_id)
+        return await desk.ask("persona", agent_id=agent_id)
+
+    versions = with_desk(cli, work)
+    lines: list[str] = []
+    for each in versions:
+        version = each["version"]
+        state = "in use" if each["in_use"] else version["status"]
+        lines.append(f"Version {version['version']} ({state}), by {version['authored_by']}")
+        lines += [
+            f"  {change['field']}\n    - {visible(str(change['before']))}"
+            f"\n    + {visible(str(change['after']))}"
+            for change in each["changes"]
+        ]
+    cli.show({"versions": versions}, "\n".join(lines))
+
+
+@click.command(cls=JsonCommand)
+@NAME
+@pass_cli
+def pause(cli: CliContext, name: str) -> None:
+    """Let it rest until you resume it."""
+    _one(cli, name, "pause")
+
+
+@click.command(cls=JsonCommand)
+@NAME
+@pass_cli
+def resume(cli: CliContext, name: str) -> None:
+    """Let it go on. What you approved meanwhile is done now."""
+    _one(cli, name, "resume")
+
+
+@click.command(cls=JsonCommand)
+@NAME
+@pass_cli
+def cancel(cli: CliContext, name: str) -> None:
+    """Call off what it does just now."""
+
+    async def work(desk: Desk) -> Any:
+        return await desk.ask("cancel", agent_id=(await desk.find(name))["id"])
+
+    count = with_desk(cli, work)
+    cli.show({"cancelled": count}, f"{count} run(s) called off.")
+
+
+@click.command(cls=JsonCommand)
+@click.argument("name", required=False)
+@click.option(
+    "--tools", type=click.Choice([each.value for each in ToolClass]), help="Only these tools."
+)
+@click.option("--reason", help="For yourself, later.")
+@pass_cli
+def stop(cli: CliContext, name: str | None, tools: str | None, reason: str | None) -> None:
+    """Stop all companions at once, or one, or a class of tools, until `silas agents go`."""
+    _show_switches(cli, _switched(cli, "stop", name, tools, reason=reason))
+
+
+@click.command(cls=JsonCommand)
+@click.argument("name", required=False)
+@click.option("--tools", type=click.Choice([each.value for each in ToolClass]))
+@pass_cli
+def go(cli: CliContext, name: str | None, tools: str | None) -> None:
+    """Release what was stopped: everything, or what you name."""
+    if name is None and tools is None:
+        _show_switches(cli, with_desk(cli, lambda desk: desk.ask("resume_all")))
+        return
+    _show_switches(cli, _switched(cli, "release", name, tools))
+
+
+@click.command(cls=JsonCommand)
+@NAME
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@pass_cli
+def destroy(cli: CliContext, name: str, yes: bool) -> None:
+    """End a companion for good. What it has said stays readable."""
+
+    async def work(desk: Desk) -> Any:
+        found = await desk.find(name)
+        if not yes:
+            click.confirm(f"End {visible(found['display_name'])} for good?", abort=True, err=True)
+        return await desk.ask("destroy", agent_id=found["id"])
+
+    found = with_desk(cli, work)
+    cli.show(found, companion_line(found))
+
+
+def _one(cli: CliContext, name: str, call: str, **arguments: Any) -> None:
+    async def work(desk: Desk) -> Any:
+        return await desk.ask(call, agent_id=(await desk.find(name))["id"], **arguments)
+
+    found = with_desk(cli, work)
+    cli.show(found, companion_line(found))
+
+
+def _switched(
+    cli: CliContext, call: str, name: str | None, tools: str | None, **more: Any
+) -> list[dict[str, Any]]:
+    async def work(desk: Desk) -> Any:
+        if tools is not None:
+            return await desk.ask(call, scope="tool_class", target=tools, **more)
+        if name is not None:
+            target = (await desk.find(name))["id"]
+            return await desk.ask(call, scope="companion", target=target, **more)
+        return await desk.ask(call, scope="global", **more)
+
+    found: list[dict[str, Any]] = with_desk(cli, work)
+    return found
+
+
+def _show_switches(cli: CliContext, switches: list[dict[str, Any]]) -> None:
+    lines = [f"Stopped: {each['scope']} {each['target'] or ''}".rstrip() for each in switches]
+    cli.show({"switches": switches}, "\n".join(lines) or "Nothing is stopped.")
+
+
+def _category_ids(cli: CliContext, names: tuple[str, ...], *, make: bool) -> list[str]:
+    async def work(bench: Any) -> list[str]:
+        return [str(await bench.category(each, make=make)) for each in names]
+
+    return with_journal(cli, work)
