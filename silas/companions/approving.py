@@ -10,6 +10,10 @@
    repeated: the journal does an operation once.
 """
 
+import contextlib
+
+from pydantic import ValidationError
+
 from silas.approval import ApprovalToken
 from silas.companions.actions import result_draft
 from silas.companions.decisions import Decisions
@@ -34,6 +38,8 @@ from silas.kernel import CompanionError
 from silas.storage import Transaction
 
 _DECLINED = "declined"
+_UNREADABLE = "unreadable"
+"""What is written down cannot be read any more: it is not done, and nobody else is kept from it."""
 
 
 class Approving:
@@ -57,6 +63,12 @@ class Approving:
 
     async def follow(self, operation_id: str) -> AgentToolResult | None:
         """What the owner's decision about an action leads to; None if nothing is to be done now."""
+        with self._readable():
+            return await self._follow(operation_id)
+        await self._waiting.move(operation_id, WaitingStatus.REFUSED, error=_UNREADABLE)
+        return None
+
+    async def _follow(self, operation_id: str) -> AgentToolResult | None:
         waiting, approvals = await self._waiting.get(operation_id), self._waiting.approvals
         if waiting is None or waiting.status.is_over or approvals is None:
             return None
@@ -110,7 +122,9 @@ class Approving:
     async def _ask_again(self, waiting: WaitingAction) -> None:
         """The process may have died after the action was written down and before it was asked."""
         approvals = self._waiting.approvals
-        if approvals is not None and waiting.approvable is not None:
+        if approvals is None or waiting.approvable is None:
+            return
+        with self._readable():
             await approvals.ask(ApprovableAction.model_validate(waiting.approvable))
 
     async def _token(
@@ -122,6 +136,10 @@ class Approving:
         if token is not None:
             await self._waiting.keep_token(waiting.operation_id, token)
         return token
+
+    @staticmethod
+    def _readable() -> contextlib.suppress:
+        return contextlib.suppress(ValidationError)
 
     async def _used_up(
         self, approvals: ActionApprovals, token: ApprovalToken, action: ApprovableAction
@@ -148,6 +166,12 @@ class Approving:
         return await self._end(waiting, result, status)
 
     async def _unblock(self, waiting: WaitingAction) -> AgentToolResult | None:
+        with self._readable():
+            return await self._go_on_after_answers(waiting)
+        await self._waiting.move(waiting.operation_id, WaitingStatus.REFUSED, error=_UNREADABLE)
+        return None
+
+    async def _go_on_after_answers(self, waiting: WaitingAction) -> AgentToolResult | None:
         gate = await self._prompts.gate(waiting.prompt_item_ids)
         if gate is Gate.OPEN:
             return None
@@ -223,6 +247,12 @@ class Approving:
         run = await self._store.get(WakeRun, entry.run_key)
         if run is not None and not run.status.is_terminal:
             return False  # the run is taken up again, with the same plan
+        with self._readable():
+            return await self._converge(entry)
+        await self._saga.failed(entry.operation_id, _UNREADABLE)
+        return True
+
+    async def _converge(self, entry: SagaEntry) -> bool:
         call = AgentToolCall.model_validate(entry.call)
         result = await self._result_of(entry, call)
         if result is None:

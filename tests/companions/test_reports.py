@@ -1,0 +1,158 @@
+"""Reports: claims with sources, conclusions marked, freshness by time and by what has changed."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from silas.companions.errors import ReportInvalid
+from silas.companions.facts import Fact, facts_from, merged
+from silas.companions.models import InferenceFlag, ReportScope, ReportSourceRef
+from silas.companions.proposals import ClaimDraft, CompanionProposal, ReportDraft, SectionDraft
+from silas.companions.reports import MAX_AGE, build_report, freshness_of
+from silas.testing import FakeClock
+from silas.testing.companion_room import opened_room
+from silas.testing.companions import FakeGateway, ScriptedModel
+
+NOW = FakeClock().now()
+FACT = Fact(source_id="task:t1", locator="t1", captured_at=NOW, freshness_at=NOW)
+
+
+def draft(*claims: ClaimDraft, scope: ReportScope = ReportScope.CURRENT) -> ReportDraft:
+    section = SectionDraft(section_id="open", title="Open", claims=claims)
+    return ReportDraft(headline="Hello", sections=(section,), scope=scope)
+
+
+def build(report: ReportDraft, *facts: Fact, cursor: int = 5):
+    return build_report(
+        report,
+        facts or (FACT,),
+        agent_id="a",
+        run_key="run",
+        now=NOW,
+        provenance={"source_cursor": cursor},
+    )
+
+
+def test_every_claim_has_its_sources_and_says_whether_it_was_seen_or_concluded() -> None:
+    report, refs = build(
+        draft(
+            ClaimDraft(text="Seen.", sources=("task:t1",)),
+            ClaimDraft(text="Concluded.", sources=("task:t1",), inferred=True, confidence=0.4),
+        )
+    )
+    flags = {ref.claim_id: ref.inference_flag for ref in refs}
+    assert flags == {
+        "open.0": InferenceFlag.OBSERVED,
+        "open.1": InferenceFlag.INFERRED,
+        "headline": InferenceFlag.INFERRED,
+    }
+    shown = report.content["sections"][0]["claims"]
+    assert [each["inference_flag"] for each in shown] == ["observed", "inferred"]
+    assert {ref.source_locator for ref in refs} == {"task:t1"}
+
+
+@pytest.mark.parametrize("sources", [(), ("task:unknown",), ("task:t1", "task:unknown")])
+def test_a_claim_without_a_source_that_was_read_is_refused(sources: tuple[str, ...]) -> None:
+    with pytest.raises(ReportInvalid):
+        build(draft(ClaimDraft(text="Made up.", sources=sources)))
+
+
+def test_the_same_run_builds_the_same_report() -> None:
+    claim = ClaimDraft(text="Seen.", sources=("task:t1",))
+    assert build(draft(claim)) == build(draft(claim))
+
+
+class TestFreshness:
+    report, _ = build(draft())
+
+    def fresh(self, *, age: timedelta = timedelta(0), cursor: int = 5):
+        return freshness_of(self.report, now=NOW + age, max_age=None, latest_cursor=cursor)
+
+    def test_it_is_fresh_at_first(self) -> None:
+        assert self.fresh().fresh
+
+    @pytest.mark.parametrize("scope", ReportScope)
+    def test_it_grows_stale_with_time(self, scope: ReportScope) -> None:
+        report, _ = build(draft(scope=scope))
+        limit = MAX_AGE[scope]
+        young = freshness_of(
+            report, now=NOW + limit - timedelta(seconds=1), max_age=None, latest_cursor=5
+        )
+        old = freshness_of(report, now=NOW + limit, max_age=None, latest_cursor=5)
+        assert (young.fresh, old.fresh, old.too_old) == (True, False, True)
+
+    def test_it_is_stale_when_something_has_changed_since(self) -> None:
+        stale = self.fresh(cursor=6)
+        assert (stale.fresh, stale.newer_changes, stale.too_old) == (False, True, False)
+
+    def test_both_reasons_are_told(self) -> None:
+        stale = self.fresh(age=timedelta(days=2), cursor=6)
+        assert stale.sentence == (
+            "Stale: it is older than it should be and the journal has changed since."
+        )
+
+
+async def test_a_change_elsewhere_leaves_a_report_fresh(tmp_path: Path) -> None:
+    async with opened_room(tmp_path) as room:
+        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
+        assert await room.desk.report(made.id) is None
+        await room.desk.wake(made.id)
+        await room.work()
+        await room.task("Taxes", "work")
+        shown = await room.desk.report(made.id)
+        assert shown is not None
+        assert shown.freshness.fresh
+        await room.task("Squats", "gym")
+        shown = await room.desk.report(made.id)
+        assert shown is not None
+        assert shown.freshness.newer_changes
+        assert (await room.desk.list())[0].report_fresh is False
+
+
+async def test_a_model_s_report_without_sources_is_replaced_by_what_the_facts_say(
+    tmp_path: Path,
+) -> None:
+    lies = CompanionProposal(report=draft(ClaimDraft(text="You are great.", sources=("x:1",))))
+    async with opened_room(tmp_path, gateway=FakeGateway(ScriptedModel(lies))) as room:
+        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
+        await room.task("Squats")
+        woken = await room.desk.wake(made.id)
+        await room.work()
+        shown = await room.desk.report(made.id)
+        assert shown is not None
+        assert "great" not in str(shown.report.content)
+        assert "Squats" in str(shown.report.content)
+        trace = await room.desk.trace(woken.run_key)
+        refusals = {each.error_code for each in trace.policy_decisions if not each.allowed}
+        assert refusals == {"report_invalid"}
+
+
+async def test_why_says_where_a_claim_is_from_also_after_the_record_is_gone(
+    tmp_path: Path,
+) -> None:
+    async with opened_room(tmp_path) as room:
+        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
+        task = await room.task("Squats")
+        await room.desk.wake(made.id)
+        await room.work()
+        shown = await room.desk.report(made.id)
+        assert shown is not None
+        refs = await room.store.find(ReportSourceRef, {"report_id": shown.report.id})
+        claim = next(each.claim_id for each in refs if each.claim_id != "headline")
+        (before,) = await room.desk.why(shown.report.id, claim)
+        assert (before.label, before.exists) == ("Squats", True)
+        await room.do("delete_record", record_id=task)
+        (after,) = await room.desk.why(shown.report.id, claim)
+        assert (after.record_id, after.exists) == (task, False)
+        with pytest.raises(Exception, match="no claim"):
+            await room.desk.why(shown.report.id, "nothing")
+
+
+def test_what_is_read_twice_is_one_fact_and_stays_marked() -> None:
+    payload = {"tasks": [{"id": "t1", "title": "a", "status": "done", "category_id": "gym"}]}
+    first = facts_from("list_tasks_in_scope", payload, captured_at=NOW, changed=frozenset({"t1"}))
+    again = facts_from("list_tasks_in_scope", payload, captured_at=NOW)
+    (fact,) = merged([*first, *again])
+    assert fact.fields["changed"] is True
+    assert facts_from("create_task", payload, captured_at=NOW) == []
