@@ -14,6 +14,7 @@ from silas.app.paths import Paths
 from silas.companions.desk import CompanionDesk
 from silas.companions.hands import Hands, make_hands
 from silas.companions.kinds.library import KindLibrary
+from silas.companions.retention import Retention
 from silas.companions.store import CompanionStore
 from silas.companions.waking import Waking, make_waking
 from silas.journal import Journal
@@ -23,6 +24,7 @@ from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.stream.review.store import QuestionStore
 
 _LOOK = timedelta(minutes=1)
+_PRUNE = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -120,5 +122,8 @@ async def open_companions(
 
 
 def companion_jobs(room: CompanionRoom) -> list[PeriodicJob]:
-    """What companions need again and again: what nobody answers comes to its end."""
-    return [PeriodicJob("end unanswered questions of companions", _LOOK, room.desk.expire)]
+    """What companions need again and again: what nobody answers, or needs any more, ends."""
+    return [
+        PeriodicJob("end unanswered questions of companions", _LOOK, room.desk.expire),
+        PeriodicJob("prune companions", _PRUNE, Retention(room.store).prune),
+    ]
