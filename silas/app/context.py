@@ -15,7 +15,7 @@ from silas.app.memory import MemoryRoom
 from silas.app.ongoing import ongoing_work
 from silas.app.settings import Settings
 from silas.context.archive import FileArchive
-from silas.context.chronicle import ChronicleStore
+from silas.context.chronicle import FORGOT_ID, ChronicleStore
 from silas.context.errors import SubscriptionRefused, ZoneFull
 from silas.context.files import AllowedDirectory, WatchedFiles
 from silas.context.following import PLAN_ID, WorkFollower
@@ -313,6 +313,11 @@ class Contexts:
     async def _catch_up(self, scope_id: str) -> None:
         """Another process has answered in this conversation meanwhile."""
         missed = await self.chronicle.since(scope_id, self._ends[scope_id], limit=_MISSED_AT_ONCE)
+        if any(item.ctx_id.startswith(FORGOT_ID) for item in missed):
+            self.manager.discard(scope_id)
+            self._follower.forget(scope_id)
+            self._ends[scope_id] = await self._rehydration.restore(scope_id)
+            return
         for item in missed:
             if not self.manager.has(scope_id, item.ctx_id):
                 self.manager.add(scope_id, item)

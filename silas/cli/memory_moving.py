@@ -10,6 +10,7 @@ import click
 
 from silas.app.ground import Ground
 from silas.app.memory import open_memory
+from silas.app.traces import ConversationTraces
 from silas.approval import Approvable, ApprovalDecision, ApprovalToken, ApprovalVerdict
 from silas.cli.commands import JsonCommand
 from silas.cli.context import CliContext, pass_cli
@@ -125,13 +126,15 @@ def forget(
 ) -> None:
     """Remove memories for good: their text, words, vectors, counts, and the links to them.
 
+    What was kept from a message goes from the conversation as well: chronicle, archive, deliveries.
     If several options are given, all must hold. Trusted memories go only if you confirm them.
     """
     selection = Selection(ids, query, source, since, until)
 
     async def work(ground: Ground) -> Forgotten | None:
         async with open_memory(ground) as room:
-            forgetting = Forgetting(room.memories, scope, index=room.index)
+            traces = ConversationTraces(ground)
+            forgetting = Forgetting(room.memories, scope, index=room.index, traces=traces)
             found = await forgetting.preview(selection)
             if not found:
                 return None
@@ -146,9 +149,12 @@ def forget(
 
     done = with_ground(cli, work)
     if done is None:
-        cli.show(asdict(Forgotten(0, 0, 0, ())), "Nothing fits; nothing was forgotten.")
+        cli.show(asdict(Forgotten(0, 0, 0, 0, ())), "Nothing fits; nothing was forgotten.")
         return
-    told = f"Forgot {done.memories} memories, {done.vectors} vectors, {done.links} links to them."
+    told = (
+        f"Forgot {done.memories} memories, {done.vectors} vectors, {done.links} links to them, "
+        f"and {done.said} records of what was said."
+    )
     if done.kept:
         told += f" Kept {len(done.kept)} that are trusted: {', '.join(done.kept)}."
     cli.show(asdict(done), told)

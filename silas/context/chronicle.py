@@ -25,6 +25,8 @@ SELECT {_COLUMNS} FROM (
 _SINCE = f"""
 SELECT {_COLUMNS} FROM chronicle WHERE scope_id = ? AND number > ? ORDER BY number LIMIT ?
 """  # noqa: S608
+_TURN_OF = "SELECT turn_number FROM chronicle WHERE scope_id = ? AND entry_id = ?"
+_FORGET = "DELETE FROM chronicle WHERE scope_id = ? AND entry_id = ?"
 _LAST = "SELECT max(number) FROM chronicle WHERE scope_id = ?"
 _OLD = f"""
 SELECT number, scope_id, {_COLUMNS} FROM chronicle WHERE created_at < ?
@@ -32,6 +34,10 @@ ORDER BY created_at, number LIMIT ?
 """  # noqa: S608
 _BATCH = 500
 
+FORGOT_ID = "forgot_"
+"""What the ids of entries begin with that say that earlier ones were taken out."""
+
+_FORGOT = "[SYSTEM] Something that was said before was forgotten, as the owner wished."
 Also = Callable[[Transaction], None]
 
 
@@ -102,6 +108,22 @@ class ChronicleStore:
         rows, end = await self._database.snapshot(read)
         return [_item(row) for row in rows], end
 
+    def forget_in(
+        self, tx: Transaction, scope_id: str, entry_ids: Sequence[str], *, at: datetime
+    ) -> int:
+        """Take entries out for good; returns how many.
+
+        A note is left behind, so that every process which holds them in a context drops that.
+        """
+        here = [tx.fetch_one(_TURN_OF, (scope_id, entry_id)) for entry_id in entry_ids]
+        turns = [row[0] for row in here if row is not None]
+        if turns:
+            # Before anything goes: its number has to be one that nobody has seen.
+            tx.execute(_APPEND, _values(scope_id, _note_of_forgetting(max(turns), at)))
+        for entry_id in entry_ids:
+            tx.execute(_FORGET, (scope_id, entry_id))
+        return len(turns)
+
     async def prune_before(self, cutoff: datetime) -> int:
         """Archive and delete entries that are older; returns how many."""
         moment, pruned = format_timestamp(cutoff), 0
@@ -115,6 +137,19 @@ class ChronicleStore:
                 numbers,
             )
         return pruned
+
+
+def _note_of_forgetting(turn_number: int, at: datetime) -> ContextItem:
+    return ContextItem(
+        ctx_id=f"{FORGOT_ID}{format_timestamp(at)}",
+        zone=ContextZone.CHRONICLE,
+        content=_FORGOT,
+        created_at=at,
+        turn_number=turn_number,
+        source="runtime",
+        taint=TaintLevel.OWNER,
+        kind=ContextKind.SYSTEM,
+    )
 
 
 def _end(reader: Reader, scope_id: str) -> int:

@@ -196,6 +196,10 @@ class ContextManager:
         """Whether this scope has a context in memory."""
         return scope_id in self._scopes
 
+    def discard(self, scope_id: str) -> None:
+        """Drop the whole context of a scope, with what it would still hand to the memory."""
+        self._scopes.pop(scope_id, None)
+
     def has(self, scope_id: str, ctx_id: str) -> bool:
         """Whether this item is in the context."""
         return self._scope(scope_id).has(ctx_id)

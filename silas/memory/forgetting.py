@@ -2,7 +2,9 @@
 
 Rows, word index, entities, links and counts go in one transaction, with SQLite told to overwrite
 what it frees; vectors go from their table and from the matrix; links of other memories to what was
-forgotten are cut. Trusted memories go only with the owner's confirmation of exactly those.
+forgotten are cut. What a message said goes from the chronicle, its archive and the deliveries too
+(`Traces`), and contexts that show it are made anew. Trusted memories go only with the owner's
+confirmation of exactly those.
 
 What this cannot reach: the write-ahead log until it is folded into the file (at the latest when
 Silas ends), backups, and bundles that were exported before.
@@ -10,13 +12,14 @@ Silas ends), backups, and bundles that were exported before.
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from silas.approval import ApprovalToken
 from silas.kernel import format_timestamp
 from silas.memory.confirmations import require_confirmed
 from silas.memory.errors import MemoryInvalid
 from silas.memory.models import MemoryItem, TrustLevel
-from silas.memory.ports import Index
+from silas.memory.ports import Index, Traces
 from silas.memory.query_words import content_words
 from silas.memory.rows import COLUMNS, Lane, as_list, item_from
 from silas.memory.store import Memories
@@ -60,13 +63,30 @@ class Forgotten:
     memories: int
     vectors: int
     links: int
+    said: int
+    """Entries of conversations and deliveries."""
+    kept: tuple[str, ...]
+
+
+class _Removed(NamedTuple):
+    going: list[tuple[int, MemoryItem]]
+    links: int
+    said: int
     kept: tuple[str, ...]
 
 
 class Forgetting:
     """Removes memories of one scope for good."""
 
-    def __init__(self, memories: Memories, scope_id: str, *, index: Index | None = None) -> None:
+    def __init__(
+        self,
+        memories: Memories,
+        scope_id: str,
+        *,
+        index: Index | None = None,
+        traces: Traces | None = None,
+    ) -> None:
+        self._traces = traces
         self._keeping = memories.keeping
         self._store = memories.of(scope_id)
         self._scope_id = scope_id
@@ -94,18 +114,22 @@ class Forgetting:
                 items=trusted,
             )
         lane = await self._store.lane(None)
-        rows, links, kept = await self._keeping.database.transaction(
+        removed = await self._keeping.database.transaction(
             lambda tx: self._remove(tx, lane, selection, confirmed=token is not None),
             durability=Durability.TRUST,
         )
+        rows, said = [row for row, _ in removed.going], removed.said
         self._keeping.access.forget(rows)
         self._keeping.reworded.difference_update(rows)
         vectors = await self._index.forget(rows) if self._index is not None and rows else 0
-        return Forgotten(len(rows), vectors, links, kept)
+        if self._traces is not None and rows:
+            going = [item for _, item in removed.going]
+            said += await self._traces.forget_files(self._scope_id, going)
+        return Forgotten(len(rows), vectors, removed.links, said, removed.kept)
 
     def _remove(
         self, tx: Transaction, lane: Lane, selection: Selection, *, confirmed: bool
-    ) -> tuple[list[int], int, tuple[str, ...]]:
+    ) -> _Removed:
         found = self._chosen(tx, lane, selection)
         going = [(row, item) for row, item in found if confirmed or not _is_trusted(item)]
         kept = tuple(item.memory_id for _, item in found if not confirmed and _is_trusted(item))
@@ -117,6 +141,9 @@ class Forgetting:
             (as_list(rows),),
         )
         links = len(tx.fetch_all(f"{_CUT} RETURNING id", (as_list(names), *lane.bounds)))
+        said = 0
+        if self._traces is not None and going:
+            said = self._traces.forget_in(tx, self._scope_id, [item for _, item in going])
         tx.execute("PRAGMA secure_delete = FAST")
         if self._keeping.audit is not None and rows:
             data = {
@@ -126,7 +153,7 @@ class Forgetting:
                 "memory_ids": names[:_TOLD_IDS],
             }
             self._keeping.audit.append(tx, "memory_forgotten", data)
-        return rows, links, kept
+        return _Removed(going, links, said, kept)
 
     def _chosen(
         self, reader: Reader, lane: Lane, selection: Selection

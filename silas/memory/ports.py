@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from silas.approval import Approvable, ApprovalScope, ApprovalToken
+from silas.memory.models import MemoryItem
 from silas.memory.rows import Lane
 from silas.storage import Transaction
 from silas.storage.ports import Progress
@@ -29,6 +30,21 @@ class AuditTrail(Protocol):
 
     def append(self, tx: Transaction, event: str, data: Mapping[str, Any]) -> str:
         """Add an entry to the chain as part of this transaction; returns its id."""
+        ...
+
+
+class Traces(Protocol):
+    """Other places that hold what was said: chronicle, archive, deliveries. Absent: there are none.
+
+    A memory that was kept from a message has the id of that message in its own.
+    """
+
+    def forget_in(self, tx: Transaction, scope_id: str, memories: Sequence[MemoryItem]) -> int:
+        """Erase there what these memories were kept from, in this transaction; says how many."""
+        ...
+
+    async def forget_files(self, scope_id: str, memories: Sequence[MemoryItem]) -> int:
+        """The same in files."""
         ...
 
 
