@@ -40,8 +40,11 @@ async def open_journal_file(
     try:
         await migrate(database, load_migrations("journal"), clock=clock)
         journal = await Journal.open(database, clock=clock, ids=ids)
-        yield journal
-        await journal.settled()
+        try:
+            yield journal
+            await journal.settled()
+        finally:
+            await journal.close()
     finally:
         await database.close()
 

@@ -39,6 +39,9 @@ INSERT INTO history (record_id, batch, origin, host_id, counter, before, after)
 VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 
+_MOST_WRITES = 2**48
+_MOST_AHEAD = 2**32
+
 
 @dataclass(frozen=True)
 class _Change:
@@ -140,6 +143,7 @@ class Edit:
         write = last_write(foreign)
         if write is None or write.counter < 1 or foreign.vector_clock.get(write.host) is None:
             raise RecordInvalid("A record from elsewhere must say which write it is.")
+        self._require_plausible(foreign)
         # A copy of this very device may have counted further.
         self._counter = max(self._counter, foreign.vector_clock.get(self.host_id, 0))
         if before == after:
@@ -161,6 +165,14 @@ class Edit:
             self._write_history(each, cursor)
         self.tx.execute("UPDATE journal_host SET counter = ? WHERE one = 1", (self._counter,))
         return batch.model_copy(update={"source_cursor": cursor})
+
+    def _require_plausible(self, foreign: Record) -> None:
+        """Numbers that nobody has counted to would leave none for the writes to come."""
+        numbers = [*foreign.vector_clock.values(), foreign.deletions]
+        numbers += [each.revision for each in foreign.versions.values()]
+        ahead = foreign.vector_clock.get(self.host_id, 0) - self._counter
+        if max(numbers) > _MOST_WRITES or ahead > _MOST_AHEAD:
+            raise RecordInvalid("A record from elsewhere has counted further than anybody can.")
 
     def _set_deleted(self, record: R, *, deleted: bool) -> R:
         current = self.get(type(record), record.id, deleted=True)

@@ -1,11 +1,13 @@
 """Telling listeners about commits: in their order, each once, outside of the commit itself."""
 
 import asyncio
+import contextlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
 
 from silas.journal.notifications import NotificationBatch, coalesce
+from silas.kernel import SilasError
 
 Listener = Callable[[NotificationBatch], Awaitable[None] | None]
 Unsubscribe = Callable[[], None]
@@ -50,10 +52,22 @@ class Notifier:
         while self._task is not None and not self._task.done():
             await asyncio.shield(self._task)
 
+    async def stop(self) -> None:
+        """Tell nobody anything more; whoever listens catches up later."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
     async def _tell_all(self) -> None:
         while self._wanted:
             self._wanted = False
-            batches = await self._missed(self._cursor)
+            try:
+                batches = await self._missed(self._cursor)
+            except SilasError as error:
+                # Also the database that was closed meanwhile: nothing is lost, it is caught up.
+                _log.warning("listeners of the journal wait: %s", error.message)
+                return
             for batch in coalesce(batches):
                 for listener in list(self._listeners.values()):
                     await _tell(listener, batch)

@@ -151,6 +151,10 @@ class Journal(Queries):
         """Wait until the listeners have been told of all commits."""
         await self._notifier.settled()
 
+    async def close(self) -> None:
+        """Tell nobody anything more; the database is closed by whoever opened it."""
+        await self._notifier.stop()
+
     async def batches_after(
         self, cursor: int, *, limit: int | None = None
     ) -> list[NotificationBatch]:

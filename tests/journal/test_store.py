@@ -289,6 +289,38 @@ async def test_a_copy_of_this_device_that_counted_further_is_not_counted_again(
     assert len(newest) == 1
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"vector_clock": {"host_x": 2**53 - 1}},
+        {"versions": {"*": {"revision": 2**53 - 1, "host": "host_x", "counter": 1}}},
+        {"deletions": 2**53 - 1},
+    ],
+)
+async def test_forged_numbers_leave_room_for_the_writes_to_come(
+    place: Place, forged: dict[str, object]
+) -> None:
+    task_id = await place.task("a")
+    mine = await place.journal.get(Task, task_id)
+    versions = {"*": {"revision": 2, "host": "host_x", "counter": 1}}
+    data = mine.model_dump() | {"vector_clock": {"host_x": 1}, "versions": versions} | forged
+    own = mine.model_dump() | {"vector_clock": {place.journal.host_id: 2**40}}
+    for wrong in (data, own):
+        record = Task.model_validate(wrong)
+        with pytest.raises(RecordInvalid, match="counted further"):
+            await place.journal.change(lambda e, it=record: e.merge(it), actor="sync")  # type: ignore[misc]
+    await place.do("update_task_fields", task_id=task_id, fields={"title": "b"})
+
+
+async def test_a_journal_whose_database_is_closed_is_quiet(place: Place) -> None:
+    await place.task("a")
+    await place.journal.close()
+    await place.task("b")
+    await place.database.close()
+    await place.journal.settled()
+    assert len(place.heard) <= 2
+
+
 async def test_search_finds_words_beginnings_and_no_language_of_the_index(place: Place) -> None:
     gym = await place.category("gym")
     task = await place.task("Kniebeugen üben", gym, labels=["legs"], body="five by five")
