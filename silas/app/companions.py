@@ -11,6 +11,7 @@ from silas.app.companion_models import ModelGateway, VaultSecrets
 from silas.app.ground import Ground
 from silas.app.housekeeping import PeriodicJob
 from silas.app.paths import Paths
+from silas.companions.compaction.model import ModelSummariser
 from silas.companions.desk import CompanionDesk
 from silas.companions.hands import Hands, make_hands
 from silas.companions.kinds.library import KindLibrary
@@ -87,7 +88,14 @@ def make_companions(
         secrets=VaultSecrets(ground, environ=around),
         time_zone=zone.time_zone,
     )
-    waking = make_waking(store, journal, queue=queue, runs=hands.workflow, zone=zone)
+    waking = make_waking(
+        store,
+        journal,
+        queue=queue,
+        runs=hands.workflow,
+        zone=zone,
+        summariser=ModelSummariser(store, hands.door, definitions=hands.definitions),
+    )
     desk = CompanionDesk(
         store,
         journal,

@@ -110,26 +110,6 @@ class Budgets:
         )
 
 
-def merge_windows(one: BudgetWindow, other: BudgetWindow) -> BudgetWindow:
-    """What both devices know: of each host the higher count, which is the later one."""
-    hosts = one.usage_by_host.keys() | other.usage_by_host.keys()
-    joined = {
-        host: _later(
-            one.usage_by_host.get(host, BudgetUsage()), other.usage_by_host.get(host, BudgetUsage())
-        )
-        for host in sorted(hosts)
-    }
-    return one.model_copy(
-        update={"usage_by_host": joined, "updated_at": max(one.updated_at, other.updated_at)}
-    )
-
-
-def _later(one: BudgetUsage, other: BudgetUsage) -> BudgetUsage:
-    return BudgetUsage(
-        **{name: max(getattr(one, name), getattr(other, name)) for name in _MEASURES}
-    )
-
-
 def _state(companion: Companion, today: date, window: BudgetWindow | None) -> BudgetState:
     used = window.total if window is not None else BudgetUsage()
     budget = companion.config.budget

@@ -343,7 +343,7 @@ async def test_the_fallback_is_deterministic_and_bounded(
     request = SummaryRequest("agent-1", THREAD, 1, entries)
     content = summarise_by_rules(request)
     assert content == summarise_by_rules(request)
-    assert len(content["summary"]) < 5000
-    assert content["summary"].endswith("create_task: success")
+    assert len(content["text"]) < 5000
+    assert content["text"].endswith("create_task: success")
     assert content["changed_entity_ids"] == ["task-1"]
     assert content["kinds"] == {"observation": 50, "tool_result": 1}

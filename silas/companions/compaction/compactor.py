@@ -1,7 +1,7 @@
 """Carrying out compaction: jobs in the database, one after the other, each until it ends.
 
 1. A job is done by a model if there is one and the span is worth it, else by rules. When the model
-   has failed often enough, or its budget is used up, rules take over.
+   has failed often enough, or the policy does not let it be asked, rules take over.
 2. The summary, its edges, the pointer of the state and the end of the job are one transaction.
 3. A summary has the id of its span and its contract. If it exists already with another content,
    the first stays, and the difference is written down.
@@ -17,10 +17,16 @@ from silas.companions.compaction.jobs import CompactionPolicy, plan_in
 from silas.companions.compaction.ports import Summariser, SummaryRequest
 from silas.companions.compaction.rules import CONTRACT_VERSION, summarise_by_rules
 from silas.companions.compaction.spans import read_span, write_summary_in
-from silas.companions.errors import AgentDestroyed, BudgetExceeded, tool_code
+from silas.companions.errors import AgentDestroyed, tool_code
 from silas.companions.models import CompactionJob, CompactionStatus, JsonMap
 from silas.companions.store import CompanionStore
-from silas.kernel import DatabaseError, SilasError, format_timestamp, parse_timestamp
+from silas.kernel import (
+    CompanionError,
+    DatabaseError,
+    SilasError,
+    format_timestamp,
+    parse_timestamp,
+)
 from silas.storage import Transaction
 
 _READY = """
@@ -140,7 +146,8 @@ class Compactor:
         if self._summariser is not None and worth_it and patient:
             try:
                 content = await self._summariser.summarise(request)
-            except BudgetExceeded as error:
+            except CompanionError as error:
+                # The policy says no, and will say so again: nobody needs to wait for that.
                 _log.info("compaction by rules: %s [%s]", error.message, error.code)
             else:
                 return content, self._summariser.contract_version

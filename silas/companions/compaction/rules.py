@@ -12,13 +12,13 @@ from silas.companions.models import AgentMessageKind, JsonMap
 CONTRACT_VERSION = "rules-1"
 _MOST_LINES = 24
 _MOST_CHARS = 160
-_SPOKEN = ("text", "summary", "message", "event", "question")
+_SPOKEN = ("text", "message", "event", "question")
 
 
 def summarise_by_rules(request: SummaryRequest) -> JsonMap:
     """The content of a summary, within a few thousand characters."""
     entries = request.entries
-    lines = [line for each in entries if (line := _line(each))]
+    lines = [line for each in entries if (line := line_of(each))]
     left_out = max(0, len(lines) - _MOST_LINES)
     if left_out:
         # The beginning says what it was about, the end what came of it.
@@ -26,14 +26,15 @@ def summarise_by_rules(request: SummaryRequest) -> JsonMap:
         lines = [*lines[:first], f"({left_out} more)", *lines[left_out + first :]]
     changed = {entity for each in entries for entity in each.message.metadata.changed_entity_ids}
     return {
-        "summary": "\n".join(lines),
+        "text": "\n".join(lines),
         "messages": len(entries),
         "kinds": dict(sorted(Counter(str(each.message.kind) for each in entries).items())),
         "changed_entity_ids": sorted(changed)[:_MOST_LINES],
     }
 
 
-def _line(entry: Remembered) -> str | None:
+def line_of(entry: Remembered) -> str | None:
+    """An entry in one short line; None if it says nothing."""
     message, metadata = entry.message, entry.message.metadata
     if message.kind is AgentMessageKind.ACTION:
         return f"did {metadata.tool_name or metadata.action_type or 'something'}"
