@@ -6,6 +6,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
+from silas.kernel import ChannelError, ServerError, SilasError
 from silas.web.doors import Door
 from silas.web.front import Front
 from silas.web.hub import Hub
@@ -21,6 +22,7 @@ def make_app(front: Front, hub: Hub) -> ASGIApp:
     app.router.routes.extend(page_routes())
 
     app.add_exception_handler(RequestValidationError, _not_understood)
+    app.add_exception_handler(SilasError, _not_done)
 
     @app.websocket("/ws")
     async def conversation(socket: WebSocket) -> None:
@@ -34,3 +36,12 @@ async def _not_understood(_request: Request, error: Exception) -> JSONResponse:
     found = error.errors() if isinstance(error, RequestValidationError) else []
     told = [{"loc": each["loc"], "msg": each["msg"], "type": each["type"]} for each in found]
     return JSONResponse({"detail": told}, status_code=422)
+
+
+async def _not_done(_request: Request, error: Exception) -> JSONResponse:
+    """Why something was not done, in words."""
+    if not isinstance(error, SilasError):
+        raise error
+    refused = isinstance(error, (ChannelError, ServerError))
+    told = {"detail": error.message, "code": error.code}
+    return JSONResponse(told, status_code=409 if refused else 503)

@@ -7,6 +7,7 @@
 """
 
 import asyncio
+import contextlib
 import hmac
 import secrets
 
@@ -27,6 +28,7 @@ UNAUTHORISED = 4001
 _AUTH_SECONDS = 5.0
 _GOING, _NONSENSE, _ANEW, _TOO_SLOW = 1001, 1008, 1012, 1013
 _OUTBOX = 2000
+_LAST_SECONDS = 1.0
 _MOST_NONSENSE = 20
 
 
@@ -145,6 +147,7 @@ class Conversation:
         while True:
             frame = await self._outbox.get()
             await self._socket.send_text(frame.model_dump_json())
+            self._outbox.task_done()
 
     async def _converse(self, device: Device, auth: wire.Auth) -> None:
         await welcome(self._front, self, device, auth)
@@ -163,6 +166,8 @@ class Conversation:
                 self.put(wire.Pong())
             else:
                 await self._act(frame, address)
+        with contextlib.suppress(TimeoutError):  # whoever reads hears all of it
+            await asyncio.wait_for(self._outbox.join(), _LAST_SECONDS)
         self._end(_NONSENSE)
 
     async def _act(self, frame: wire.FromPage, address: str) -> None:
