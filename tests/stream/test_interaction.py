@@ -80,6 +80,7 @@ def test_nobody_else_sets_it() -> None:
         "stream/steps/routing.py": "the resolved mode, on the plan request and in the log",
         "stream/loops/planner.py": "carried from the request to the result",
         "work/spawning.py": "a spawned task has its goal's",
+        "stream/review/following.py": "the resolved mode, on the plan request",
         "stream/limited.py": "the wish of a proxy whose model may not be asked now",
         "testing/stream.py": "a proxy's wish",
     }

@@ -23,6 +23,8 @@ from silas.queue.consumer import Handled
 from silas.queue.follow import follow
 from silas.queue.models import Agent, MessageKind, PlanRequest, QueueMessage
 from silas.storage import Transaction
+from silas.stream.interaction import resolve_interaction_mode
+from silas.stream.models import InteractionRegister
 from silas.stream.review.asking_again import asked, asking, fresh_copy, reply
 from silas.stream.review.autonomy import Autonomy
 from silas.stream.review.batches import selection_of
@@ -183,6 +185,17 @@ def _plan(
     room: TurnContext, message: QueueMessage, origin: Origin, text: str, question: Question
 ) -> QueueMessage:
     """A request to the planner, never less tainted than what the question was made from."""
+    taint = join_taint(question.content.taint, origin.taint or TaintLevel.EXTERNAL)
+    mode = resolve_interaction_mode(
+        None,
+        None,
+        work_item_mode=None,
+        risk_requires_confirmation=taint is TaintLevel.EXTERNAL,
+        initiative_level=0.0,
+        interaction_register=InteractionRegister.EXECUTION,
+        high_initiative_min=room.policy.high_initiative_min,
+        default_mode_by_register=room.policy.default_modes,
+    )
     request = follow(
         message,
         sender=Agent.RUNTIME,
@@ -191,11 +204,11 @@ def _plan(
         payload=PlanRequest(
             connection_id=origin.connection_id,
             interaction_register="execution",
-            interaction_mode="act_and_report",
+            interaction_mode=mode.value,
         ),
         ids=room.ids,
         clock=room.clock,
-        taint=join_taint(question.content.taint, origin.taint or TaintLevel.EXTERNAL),
+        taint=taint,
     )
     once = {"message_id": f"plan.{question.question_id}", "trace_id": origin.trace_id}
     return request.model_copy(update=once)
