@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.companions.budgets import merge_windows
 from silas.companions.errors import OversharedPayloadBlocked
+from silas.companions.merging import merge_budget_windows
 from silas.companions.models import (
     BudgetLimits,
     BudgetUsage,
@@ -357,7 +357,7 @@ class TestBudgets:
         await room.call(agent, "list_tasks_in_scope", op="1")
         (window,) = await room.store.find(BudgetWindow, {"agent_id": agent})
         theirs = window.model_copy(update={"usage_by_host": {"host-b": BudgetUsage(tool_calls=2)}})
-        await room.store.put(merge_windows(window, theirs))
+        await room.store.put(merge_budget_windows(window, theirs))
         result = await room.call(agent, "list_tasks_in_scope", op="2")
         assert result.error_code == "budget_exceeded"
 
@@ -380,6 +380,8 @@ class TestBudgets:
             )
             for each in (one, two, three)
         )
-        assert merge_windows(a, b).usage_by_host == merge_windows(b, a).usage_by_host
-        assert merge_windows(merge_windows(a, b), c) == merge_windows(a, merge_windows(b, c))
-        assert merge_windows(a, a).usage_by_host == dict(sorted(a.usage_by_host.items()))
+        assert merge_budget_windows(a, b).usage_by_host == merge_budget_windows(b, a).usage_by_host
+        assert merge_budget_windows(merge_budget_windows(a, b), c) == merge_budget_windows(
+            a, merge_budget_windows(b, c)
+        )
+        assert merge_budget_windows(a, a).usage_by_host == dict(sorted(a.usage_by_host.items()))
