@@ -23,6 +23,7 @@ _LIFETIME = timedelta(days=7)
 _YES = "approve"
 _ACTIONS = [Action(value=_YES, label="Do it"), Action(value="decline", label="No")]
 _OPEN = "open"
+_MOST_TOLD = 8
 
 
 class CardApprovals:
@@ -98,7 +99,7 @@ class CardApprovals:
                 # What a companion proposes is drawn from text that may come from anywhere.
                 taint=TaintLevel.EXTERNAL,
                 actions=_ACTIONS,
-                body={"action": dict(action.shown())},
+                body={"question": _told(action), "action": dict(action.shown())},
             ),
             created_at=now,
             expires_at=now + _LIFETIME,
@@ -108,6 +109,16 @@ class CardApprovals:
 def card_id(action: ApprovableAction) -> str:
     """The id of the card of an action, as it is shown now."""
     return f"{QUESTION}_{digest('companion_card', action.plan_bytes().decode())[:40]}"
+
+
+def _told(action: ApprovableAction) -> str:
+    """What would happen, in one line; the action below says it whole."""
+    changes = action.preview.get("changes", ())
+    told = [
+        f"{each['kind'].replace('_', ' ')} “{each['label']}” {each['what']}" for each in changes
+    ]
+    more = f" and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
+    return "; ".join(told[:_MOST_TOLD]) + more
 
 
 def _intent(action: ApprovableAction) -> str:

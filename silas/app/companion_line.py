@@ -116,8 +116,8 @@ async def open_desk(ground: Ground) -> AsyncIterator[CompanionDesk]:
 def _as_it_was(refused: ServerRefused) -> SilasError:
     """The companions' own error, so that its code and exit code are the same either way."""
     answer = refused.details.get("answer", {})
-    kinds = {kind.code: kind for kind in (CompanionError, *CompanionError.__subclasses__())}
-    kind = kinds.get(answer.get("code"))
+    every: list[type[CompanionError]] = [CompanionError, *CompanionError.__subclasses__()]
+    kind = {each.code: each for each in every}.get(answer.get("code"))
     if kind is None:
         return refused
     return kind(

@@ -114,10 +114,11 @@ class Approving:
 
     async def recover(self) -> int:
         """At the start: bring both databases to the same point, then look at what waits."""
-        count = 0
-        for entry in await self._saga.pending():
-            count += await self._reconcile(entry)
-        return count + await self.settle()
+        return await self.reconcile() + await self.settle()
+
+    async def reconcile(self) -> int:
+        """Bring every write that nobody is at any more to its end; returns how many there were."""
+        return sum([await self._reconcile(entry) for entry in await self._saga.pending()])
 
     async def _ask_again(self, waiting: WaitingAction) -> None:
         """The process may have died after the action was written down and before it was asked."""

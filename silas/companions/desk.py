@@ -349,9 +349,10 @@ class CompanionDesk:
         return await self._hands.approving.recover()
 
     async def expire(self) -> int:
-        """End the questions and cards that nobody has answered in time; returns how many."""
+        """End what nobody has answered in time, and writes that a failed run has left."""
         late = await self._hands.prompts.expire_due()
-        return len(late) + await self._hands.approving.settle(ask_again=False)
+        left = await self._hands.approving.reconcile()
+        return len(late) + left + await self._hands.approving.settle(ask_again=False)
 
     def _kind(self, name: str) -> KindView:
         try:

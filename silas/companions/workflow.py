@@ -14,9 +14,11 @@ Before every step it is asked whether the owner has called the run off. Then it 
 journal has already is told, and nothing follows.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from silas.companions.actions import make_plan, plan_key
 from silas.companions.budgets import Budgets
@@ -55,6 +57,7 @@ from silas.kernel import CompanionError
 from silas.storage import Transaction
 
 ROUNDS = 3
+_LOOK_SECONDS = 0.2
 _LONGEST_SLEEP = timedelta(days=31)
 _NO_ALLOWANCE = CallAllowance(tokens=0, cost_usd=0.0, seconds=0.0)
 
@@ -116,7 +119,7 @@ class CompanionWorkflow:
         await self._look(record, go_on)
         for number in range(ROUNDS):
             await go_on()
-            proposal, plan = await self._propose(record, number)
+            proposal, plan = await self._propose(record, number, go_on)
             looked = await self._carry_out(record, proposal, plan, go_on)
             if not looked:
                 break
@@ -151,7 +154,7 @@ class CompanionWorkflow:
             record.add_read(tool, arguments, result, at=self.store.clock.now())
 
     async def _propose(
-        self, record: RunRecord, number: int
+        self, record: RunRecord, number: int, go_on: GoOn
     ) -> tuple[CompanionProposal, ActionPlan]:
         """Step 2: the plan that was written down, or a new one."""
         key = plan_key(record.job.run_key, number)
@@ -159,12 +162,13 @@ class CompanionWorkflow:
         record.requests.append(request.payload)
         kept = await self.store.get(ActionPlan, key)
         if kept is None:
-            proposal = await self.door.ask(
+            asking = self.door.ask(
                 record.companion,
                 request,
                 allowed_fields=allowed_fields(record.require_definition()),
                 decisions=record.decisions,
             )
+            proposal = await _unless_called_off(asking, go_on)
             plan = make_plan(
                 record.job,
                 proposal,
@@ -280,6 +284,20 @@ class CompanionWorkflow:
             writes=(finish,),
             error_code=tool_code(error) if error else None,
         )
+
+
+async def _unless_called_off(
+    asking: Coroutine[Any, Any, CompanionProposal], go_on: GoOn
+) -> CompanionProposal:
+    """The answer of a model; who calls the run off does not have to wait for it."""
+    task = asyncio.ensure_future(asking)
+    try:
+        while not (await asyncio.wait({task}, timeout=_LOOK_SECONDS))[0]:
+            await go_on()
+        return task.result()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def bounded_sleep(wanted: datetime | None, now: datetime) -> datetime | None:

@@ -1,5 +1,6 @@
 """The owner's hand: stop switches, pause, cancel, destroy, tokens; checked at every door."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from silas.companions.models import (
     WaitingAction,
     WakeRun,
 )
+from silas.companions.ports import CompanionRequest
 from silas.companions.proposals import CompanionProposal, ProposedAction
 from silas.testing.companion_room import Room, opened_room, restarted
 from silas.testing.companions import FakeGateway, ScriptedModel
@@ -265,6 +267,27 @@ class TestSwitches:
                 if each.metadata.action_ref_id is not None
             ]
             assert told == ["success"], "what the journal has is told, and nothing follows"
+
+    async def test_a_model_that_thinks_for_ever_is_not_waited_for(self, tmp_path: Path) -> None:
+        thinking = asyncio.Event()
+
+        class Thinker:
+            async def propose(self, request: CompanionRequest) -> CompanionProposal:
+                thinking.set()
+                await asyncio.Event().wait()
+                return CompanionProposal()
+
+        async with opened_room(tmp_path, gateway=FakeGateway(Thinker())) as room:
+            made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
+            woken = await room.desk.wake(made.id)
+            working = asyncio.create_task(room.work())
+            await thinking.wait()
+            assert (await room.desk.list())[0].health == "running"
+            await room.desk.stop()
+            async with asyncio.timeout(30):
+                await working
+            run = await room.store.require(WakeRun, woken.run_key)
+            assert (run.status, run.error_code) == ("cancelled", "stopped")
 
 
 class TestLife:

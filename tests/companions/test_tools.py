@@ -1,6 +1,7 @@
 """The tool bed: schemas, capabilities, category scope, idempotency, previews, references."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ class TestSchemaAndCapability:
         monkeypatch.setitem(
             REGISTRY._tools,
             tool.name,
-            type(tool)(**{**vars(tool), "allowed_wake_reasons": frozenset({WakeReason.MANUAL})}),
+            replace(tool, allowed_wake_reasons=frozenset({WakeReason.MANUAL})),
         )
         assert await code(room, agent, tool.name, wake_reason=WakeReason.TIMER) == (
             "wake_reason_denied"
