@@ -153,11 +153,13 @@ async def test_who_decides_faster_than_one_reads_is_told_and_not_stopped(
 ) -> None:
     async with device.conversation() as line:
         assert not (await line.until("attention"))["hasty"]
-        for number in range(5):
-            await line.say(f"create a file {number}.txt with hello")
-            card = await line.until("approval_request")
-            await line.send(line.decision(card, "declined"))
-            await line.until("card_closed", request_id=card["request_id"])
+        for number in range(9):  # as fast as a busy machine can
+            await place.ground.audit.log("card_asked", card_id=f"{number}", risk="medium")
+            await place.ground.audit.log("card_decided", card_id=f"{number}", verdict="declined")
+        await line.say("create a file one.txt with hello")
+        card = await line.until("approval_request")
+        await line.send(line.decision(card, "declined"))
+        await line.until("card_closed", request_id=card["request_id"])
         cue = await line.until("attention")
         assert (cue["hasty"], cue["crowded"]) == (True, False)
         for number in range(6):
