@@ -26,6 +26,8 @@ export function journalView(page) {
   let data = null;
   let wanted = "today";
   let stale = true;
+  let drawn = "";
+  let pressed = false;
   const isOpen = () => node.hasAttribute("data-current");
 
   const tabs = h("div", { class: "journal-tabs", role: "group", "aria-label": "Parts of the journal" }, PARTS.map(({ name, label }) =>
@@ -52,16 +54,22 @@ export function journalView(page) {
     } catch (problem) {
       tell(problem.message);
     }
-    // Nobody loses what is being typed because something changed elsewhere.
-    if (!own && isTyping(body)) stale = true;
-    else draw();
+    // Nobody loses what is being typed or tapped because something changed elsewhere.
+    if (pressed || (!own && isTyping(body))) stale = true;
+    else if (looks(data) !== drawn) draw();
   }
 
   function draw() {
     const focused = placeOf(body, document.activeElement);
+    drawn = looks(data);
     timer.replaceChildren(...[data && timerBar(data, desk)].filter(Boolean));
     body.replaceChildren(data ? PARTS.find(({ name }) => name === part).make(data, { ...desk, goTo }) : skeleton());
     focusAt(body, focused);
+  }
+
+  function release() {
+    pressed = false;
+    if (stale && !isTyping(body)) load();
   }
 
   function goTo(day) {
@@ -70,11 +78,16 @@ export function journalView(page) {
   }
 
   body.addEventListener("focusout", () => setTimeout(() => stale && !isTyping(body) && load(), 0));
+  node.addEventListener("pointerdown", () => (pressed = true));
+  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(release, 0));
   onChange((what) => what === "journal" && load());
   setInterval(() => isOpen() && !document.hidden && timer.replaceChildren(...[data && timerBar(data, desk)].filter(Boolean)), EVERY_MILLISECONDS);
   choose(part);
   return { node, opened: load, woken: () => stale && load() };
 }
+
+// What is shown of a day; the time that passes alone is no reason to draw it anew.
+const looks = (data) => data && JSON.stringify({ ...data, now: null });
 
 function isTyping(body) {
   const focused = document.activeElement;

@@ -19,7 +19,8 @@ function slider(dimension, data, { change }) {
   range.addEventListener("input", () => (value.textContent = range.value));
   range.addEventListener("change", async () => {
     const plan = data.plan?.id ?? (await change("get_or_create_day_plan", { plan_date: data.date }))?.day_plan_id;
-    if (plan) await change("create_or_update_rating", { target_id: plan, dimension, value: Number(range.value) });
+    const done = plan && (await change("create_or_update_rating", { target_id: plan, dimension, value: Number(range.value) }));
+    if (!done) value.textContent = own ? String(own.value) : "–";
   });
   return h("div", { class: "rating" }, h("label", { for: id }, visible(dimension)), range, value, average(dimension, data));
 }

@@ -40,11 +40,18 @@ export function taskRow(task, data, desk) {
   const { change } = desk;
   const closed = isClosed(task);
   const box = h("input", { type: "checkbox", checked: closed, "aria-label": `${task.title}: done` });
-  box.addEventListener("change", () => change("update_task_fields", { task_id: task.id, fields: { status: box.checked ? "done" : "open" } }));
+  ticked(box, () => change("update_task_fields", { task_id: task.id, fields: { status: box.checked ? "done" : "open" } }));
   const details = h("details", { class: "task-details", open: opened.has(task.id) },
     h("summary", {}, h("span", { class: "task-title" }, visible(task.title)), marks(task, data)), more(task, data, desk));
   details.addEventListener("toggle", () => (details.open ? opened.add(task.id) : opened.delete(task.id)));
   return h("li", { class: "task", "data-status": task.status, "data-priority": task.priority }, box, details);
+}
+
+// A box whose change was refused goes back to what is so.
+function ticked(box, change) {
+  box.addEventListener("change", async () => {
+    if (!(await change())) box.checked = !box.checked;
+  });
 }
 
 function marks(task, data) {
@@ -79,7 +86,7 @@ function more(task, data, desk) {
 function checklist(list, { change }) {
   return h("fieldset", { class: "checklist" }, h("legend", {}, visible(list.title)), list.items.map((item) => {
     const box = h("input", { type: "checkbox", checked: item.checked });
-    box.addEventListener("change", () => change("update_checklist_items", { updates: [{ id: item.id, checked: box.checked }] }));
+    ticked(box, () => change("update_checklist_items", { updates: [{ id: item.id, checked: box.checked }] }));
     return h("label", { class: "checklist-item" }, box, h("span", {}, visible(item.text)));
   }));
 }
