@@ -17,6 +17,7 @@ from silas.cli.review_questions import answer, line_of, open_of, shown_question
 from silas.cli.working import decide, shown_plan
 from silas.kernel import TaintLevel, visible
 from silas.stream.cards import Card, require_shown
+from silas.stream.decisions import UNDO
 from silas.stream.review.models import QUESTION, Question
 from silas.work import WorkItem
 
@@ -46,7 +47,9 @@ def list_cards(cli: CliContext) -> None:
     async def inside(ground: Ground) -> tuple[list[Card], list[Question]]:
         return await open_cards(ground).open_cards(), await open_of(ground)
 
-    cards, questions = with_ground(cli, inside)
+    found, questions = with_ground(cli, inside)
+    cards = [card for card in found if card.requested_by != UNDO]
+    undo = [card for card in found if card.requested_by == UNDO]
     lines = [
         f"{card.card_id}  {card.risk.value:12}  {visible(card.title)}  ({_asked_by(card)})"
         for card in cards
@@ -54,8 +57,13 @@ def list_cards(cli: CliContext) -> None:
     data = {
         "cards": [card.model_dump(mode="json") for card in cards],
         "questions": [question.model_dump(mode="json") for question in questions],
+        "undo": [card.model_dump(mode="json") for card in undo],
     }
-    cli.show(data, "\n".join(lines) or "Nothing waits for your decision.")
+    lines = lines or ["Nothing waits for your decision."]
+    lines += [
+        f"{card.card_id}  until {card.expires_at:%H:%M} UTC  {visible(card.title)}" for card in undo
+    ]
+    cli.show(data, "\n".join(lines))
 
 
 @review.command("show")

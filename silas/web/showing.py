@@ -6,7 +6,7 @@ on its buttons and its risk are the runtime's; no agent has a say in them.
 
 from collections.abc import Sequence
 
-from silas.gates.risk import interaction_for
+from silas.gates.risk import RiskLevel, interaction_for
 from silas.queue.models import Agent
 from silas.stream.card_statements import UNSEALED
 from silas.stream.cards import Card
@@ -42,7 +42,7 @@ def shown_card(card: Card, items: Sequence[WorkItem]) -> wire.ApprovalRequest:
         rationale=_rationale(card, items),
         steps=interaction.steps,
         details_expanded=interaction.details_expanded,
-        consequences=_UNDOING if undo else _consequences(root),
+        consequences=_UNDOING if undo else _consequences(root, card.risk),
         items=[
             wire.PlanShown(id=item.id, plan=item.plan_bytes().decode(), plan_hash=item.plan_hash)
             for item in items
@@ -64,14 +64,19 @@ def _rationale(card: Card, items: Sequence[WorkItem]) -> str:
         return card.message
     checks = sum(len(item.verify) for item in items)
     asked = "Requested by the scheduler" if card.requested_by == "goal" else "You asked for this"
+    outside = sorted({each.tool for item in items for each in item.approvals})
+    if outside:
+        asked = f"{asked}. It may call {', '.join(outside)} outside of the sandbox"
     if not checks:
         return f"{asked}. No check is part of this plan, so its result is reported, not verified."
     told = "one check decides" if checks == 1 else f"{checks} checks decide"
-    return f"{asked}. It runs in the sandbox, and {told} whether it is done."
+    where = "Everything else runs" if outside else "It runs"
+    return f"{asked}. {where} in the sandbox, and {told} whether it is done."
 
 
-def _consequences(root: WorkItem | None) -> dict[str, str]:
-    return {"approved": _yes(root), "edit_requested": _CHANGE, "declined": _DECLINE}
+def _consequences(root: WorkItem | None, risk: RiskLevel) -> dict[str, str]:
+    final = ", for good" if risk is RiskLevel.IRREVERSIBLE else ""
+    return {"approved": f"{_yes(root)}{final}", "edit_requested": _CHANGE, "declined": _DECLINE}
 
 
 def _yes(root: WorkItem | None) -> str:

@@ -44,7 +44,8 @@ async def looks_right(person: Person, name: str) -> None:
     assert box["height"] <= 300
     assert await violations(person) == []
     if PICTURES:
-        await person.page.screenshot(path=Path(PICTURES) / f"{name}.png")
+        card = person.page.locator("dialog[open], .just-done .card, .review-active .card").last
+        await card.screenshot(path=Path(PICTURES) / f"{name}.png")
 
 
 async def paired(place: Place, browser: Browser, size: ViewportSize = DESK) -> Person:
@@ -210,8 +211,8 @@ async def decided(place: Place, count: int) -> None:
             tx.execute(
                 "INSERT INTO review_cards (id, scope_id, connection_id, channel, trace_id, title,"
                 " message, risk, taint, items, requested_by, created_at, expires_at, state,"
-                " decided_at) VALUES (?, 'owner', 'owner', 'web', ?, 'x', '', 'medium', 'owner',"
-                " '{}', 'planner', ?, ?, 'approved', ?)",
+                " decided_at) VALUES (?, 'owner', 'owner', 'web', ?, 'Run the tests', '', 'medium',"
+                " 'owner', '{}', 'planner', ?, ?, 'approved', ?)",
                 (f"old_{number}", f"t_{number}", *(["2999-01-01T00:00:00.000000Z"] * 3)),
             )
 

@@ -29,8 +29,7 @@ async def test_from_the_question_to_the_checked_result(place: Place, device: Tes
     known = await place.house.stream.room.store.origin(origin)
     assert known is not None
     assert known.taint is TaintLevel.OWNER
-    [kept] = await place.house.cards.recent(1)
-    decided = await place.house.cards.decision(kept.card_id)
+    decided = await place.house.cards.decision(card["request_id"])
     assert decided is not None
 
 

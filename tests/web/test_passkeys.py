@@ -9,6 +9,7 @@ from silas.approval import make_code
 from tests.web.browsing import DESK, Person, chromium
 from tests.web.place import Place
 from tests.web.strong import ask, authenticator, plan_calling
+from tests.web.test_cards import looks_right
 
 pytestmark = pytest.mark.slow
 
@@ -52,6 +53,7 @@ async def test_what_cannot_be_undone_takes_a_slide_and_a_passkey(
     await person.card_is_awake()
     await expect(page.locator(".risk").first).to_have_text("Cannot be undone")
     await expect(page.locator(".card-details")).to_have_attribute("open", "")
+    await looks_right(person, "desk-irreversible")
 
     async def slide() -> None:
         await person.card_is_awake()
@@ -65,6 +67,7 @@ async def test_what_cannot_be_undone_takes_a_slide_and_a_passkey(
     assert (await place.house.cards.get("card_1")).state == "open"
     await add_passkey(person, await code_of(place))
     await expect(page.get_by_text("The passkey is added.")).to_be_visible()
+    await looks_right(person, "desk-passkeys")
     await page.get_by_role("button", name="Close", exact=True).click()
     await slide()
     await expect(page.get_by_text("Nothing waits for you")).to_be_visible()

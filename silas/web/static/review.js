@@ -48,7 +48,8 @@ export function reviewView(page) {
     const cards = openCards();
     drawDone();
     const first = cards.find((card) => card.request_id === wanted) ?? current(cards) ?? cards.find((card) => card.type === "batch_review") ?? cards[0];
-    const others = cards.filter((card) => card !== first);
+    const together = new Set(first?.batch?.item_ids);
+    const others = cards.filter((card) => card !== first && !together.has(card.request_id));
     rest.replaceChildren(...[haste(), crowd(cards), done, upNext(others, prefer), decided()].filter(Boolean));
     if (!first) {
       shownId = shownCard = null;

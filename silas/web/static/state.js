@@ -70,7 +70,8 @@ const FRAMES = {
   },
   card_closed: (frame) => {
     const card = state.cards.get(frame.request_id);
-    if (!card) return;
+    // How it was decided is said once; that it is gone may be said again.
+    if (!card || (card.state !== "open" && frame.state === "decided")) return;
     state.cards.set(frame.request_id, { ...card, state: frame.state });
     touched(card.trace_id);
     changed("cards", frame.request_id);
