@@ -26,6 +26,8 @@ from silas.memory.store import Memories
 from silas.storage import Durability, Reader, SqlValue, Transaction
 
 _TOLD_IDS = 100
+_PAGES_AT_ONCE = 1000
+_MOST_PAGES = 250_000
 _CUT = """
 UPDATE memory_items SET
     temporal_next = CASE WHEN temporal_next IN (SELECT value FROM json_each(?1)) THEN NULL
@@ -144,6 +146,8 @@ class Forgetting:
         said = 0
         if self._traces is not None and going:
             said = self._traces.forget_in(tx, self._scope_id, [item for _, item in going])
+        if going:
+            _overwrite_free_pages(tx)
         tx.execute("PRAGMA secure_delete = FAST")
         if self._keeping.audit is not None and rows:
             data = {
@@ -164,6 +168,21 @@ class Forgetting:
         )
         rows = reader.fetch_all(sql, (*lane.bounds, *params))
         return [(row[0], item_from(self._scope_id, row[1:])) for row in rows]
+
+
+def _overwrite_free_pages(tx: Transaction) -> None:
+    """Pages that earlier changes gave up may still hold copies: use them once, for nothing."""
+    row = tx.fetch_one(
+        "SELECT freelist_count, page_size FROM pragma_freelist_count, pragma_page_size"
+    )
+    pages, size = row or (0, 0)
+    if not pages:
+        return
+    tx.execute("CREATE TABLE memory_overwriting (zeros BLOB)")
+    for start in range(0, min(pages, _MOST_PAGES), _PAGES_AT_ONCE):
+        many = min(_PAGES_AT_ONCE, pages - start)
+        tx.execute("INSERT INTO memory_overwriting VALUES (zeroblob(?))", (many * (size - 4),))
+    tx.execute("DROP TABLE memory_overwriting")
 
 
 def _is_trusted(item: MemoryItem) -> bool:

@@ -59,6 +59,8 @@ class SqliteDatabase:
             _use_write_ahead_log(writing)
             # Without this, macOS leaves a synced commit in the cache of the drive.
             writing.execute("PRAGMA fullfsync=ON")
+            # What a change leaves behind on a page that is written anyway is overwritten.
+            writing.execute("PRAGMA secure_delete=FAST")
             near = _connect(path, read_only=True)
             near.set_busy_timeout(0)
         writer = GroupCommitWriter(writing, name=str(path), busy_timeout_ms=_BUSY_TIMEOUT_MS)

@@ -2,6 +2,7 @@ from datetime import timedelta
 
 import pytest
 
+from silas.kernel import TaintLevel
 from silas.memory.errors import MemoryInvalid, TrustRefused
 from silas.memory.forgetting import Forgetting, Selection
 from silas.memory.models import TrustLevel
@@ -93,3 +94,16 @@ async def test_nothing_chosen_is_an_error_not_everything(room: Room, selection) 
     with pytest.raises(MemoryInvalid):
         await Forgetting(room.memories, "owner").forget(selection)
     assert await room.count("memory_items") == 7
+
+
+async def test_copies_that_earlier_changes_left_go_too(room: Room) -> None:
+    long = " ".join(f"{MARK} number {number}" for number in range(2000))
+    await room.store.store_many([a_memory(long, memory_id="long"), a_memory(MARK, memory_id="b")])
+    await room.store.store_many([a_memory(f"something else {number}") for number in range(50)])
+    for count in range(3):
+        await room.store.update("b", taint=TaintLevel.OWNER, content=f"{MARK} again {count}" * 20)
+    await room.store.delete("long", taint=TaintLevel.OWNER)
+    await Forgetting(room.memories, "owner").forget(Selection(ids=("b",)))
+    assert await room.count("memory_items") == 50
+    await room.desk.database.close()
+    assert MARK.encode() not in bytes_of(room)
