@@ -25,6 +25,7 @@ def test_a_sound_machine(owner: Machine) -> None:
         "permissions",
         "database",
         "journal",
+        "companions",
         "vault",
         "owner key",
         "audit",

@@ -45,6 +45,7 @@ async def _installed(
             checks: dict[str, Check] = {
                 "database": lambda: installation.database(ground),
                 "journal": lambda: installation.journal(ground),
+                "companions": lambda: installation.companions(ground),
                 "vault": lambda: installation.vault(ground, environ),
                 "owner key": lambda: installation.owner_key(ground),
                 "audit": lambda: installation.audit(ground),

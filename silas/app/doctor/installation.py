@@ -1,4 +1,4 @@
-"""What is set up: vault, owner key, database, journal, audit log."""
+"""What is set up: vault, owner key, database, journal, companions, audit log."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from silas.app.settings import LoadedSettings
 from silas.approval import PublicKeys
 from silas.kernel import SilasError
 from silas.secrets import detect_keyring, open_vault
-from silas.storage import load_migrations
+from silas.storage import SqliteDatabase, load_migrations, migrate
 
 
 def configuration(loaded: LoadedSettings) -> Finding:
@@ -74,6 +74,23 @@ async def journal(ground: Ground) -> Finding:
         return problem("journal", f"{ground.paths.journal} is damaged.", fix="silas restore FILE")
     newest = load_migrations("journal")[-1].id
     return ok("journal", f"{ground.paths.journal} is whole, schema {newest}.")
+
+
+async def companions(ground: Ground) -> Finding:
+    """Whether the companions' file is whole and its schema up to date; it is not made here."""
+    path = ground.paths.companions
+    if not path.exists():
+        return ok("companions", "There are none yet.")
+    opened = SqliteDatabase.open(path)
+    try:
+        await migrate(opened, load_migrations("agent"), clock=ground.clock)
+        rows = await opened.snapshot(lambda reader: reader.fetch_all("PRAGMA quick_check(1)"))
+    finally:
+        await opened.close()
+    if rows != [("ok",)]:
+        return problem("companions", f"{path} is damaged.", fix="silas restore FILE")
+    newest = load_migrations("agent")[-1].id
+    return ok("companions", f"{path} is whole, schema {newest}.")
 
 
 async def audit(ground: Ground) -> Finding:
