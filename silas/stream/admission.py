@@ -88,5 +88,6 @@ def _busy(waiting: int) -> BusyRetry:
 def busy_for(seconds: float) -> BusyRetry:
     """What whoever comes too often is told (rule 4)."""
     whole = min(max(math.ceil(seconds), _SOONEST), _LATEST)
-    told = f"Silas has more to do than it can take at once. Send it again in {whole} seconds."
+    when = "a second" if whole == 1 else f"{whole} seconds"
+    told = f"Silas has more to do than it can take at once. Send it again in {when}."
     return BusyRetry(told, retry_after_seconds=whole)

@@ -233,3 +233,18 @@ async def test_a_call_that_waits_is_decided_in_the_page(place: Place, browser: B
     await expect(person.page.get_by_text("Nothing waits for you")).to_be_visible()
     assert await verdict_of(place) == ("approved", True)
     assert person.complaints == []
+
+
+async def test_what_silas_had_no_time_for_is_sent_again_by_itself(
+    place: Place, browser: Browser
+) -> None:
+    person = await Person.at(browser, DESK)
+    await person.pair(place.web.link())
+    admission = place.house.stream.intake._admission
+    most, admission.most_per_scope = admission.most_per_scope, 0
+    await person.say("thanks")
+    await expect(person.page.locator(".unsent")).to_contain_text("Sending…")
+    await expect(person.page.get_by_text("Send it again in a second")).to_be_visible()
+    admission.most_per_scope = most
+    await expect(person.page.locator(".log")).to_contain_text("You are welcome")
+    await expect(person.page.locator(".unsent")).to_have_count(0)

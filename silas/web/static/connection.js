@@ -68,7 +68,16 @@ export class Connection {
       changed("connection");
       for (const message of state.unsent.values()) this.#sendMessage(message);
     }
+    if (frame.type === "error" && frame.retry_after) this.#laterAgain(frame);
     take(frame);
+  }
+
+  /** Silas has too much to do: what it did not take is sent again when it says. */
+  #laterAgain({ about, retry_after }) {
+    setTimeout(() => {
+      const message = state.unsent.get(about);
+      if (message && this.isOpen) this.#sendMessage(message);
+    }, retry_after * 1000);
   }
 
   #closed(socket, event) {
