@@ -18,6 +18,7 @@ from silas.companions.kinds.library import KindLibrary
 from silas.companions.retention import Retention
 from silas.companions.store import CompanionStore
 from silas.companions.waking import Waking, make_waking
+from silas.gates.ports import GateModel
 from silas.journal import Journal
 from silas.kernel import Clock, IdFactory
 from silas.queue import QueueStore
@@ -25,6 +26,7 @@ from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.stream.review.store import QuestionStore
 
 _LOOK = timedelta(minutes=1)
+_PRUNE = timedelta(hours=6)
 _PRUNE = timedelta(days=1)
 
 
@@ -76,6 +78,7 @@ def make_companions(
     queue: QueueStore,
     questions: QuestionStore | None = None,
     environ: Mapping[str, str] | None = None,
+    gate_model: GateModel | None = None,
 ) -> CompanionRoom:
     """Companions, wired and standing still. Without questions, nothing can be put to the owner."""
     zone = SettingsZone(ground.settings.scheduler.timezone)
@@ -116,13 +119,20 @@ async def open_companions(
     queue: QueueStore,
     questions: QuestionStore | None = None,
     environ: Mapping[str, str] | None = None,
+    gate_model: GateModel | None = None,
 ) -> AsyncIterator[CompanionRoom]:
     """Companions, awake for as long as the block lasts."""
     async with open_companion_store(
         ground.paths, clock=ground.clock, ids=ground.ids, host_id=journal.host_id
     ) as store:
         room = make_companions(
-            ground, journal, store, queue=queue, questions=questions, environ=environ
+            ground,
+            journal,
+            store,
+            queue=queue,
+            questions=questions,
+            environ=environ,
+            gate_model=gate_model,
         )
         await room.desk.recover()
         async with room.waking.running():

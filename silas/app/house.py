@@ -112,7 +112,12 @@ async def open_house(
         async with (
             open_stream(ground, minds, rooms=rooms, queue=queue) as stream,
             open_companions(
-                ground, journal, queue=queue, questions=questions, environ=environ
+                ground,
+                journal,
+                queue=queue,
+                questions=questions,
+                environ=environ,
+                gate_model=minds.gate,
             ) as companions,
             _in_background(channel.run()),
         ):

@@ -166,7 +166,11 @@ class CompanionDesk:
         companion = await self._store.require(Companion, agent_id)
         config: dict[str, Any] = {}
         if offline or model_id is not None:
-            config["model_id"] = None if offline else model_id
+            chosen = None if offline else model_id
+            config |= {
+                "model_id": chosen,
+                "provider_id": chosen.partition(":")[0] if chosen else None,
+            }
         if budget is not None:
             config["budget"] = budget
         changes: dict[str, Any] = {"config": companion.config.model_copy(update=config)}

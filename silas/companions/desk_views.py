@@ -46,6 +46,8 @@ from silas.journal.store import Journal
 
 _LABELS = ("title", "name", "text", "note", "date")
 _FAILING = 3
+_MOST_BATCHES = 500
+"""After so many changes elsewhere a report is old by its age, or soon will be."""
 
 
 class DeskViews:
@@ -255,7 +257,7 @@ class DeskViews:
         seen = int(report.provenance.get("source_cursor", 0))
         mine = {f"subtype_token|category|{each}" for each in companion.allowed_category_ids}
         newest = seen
-        for batch in await self._journal.batches_after(seen):
+        for batch in await self._journal.batches_after(seen, limit=_MOST_BATCHES):
             if mine & {token.token_key for token in batch.typed_tokens}:
                 newest = batch.source_cursor or newest
         return newest

@@ -12,6 +12,7 @@ from silas.companions.persona import Personas
 from silas.companions.policy.access import AgentModelAccessResolver
 from silas.companions.policy.consent import PrivacyConsents
 from silas.companions.policy.gateway import ModelDoor
+from silas.companions.policy.gating import CallGates
 from silas.companions.policy.switches import StopSwitches
 from silas.companions.ports import ActionApprovals, ProviderGateway, SecretProvider
 from silas.companions.prompt_items import PromptItems
@@ -24,6 +25,7 @@ from silas.companions.tools.registry import AgentToolRegistry
 from silas.companions.waiting import WaitingRoom
 from silas.companions.workflow import CompanionWorkflow
 from silas.journal.store import Journal
+from silas.work.ports import AuditTrail
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ def make_hands(
     approvals: ActionApprovals | None,
     secrets: SecretProvider | None,
     time_zone: Callable[[], str],
+    gates: CallGates | None = None,
+    audit: AuditTrail | None = None,
     registry: AgentToolRegistry = REGISTRY,
 ) -> Hands:
     """The hands of the companions in this store. What is absent is a no."""
@@ -71,6 +75,8 @@ def make_hands(
         saga=saga,
         waiting=waiting,
         time_zone=time_zone,
+        gates=gates,
+        audit=audit,
     )
     door = ModelDoor(
         gateway,

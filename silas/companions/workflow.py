@@ -141,7 +141,8 @@ class CompanionWorkflow:
         """Step 1."""
         definition = record.require_definition()
         changed = record.job.changed_entity_ids[:100]
-        reads = [(each.tool, each.arguments) for each in definition.reads]
+        today = self.budgets.today()
+        reads = [(each.tool, each.arguments_on(today)) for each in definition.reads]
         if changed and "list_tasks_in_scope" in definition.tools:
             reads.append(("list_tasks_in_scope", {"task_ids": list(changed)}))
         for tool, arguments in reads:

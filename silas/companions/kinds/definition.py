@@ -1,5 +1,6 @@
 """What a kind of companion is, as its YAML file says it."""
 
+from datetime import date
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -18,6 +19,7 @@ Name = Annotated[
     str,
     text_like(r"[a-z][a-z0-9_]{0,39}", "must be small letters, digits and `_`, up to 40 of them"),
 ]
+TODAY = "today"
 Line = Annotated[str, Field(min_length=1, max_length=500)]
 Lines = Annotated[str, Field(min_length=1, max_length=4_000)]
 
@@ -39,10 +41,17 @@ class TimerDefinition(Data):
 
 
 class ReadDefinition(Data):
-    """What is looked up at the start of every run."""
+    """What is looked up at the start of every run; `today` stands for the owner's day."""
 
     tool: Name
     arguments: dict[str, Any] = Field(default_factory=dict)
+
+    def arguments_on(self, day: date) -> dict[str, Any]:
+        """The arguments on this day."""
+        return {
+            name: day.isoformat() if value == TODAY else value
+            for name, value in self.arguments.items()
+        }
 
 
 class ReportSection(Data):

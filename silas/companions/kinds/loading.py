@@ -2,6 +2,7 @@
 
 import types
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, get_args
 
@@ -91,7 +92,7 @@ def _read_problems(
             inside = ("reads", number, "arguments")
             found += [
                 FieldProblem((*inside, *problem.path), problem.message)
-                for problem in tool.argument_problems(read.arguments)
+                for problem in tool.argument_problems(read.arguments_on(date.min))
             ]
     return found
 

@@ -3,9 +3,9 @@
 Fewer can be allowed for a kind of companion; more cannot, without a change of this file.
 """
 
+import hashlib
 from typing import Final
 
-POLICY_VERSION: Final = "1"
 OPERATION_KEY: Final = "companion_run"
 
 _TASK = (
@@ -50,3 +50,6 @@ PROVIDER_FIELDS: Final = frozenset(
     }
 )
 """Whatever is not named here never leaves the machine in a request to a model."""
+
+POLICY_VERSION: Final = hashlib.sha256("\n".join(sorted(PROVIDER_FIELDS)).encode()).hexdigest()[:12]
+"""Follows from the fields: whoever adds one asks every owner for a new consent."""

@@ -7,9 +7,10 @@
 5. The tool may be used for what the companion was woken by.
 6. The scope is not empty, and lies within the companion's categories as they are now.
 7. There is budget for one more call.
-8. A write that is risky enough waits for the owner, with a preview; nothing is written. One that
+8. The owner's gates let a write pass.
+9. A write that is risky enough waits for the owner, with a preview; nothing is written. One that
    was approved passes the door: the token was used up for exactly this call and this preview.
-9. The write goes through the saga, under its operation id.
+10. The write goes through the saga, under its operation id.
 
 A refusal is a result with its code, never an exception: companions go on, and the log tells it.
 """
@@ -36,6 +37,7 @@ from silas.companions.errors import (
 from silas.companions.kinds.definition import CompanionDefinition
 from silas.companions.kinds.kept import Definitions
 from silas.companions.models import BudgetUsage, Companion, ToolResultStatus
+from silas.companions.policy.gating import CallGates
 from silas.companions.policy.risk import needs_approval
 from silas.companions.policy.switches import StopSwitches
 from silas.companions.ports import ApprovableAction
@@ -49,12 +51,13 @@ from silas.companions.waiting import WaitingRoom
 from silas.journal.models import AccessScope
 from silas.journal.results import Outcome
 from silas.journal.store import Journal
-from silas.kernel import ApprovalError, CompanionError, JournalError, SilasError
+from silas.kernel import ApprovalError, CompanionError, GateError, JournalError, SilasError
+from silas.work.ports import AuditTrail
 
 Door = Callable[[ApprovableAction], Awaitable[None]]
 """Raises unless the owner's token was used up for exactly this action."""
 
-_REFUSALS = (CompanionError, JournalError, ApprovalError)
+_REFUSALS = (CompanionError, JournalError, ApprovalError, GateError)
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ class ToolExecutor:
     saga: SagaLog
     waiting: WaitingRoom
     time_zone: Callable[[], str]
+    gates: CallGates | None = None
+    audit: AuditTrail | None = None
 
     async def execute(
         self,
@@ -140,8 +145,10 @@ class ToolExecutor:
         if call.preview_only or not tool.writes:
             effect = await self._handle(call, admitted, preview_only=tool.writes)
             return succeeded(call, effect, partial=tool.writes)
+        async with decisions.deciding("gates", tool.name):
+            gated = await self.gates.asks(call, tool) if self.gates is not None else False
         risk = tool.risk_of(admitted.arguments)
-        asks = needs_approval(tool, risk, confirm_from=admitted.definition.confirm_from)
+        asks = gated or needs_approval(tool, risk, confirm_from=admitted.definition.confirm_from)
         if asks and await self.journal.outcome_of(call.operation_id) is None:
             preview = await self._handle(call, admitted, preview_only=True)
             action = approvable(call, admitted.tool, admitted.companion, preview, reason=reason)
@@ -152,7 +159,7 @@ class ToolExecutor:
         return await self._write(call, admitted)
 
     async def _hold(self, call: AgentToolCall, action: ApprovableAction) -> AgentToolResult:
-        """Rule 8: a card, and nothing else."""
+        """Rule 9: a card, and nothing else."""
         await self.waiting.hold(call, action)
         told = ConfirmationRequired()
         return AgentToolResult(
@@ -167,7 +174,7 @@ class ToolExecutor:
         )
 
     async def _write(self, call: AgentToolCall, admitted: _Admitted) -> AgentToolResult:
-        """Rule 9."""
+        """Rule 10."""
         await self.saga.begin(call)
         try:
             # The last door: whatever was stopped since the first check stays undone.
@@ -179,6 +186,14 @@ class ToolExecutor:
             raise
         result = succeeded(call, effect)
         await self.saga.journal_committed(call.operation_id, result)
+        if self.audit is not None:
+            await self.audit.log(
+                "companion_wrote",
+                agent_id=call.agent_id,
+                tool=call.tool_name,
+                operation_id=call.operation_id,
+                changed=list(result.changed_entity_ids),
+            )
         return result
 
     async def _handle(
