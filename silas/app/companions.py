@@ -15,7 +15,6 @@ from silas.companions.compaction.model import ModelSummariser
 from silas.companions.desk import CompanionDesk
 from silas.companions.hands import Hands, make_hands
 from silas.companions.kinds.library import KindLibrary
-from silas.companions.retention import Retention
 from silas.companions.store import CompanionStore
 from silas.companions.waking import Waking, make_waking
 from silas.gates.ports import GateModel
@@ -26,7 +25,6 @@ from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.stream.review.store import QuestionStore
 
 _LOOK = timedelta(minutes=1)
-_PRUNE = timedelta(hours=6)
 _PRUNE = timedelta(days=1)
 
 

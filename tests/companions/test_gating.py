@@ -17,8 +17,6 @@ from silas.testing.companion_room import Room, opened_room
 from silas.testing.gates import FakeProvider, answer
 
 GATE = Gate(name="rules", on=GateTrigger.ON_TOOL_CALL, provider=GateProvider.CUSTOM, check="x")
-    name="house_rules", on=GateTrigger.ON_TOOL_CALL, provider=GateProvider.CUSTOM, check="x"
-)
 
 
 @pytest.fixture

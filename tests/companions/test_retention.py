@@ -1,30 +1,104 @@
-"""What only explains a run goes after a while; what a person reads, and what waits, stays."""
+"""Retention: what explains goes, what is remembered stays, and who was destroyed is forgotten."""
 
-from pathlib import Path
+from silas.companions.compaction.compactor import Compactor
+from silas.companions.log import MessageLog
+from silas.companions.memory import MemoryAssembler
+from silas.companions.models import (
+    AgentMessage,
+    AgentReport,
+    AgentReportHead,
+    Companion,
+    RunTrace,
+    WakeRun,
+    WakeStatus,
+)
+from silas.companions.retention import KEEP_DAYS, ArtifactClass, Retention
+from silas.companions.store import CompanionStore
+from silas.companions.tables import TABLES
+from silas.journal.store import Journal
+from silas.queue import QueueStore
+from silas.storage import SqliteDatabase
+from silas.testing import FakeClock
+from tests.companions.making import House, draft, make_companion
+from tests.companions.test_store import RECORDS
 
-from silas.companions.models import ActionPlan, AgentMessage, RunTrace, SagaEntry, WaitingAction
-from silas.companions.retention import Retention
-from silas.testing.companion_room import opened_room
+THREAD = "agent-1:run:1"
 
 
-async def test_old_traces_go_and_the_log_and_what_waits_stay(tmp_path: Path) -> None:
-    async with opened_room(tmp_path) as room:
-        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
-        for title in ("Squats", "Bench"):
-            await room.finish(await room.task(title, checklist_items=("a",)))
-            await room.work()
-        done, _ = await room.desk.waiting(made.id)
-        await room.approvals.approve(done.operation_id)
-        await room.desk.decided(done.operation_id)
-        retention = Retention(room.store)
-        assert await retention.prune() == 0
-        before = await room.store.find(AgentMessage, {"agent_id": made.id})
-        room.clock.advance(days=91)
-        assert await retention.prune() > 0
-        assert await room.store.find(RunTrace) == []
-        assert await room.store.find(ActionPlan) == []
-        assert await room.store.find(SagaEntry) == []
-        (waiting,) = await room.store.find(WaitingAction)
-        assert waiting.status == "waiting"
-        assert await room.store.find(AgentMessage, {"agent_id": made.id}) == before
-        assert await room.desk.report(made.id) is not None
+async def write_everything(store: CompanionStore) -> None:
+    for record in RECORDS:
+        await store.put(record)
+
+
+async def test_nothing_goes_before_its_time(
+    store: CompanionStore, companion: Companion, clock: FakeClock
+) -> None:
+    await write_everything(store)
+    clock.advance(days=13)
+    assert set((await Retention(store).prune()).values()) == {0}
+
+
+async def test_what_is_not_at_its_end_or_is_shown_stays(
+    store: CompanionStore, companion: Companion, clock: FakeClock
+) -> None:
+    await write_everything(store)
+    clock.advance(days=3650)
+    await Retention(store).prune()
+    # The wake is still queued, and the report is the newest: its head points to it.
+    assert [run.status for run in await store.find(WakeRun)] == [WakeStatus.QUEUED]
+    assert len(await store.find(AgentReport)) == len(await store.find(AgentReportHead)) == 1
+    assert len(await store.find(AgentMessage)) == 1
+    assert await store.find(RunTrace) == []
+    assert await store.find(Companion) == [companion]
+
+
+async def test_raw_messages_go_only_when_a_summary_has_taken_them_up(
+    store: CompanionStore, companion: Companion, clock: FakeClock
+) -> None:
+    log, compactor = MessageLog(store), Compactor(store)
+    await log.append([draft(f"{n}") for n in range(5)])
+    await log.append([draft("other", thread="agent-1:run:2")])
+    await compactor.consider("agent-1", THREAD, ended=True)
+    await compactor.work()
+    clock.advance(days=KEEP_DAYS[ArtifactClass.ACTION_RESULT] + 1)
+    pruned = await Retention(store).prune()
+    assert pruned["action_result"] == 10
+    assert await log.thread("agent-1", THREAD) == []
+    assert len(await log.thread("agent-1", "agent-1:run:2")) == 1
+    memory = await MemoryAssembler(store).assemble("agent-1", "agent-1:run:3")
+    assert memory.warm[0].content is not None
+
+
+async def test_the_owner_decides_how_long(
+    store: CompanionStore, companion: Companion, clock: FakeClock
+) -> None:
+    await write_everything(store)
+    clock.advance(days=3650)
+    for_ever = dict.fromkeys(ArtifactClass, 0)
+    assert set((await Retention(store, for_ever).prune()).values()) == {0}
+    assert len(await store.find(RunTrace)) == 1
+
+
+async def test_who_was_destroyed_is_forgotten_whole(
+    store: CompanionStore,
+    database: SqliteDatabase,
+    journal: Journal,
+    queue: QueueStore,
+    clock: FakeClock,
+) -> None:
+    house = House(store, journal, queue)
+    await make_companion(store, "agent-1")
+    await make_companion(store, "agent-2")
+    await write_everything(store)
+    await house.lifecycle.destroy("agent-1")
+    retention = Retention(store)
+    await retention.prune()
+    assert (await store.require(Companion, "agent-1")).is_destroyed
+    clock.advance(days=KEEP_DAYS[ArtifactClass.DESTROYED] + 1)
+    pruned = await retention.prune()
+    assert pruned["destroyed"] > 10
+    assert [each.id for each in await store.find(Companion)] == ["agent-2"]
+    for table in TABLES.values():
+        if "agent_id" in (*table.columns, table.key):
+            sql = f"SELECT count(*) FROM {table.name} WHERE agent_id = 'agent-1'"
+            assert await database.fetch_one(sql) == (0,), table.name
