@@ -6,6 +6,7 @@ the stored item and its token. What a message says about it does not matter.
 
 import asyncio
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from silas.kernel import TaintLevel, join_taint
 from silas.queue.consumer import Handled
@@ -48,7 +49,10 @@ class ExecutorLoop:
     research_cost_usd: float = 0.25
     max_replans: int = 2
     per_scope: int = 8
-    _scopes: dict[str, asyncio.Semaphore] = field(default_factory=dict)
+    _scopes: WeakValueDictionary[str, asyncio.Semaphore] = field(
+        default_factory=WeakValueDictionary
+    )
+    """Of the conversations that work goes on for, and no others."""
 
     async def __call__(self, lease: Lease) -> Handled:
         message, payload = lease.message, lease.message.payload
