@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -19,7 +20,7 @@ import silas
 from silas.agents.brain.proxy import chips
 from silas.agents.models.detection import KNOWN_SERVERS, LocalServer
 from silas.agents.models.roles import Role
-from silas.app.companion_line import CompanionLine
+from silas.app.companion_line import CompanionLine, call_desk
 from silas.app.first_run import FirstRun
 from silas.app.ground import Ground
 from silas.app.house import House, open_house
@@ -226,6 +227,7 @@ class WebFront:
             model=thinks,
             chips=() if thinks else chips(),
             journal=house.journal,
+            companions=partial(call_desk, house.companions.desk),
             zone=ZoneInfo(settings.scheduler.timezone),
             setup=FirstRun(
                 ground, self.environ, self.reload, self._wanted.put_nowait, self.servers

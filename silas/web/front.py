@@ -1,5 +1,6 @@
 """What the web page works with; `silas.app.web` puts it together."""
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -23,6 +24,8 @@ from silas.web.passkeys import PasskeyDesk
 from silas.web.pending_secrets import PendingSecrets
 from silas.web.sessions import Sessions
 from silas.work.store import WorkItemStore
+
+CompanionCalls = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
 
 class AuditLog(Protocol):
@@ -70,5 +73,7 @@ class Front:
     personality: PersonalityEngine | None = None
     model: str | None = None
     chips: tuple[str, ...] = ()
+    companions: CompanionCalls | None = None
+    """The owner's desk for companions, by the names of its methods."""
     setup: SetupDesk | None = None
     """The first run, and the choice of a model; without it, nothing is set up from the page."""

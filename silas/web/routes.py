@@ -13,6 +13,7 @@ from pydantic import Field
 from silas.approval import Base64Bytes, Device, PublicKey
 from silas.kernel import SilasError
 from silas.kernel.models import Data
+from silas.web.companions import companion_routes
 from silas.web.errors import NotLetIn, PairingRefused
 from silas.web.front import Front
 from silas.web.guards import COOKIE, guards_of
@@ -141,6 +142,7 @@ def make_routes(front: Front, hub: Hub) -> APIRouter:
         return Stored()
 
     router.include_router(journal_routes(front, reader=reader, signer=signer))
+    router.include_router(companion_routes(front, reader=reader, signer=signer))
     router.include_router(persona_routes(front, reader=reader, signer=signer))
     router.include_router(passkey_routes(front.passkeys, reader=reader, signer=signer))
     router.include_router(setup_routes(front.setup, reader=reader, signer=signer))

@@ -1,5 +1,6 @@
 // The page: who we are, the surfaces, and the line to Silas.
 import { activityView } from "/activity.js";
+import { companionsView } from "/companions.js";
 import { Connection } from "/connection.js";
 import { decide } from "/deciding.js";
 import { devicesDialog } from "/devices.js";
@@ -23,6 +24,7 @@ const SURFACES = [
   { name: "review", label: "Review", make: reviewView, waiting: () => openCards().length },
   { name: "activity", label: "Activity", make: activityView, over: true },
   { name: "journal", label: "Journal", make: journalView, over: true },
+  { name: "companions", label: "Companions", make: companionsView, over: true },
 ];
 
 const root = document.getElementById("app");
@@ -66,6 +68,7 @@ function run(device) {
       else shell.choose(surface);
     },
     close: () => shell.choose("stream"),
+    stopCompanions: () => shell.view("companions").stop(),
     decide: (card, verdict, plans) => decide({ connection, device, card, verdict, plans, fill: (text) => {
       shell.choose("stream");
       shell.view("stream").fill(text);

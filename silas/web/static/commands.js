@@ -4,6 +4,7 @@ import { h } from "/dom.js";
 const COMMANDS = [
   { name: "/review", text: "Decide what waits for you", run: ({ show }) => show("review") },
   { name: "/activity", text: "See what happened", run: ({ show }) => show("activity") },
+  { name: "/companions", text: "See your companions", run: ({ show }) => show("companions") },
   { name: "/did", text: "What did you do while I was away?", run: ({ say }) => say("What did you do?") },
   { name: "/help", text: "What can you do?", run: ({ say }) => say("What can you do?") },
   { name: "/remember", text: "Keep something in mind", run: ({ fill }) => fill("Remember that ") },

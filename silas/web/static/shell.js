@@ -1,4 +1,5 @@
 // The frame around the surfaces: the line on top, the tabs, notices.
+import { stopButton } from "/companions.js";
 import { h, icon } from "/dom.js";
 import { onChange, state } from "/state.js";
 
@@ -63,6 +64,7 @@ function header(surfaces, page) {
     h("nav", { class: "top-nav", "aria-label": "More" },
       surfaces.filter(({ over }) => over).map(({ name, label }) =>
         h("button", { type: "button", class: "quiet wide-only", "data-tab": name, onclick: () => page.show(name) }, icon(name), label)),
+      stopButton(page),
       h("button", { type: "button", class: "quiet", "aria-label": "Devices", onclick: () => page.show("devices") }, icon("device")),
       h("button", { type: "button", class: "quiet", "aria-label": "Settings", onclick: () => page.show("settings") }, icon("settings"))));
 }

@@ -1,0 +1,59 @@
+// Three taps: what kind, which part of the journal, done.
+import { h, icon } from "/dom.js";
+import { signedFetch, nonce } from "/keys.js";
+import { state } from "/state.js";
+import { visible } from "/visible.js";
+
+/** The form; `desk` also has `go`. */
+export function creation(data, desk) {
+  const chosen = { kind: data.kinds.find(({ problem }) => !problem)?.kind ?? null, categories: new Set(data.categories.length === 1 ? [data.categories[0].id] : []) };
+  const fresh = h("input", { type: "text", maxlength: 80, placeholder: "Another category", "aria-label": "A new category" });
+  const named = h("input", { type: "text", maxlength: 60, placeholder: "Its name, if you like", "aria-label": "Its name" });
+  const model = modelSelect();
+  const make = h("button", { type: "submit", class: "primary" }, "Make it");
+  const form = h("form", { class: "companion-new" },
+    h("button", { type: "button", class: "quiet back", onclick: () => desk.go({}) }, icon("chevron", "back-icon"), "All companions"),
+    h("fieldset", {}, h("legend", {}, "What kind?"), data.kinds.map((kind) => choice("radio", "kind", kind.kind, kind.display_name, kind.problem ?? kind.summary, {
+      checked: kind.kind === chosen.kind, disabled: Boolean(kind.problem), onchange: () => { chosen.kind = kind.kind; },
+    }))),
+    h("fieldset", {}, h("legend", {}, "What may it see?"),
+      data.categories.map((category) => choice("checkbox", "category", category.id, category.name, "", {
+        checked: chosen.categories.has(category.id), onchange: (event) => chosen.categories[event.target.checked ? "add" : "delete"](category.id),
+      })), fresh, h("p", { class: "meta" }, "It sees these parts of your journal and no others.")),
+    h("details", {}, h("summary", {}, "More"), named, model,
+      h("p", { class: "meta" }, "Without a model, fixed rules decide and nothing leaves this machine. With one, you are shown first what it is told.")),
+    make);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    make.disabled = true;
+    const categories = await withFresh(desk, chosen.categories, fresh.value.trim());
+    const made = categories && await desk.change("new", {
+      kind: chosen.kind, category_ids: categories, display_name: named.value.trim() || null, model_id: model.value || null,
+    });
+    make.disabled = false;
+    if (made) desk.go({ agent: made.id });
+  });
+  return form;
+}
+
+async function withFresh(desk, chosen, name) {
+  if (!name) return [...chosen];
+  const answer = await signedFetch(desk.device, "/api/journal/do", { operation: "create_category", arguments: { name }, operation_id: `page-${nonce()}` });
+  const told = await answer.json();
+  if (answer.ok) return [...chosen, told.payload.category_id];
+  desk.tell(typeof told.detail === "string" ? told.detail : "This category cannot be made.");
+  return null;
+}
+
+/** The models that there are; none is the first choice. */
+export function modelSelect(current = null) {
+  const names = [...new Set([state.ready?.model, current].filter(Boolean))];
+  const node = h("select", { "aria-label": "Its model" }, h("option", { value: "" }, "No model: fixed rules"), names.map((name) => h("option", { value: name }, visible(name))));
+  node.value = current ?? "";
+  return node;
+}
+
+function choice(type, name, value, label, text, attributes) {
+  return h("label", { class: "companion-choice" }, h("input", { type, name, value, ...attributes }),
+    h("span", {}, h("strong", {}, visible(label)), text ? h("span", {}, visible(text)) : null));
+}

@@ -1,0 +1,160 @@
+// Companions: who there is, how they are, what they ask; and the switch that stops them all.
+import { companionPart } from "/companion.js";
+import { creation } from "/companion_new.js";
+import { health, meter, question } from "/companion_parts.js";
+import { h, icon } from "/dom.js";
+import { signedFetch } from "/keys.js";
+import { changed, onChange, state } from "/state.js";
+import { visible } from "/visible.js";
+
+const EVERY_MILLISECONDS = 10_000;
+/** `read(path)` and `change(call, arguments)`; `done` is called after each change. */
+export function makeDesk({ device, tell, done }) {
+  async function read(path = "") {
+    const answer = await fetch(`/api/companions${path}`);
+    if (!answer.ok) throw new Error("The companions cannot be read right now.");
+    return answer.json();
+  }
+  async function change(call, args = {}) {
+    tell("");
+    try {
+      const answer = await signedFetch(device, "/api/companions/do", { call, arguments: args });
+      const told = await answer.json();
+      if (!answer.ok) throw new Error(typeof told.detail === "string" ? told.detail : "This is not possible.");
+      done();
+      return told.answer ?? true;
+    } catch (problem) {
+      tell(problem.message);
+      return null;
+    }
+  }
+  return { read, change, tell, device };
+}
+
+/** The surface. */
+export function companionsView(page) {
+  const note = h("p", { class: "companions-note", role: "status" });
+  const body = h("div", { class: "companions-body" });
+  const tell = (text) => note.replaceChildren(text);
+  const desk = makeDesk({ device: page.device, tell, done: () => load({ own: true }) });
+  const place = { agent: null, making: false, run: null };
+  let data = null;
+  let detail = null;
+  const isOpen = () => node.hasAttribute("data-current");
+  const node = h("section", { class: "surface companions", id: "companions", "aria-label": "Companions", tabindex: "-1" },
+    h("header", { class: "companions-head" }, h("h2", {}, "Companions"),
+      h("button", { type: "button", class: "quiet close", "aria-label": "Close Companions", onclick: page.close }, icon("cross"))),
+    note, body);
+
+  // Also unseen, the line on top has to know whether there is something to stop.
+  async function load({ own = false, unseen = false } = {}) {
+    if (!isOpen() && !unseen) return;
+    try {
+      data = await desk.read();
+      detail = place.agent && data.companions.some(({ id }) => id === place.agent) ? await desk.read(`/of/${place.agent}`) : null;
+      if (!detail) place.agent = null;
+    } catch (problem) {
+      tell(problem.message);
+    }
+    reflect();
+    // Nobody loses what is being typed because something changed elsewhere.
+    if (own || !body.contains(document.activeElement) || !/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) draw();
+  }
+
+  function reflect() {
+    if (data) {
+      state.companions = { count: data.companions.length, stopped: data.switches.some(({ scope }) => scope === "global"), questions: data.questions.length };
+      changed("companions");
+    }
+  }
+
+  function go(where) {
+    Object.assign(place, { agent: null, making: false, run: null }, where);
+    tell("");
+    load({ own: true }).then(() => node.focus({ preventScroll: true }));
+  }
+
+  function draw() {
+    const opened = new Set([...body.querySelectorAll("details[open][data-key]")].map((each) => each.dataset.key));
+    body.replaceChildren(...contents());
+    for (const each of body.querySelectorAll("details[data-key]")) each.open ||= opened.has(each.dataset.key);
+  }
+
+  function contents() {
+    if (!data) return [h("div", { class: "skeleton", role: "status" }, h("span", { class: "sr" }, "Loading"), h("i"), h("i"), h("i"))];
+    if (place.making) return [creation(data, { ...desk, go })];
+    if (detail) return [stopped(data, desk), companionPart(detail, { ...desk, go, show: page.show, place, redraw: draw })].filter(Boolean);
+    return [stopped(data, desk), questions(data, desk), list(data, go)].filter(Boolean);
+  }
+
+  onChange((what) => {
+    if (["journal", "cards"].includes(what)) load();
+    if (what === "setup") load({ unseen: true });
+  });
+  setInterval(() => !document.hidden && load(), EVERY_MILLISECONDS);
+  draw();
+  return { node, opened: () => load({ own: true }), woken: load, stop: () => stopAll(desk, load) };
+}
+
+/** The button in the line on top: one tap from every screen. */
+export function stopButton(page) {
+  const node = h("button", { type: "button", class: "quiet stop-all", hidden: true, onclick: () => page.stopCompanions() });
+  const reflect = () => {
+    const { count = 0, stopped: off = false } = state.companions ?? {};
+    node.hidden = count === 0;
+    node.toggleAttribute("data-off", off);
+    node.setAttribute("aria-label", off ? "Companions are stopped: let them go on" : "Stop all companions at once");
+    node.replaceChildren(icon("stop"), h("span", { class: "wide-only" }, off ? "Stopped" : "Stop"));
+  };
+  onChange((what) => what === "companions" && reflect());
+  reflect();
+  return node;
+}
+
+async function stopAll(desk, load) {
+  await desk.change(state.companions?.stopped ? "resume_all" : "stop", state.companions?.stopped ? {} : { scope: "global" });
+  const data = await desk.read();
+  state.companions = { ...state.companions, count: data.companions.length, stopped: data.switches.some(({ scope }) => scope === "global") };
+  changed("companions");
+  load();
+}
+
+function stopped(data, desk) {
+  if (!data.switches.length) return null;
+  const names = data.switches.map(({ scope, target, reason }) => {
+    const what = scope === "global" ? "All companions" : scope === "companion" ? nameOf(data, target) : `Tools of the class ${target}`;
+    return reason ? `${what} (${reason})` : what;
+  });
+  return h("div", { class: "companions-stopped", role: "status" }, icon("stop"),
+    h("p", {}, visible(`Stopped: ${names.join(", ")}. Nothing is begun, and nothing is written.`)),
+    h("button", { type: "button", class: "primary", onclick: () => desk.change("resume_all") }, "Let them go on"));
+}
+
+const nameOf = (data, id) => data.companions.find((each) => each.id === id)?.display_name ?? id;
+
+function questions(data, desk) {
+  if (!data.questions.length) return null;
+  return h("section", { class: "companions-group" }, h("h3", {}, "They ask you"), data.questions.map((each) => question(each, desk)));
+}
+
+function list(data, go) {
+  const make = h("button", { type: "button", class: data.companions.length ? "quiet" : "primary", onclick: () => go({ making: true }) }, "New companion");
+  if (!data.companions.length) {
+    return h("div", { class: "empty companions-empty" }, h("p", {}, "A companion watches a part of your journal, reports on it and proposes what comes next. It sees the categories that you give it, and asks before it does anything of weight."), make);
+  }
+  return h("section", { class: "companions-group" }, h("ul", { class: "companions-list" }, data.companions.map((each) => h("li", {}, line(each, go)))), make);
+}
+
+function line(each, go) {
+  const marks = [
+    each.categories.map(({ name }) => name).join(", "),
+    each.model_id ?? "no model",
+    each.needs_consent && "needs your consent",
+    each.open_questions && `${each.open_questions} to answer`,
+    each.waiting_actions && `${each.waiting_actions} to decide`,
+    each.report_fresh === false && "report is stale",
+  ].filter(Boolean);
+  return h("button", { type: "button", class: "companion-line", onclick: () => go({ agent: each.id }) },
+    h("span", { class: "companion-name" }, visible(each.display_name)), health(each),
+    h("span", { class: "companion-marks" }, visible(marks.join(" · "))), meter(each.budget), icon("chevron"));
+}

@@ -1,0 +1,122 @@
+"""In a real Chromium: a companion is made in three taps, wakes, proposes, and is stopped."""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Literal
+
+import pytest
+from playwright.async_api import Browser, ViewportSize, expect
+
+from silas.journal import OWNER, desk
+from silas.journal.models import Task, TaskStatus
+from tests.web.browsing import DESK, PHONE, Person, chromium
+from tests.web.place import Place
+from tests.web.test_accessibility import violations
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as browser:
+        yield browser
+
+
+async def make_planner(person: Person, category: str) -> None:
+    page = person.page
+    await page.locator("[data-tab=companions]:visible").click()
+    await page.get_by_role("button", name="New companion").click()
+    await page.get_by_label("A new category").fill(category)
+    await page.get_by_role("button", name="Make it").click()
+    await page.locator(".companion-top", has_text="Planner").wait_for()
+
+
+async def finish_task_with_open_steps(place: Place, category: str) -> str:
+    """A task is done while one of its steps is not."""
+    journal = place.house.journal
+    (found,) = [each for each in await journal.categories() if each.name == category]
+    made = await desk.call(
+        journal,
+        "create_task",
+        {
+            "title": "Squats",
+            "category_id": found.id,
+            "checklist_items": ["Warm up", "Stretch"],
+        },
+        scope=OWNER,
+        actor="owner",
+    )
+    task_id = str(made.payload["task_id"])
+    await desk.call(
+        journal,
+        "update_task_fields",
+        {"task_id": task_id, "fields": {"status": "done"}},
+        scope=OWNER,
+        actor="owner",
+    )
+    return task_id
+
+
+async def follow_ups(place: Place) -> list[Task]:
+    tasks = await place.house.journal.list_tasks(status=list(TaskStatus))
+    return [each for each in tasks if each.title != "Squats"]
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(PHONE, "light"), (DESK, "dark")], ids=["phone, light", "desk, dark"]
+)
+async def test_a_finished_task_leads_to_one_follow_up(
+    place: Place, browser: Browser, size: ViewportSize, scheme: Literal["light", "dark"]
+) -> None:
+    person = await Person.at(browser, size)
+    page = person.page
+    await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    await person.pair(place.web.link())
+    await make_planner(person, "Gym")
+    assert await violations(person) == []
+
+    await finish_task_with_open_steps(place, "Gym")
+    await page.locator(".companion-waiting").wait_for()
+    assert await violations(person) == []
+    await page.get_by_role("button", name="Decide in Review").click()
+    await person.card_is_awake()
+    assert await violations(person) == []
+    await page.get_by_role("button", name="Do it").click()
+    await person.card_is_awake()
+    await page.get_by_role("button", name=re.compile("^Yes: ")).click()
+    await page.locator("[data-tab=companions]:visible").click()
+    await expect(page.locator(".companion-waiting")).to_have_count(0)
+    (made,) = await follow_ups(place)
+    assert made.title == "Squats (follow-up)"
+    checklists = await place.house.journal.checklists_of(made.id)
+    assert [item.text for _, items in checklists for item in items] == ["Warm up", "Stretch"]
+
+    claim = page.locator(".claims summary").first
+    await claim.click()
+    await expect(page.locator(".sources li").first).to_contain_text("Squats")
+    await page.get_by_text("What it did").click()
+    await page.locator(".companion-runs li summary").first.click()
+    await page.get_by_role("button", name="Replay").first.click()
+    await expect(page.locator(".trace [role=status]").first).to_contain_text("Replayed")
+    assert len(await follow_ups(place)) == 1
+    assert await violations(person) == []
+    assert person.complaints == []
+
+
+async def test_one_tap_stops_them_all_from_every_screen(place: Place, browser: Browser) -> None:
+    person = await Person.at(browser, PHONE)
+    page = person.page
+    await person.pair(place.web.link())
+    await make_planner(person, "Home")
+    await page.reload()
+    await person.is_in()
+    await page.get_by_role("button", name="Stop all companions at once").click()
+    await page.get_by_role("button", name="Companions are stopped: let them go on").wait_for()
+    await finish_task_with_open_steps(place, "Home")
+    await person.go("companions")
+    await expect(page.locator(".companions-stopped")).to_contain_text("All companions")
+    assert await follow_ups(place) == []
+    assert await violations(person) == []
+    await page.get_by_role("button", name="Let them go on", exact=True).click()
+    await expect(page.locator(".companions-stopped")).to_have_count(0)
+    assert person.complaints == []
