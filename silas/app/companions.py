@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from silas.app.companion_cards import CardApprovals
 from silas.app.companion_models import ModelGateway, VaultSecrets
+from silas.app.gates import open_gates
 from silas.app.ground import Ground
 from silas.app.housekeeping import PeriodicJob
 from silas.app.paths import Paths
@@ -15,6 +16,8 @@ from silas.companions.compaction.model import ModelSummariser
 from silas.companions.desk import CompanionDesk
 from silas.companions.hands import Hands, make_hands
 from silas.companions.kinds.library import KindLibrary
+from silas.companions.policy.gating import CallGates
+from silas.companions.retention import Retention
 from silas.companions.store import CompanionStore
 from silas.companions.waking import Waking, make_waking
 from silas.gates.ports import GateModel
@@ -88,6 +91,8 @@ def make_companions(
         approvals=CardApprovals(ground, questions) if questions is not None else None,
         secrets=VaultSecrets(ground, environ=around),
         time_zone=zone.time_zone,
+        gates=CallGates(ground.settings.gates.system, open_gates(ground, model=gate_model)),
+        audit=ground.audit,
     )
     waking = make_waking(
         store,
