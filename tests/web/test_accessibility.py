@@ -54,6 +54,9 @@ async def test_every_surface(
     await person.say("create a file a.txt with hello")
     await person.say("what can you do?")
     await page.get_by_text("I am the offline brain").wait_for()
+    await page.get_by_role("button", name="Look at the plan").wait_for()
+    if size is DESK:
+        await person.card_is_awake()
     assert await violations(person) == []
     if size is PHONE:
         await person.go("review")
@@ -66,3 +69,30 @@ async def test_every_surface(
     await page.get_by_role("button", name="Devices").click()
     await page.locator(".devices li").wait_for()
     assert await violations(person) == []
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("Alt+1")
+    await page.get_by_label("Message to Silas").fill("/")
+    await page.get_by_role("option").first.wait_for()
+    assert await violations(person) == []
+    await page.get_by_role("button", name="Settings").click()
+    assert await violations(person) == []
+    await page.locator("dialog[open]").get_by_role("button", name="Change").click()
+    await page.get_by_text("A provider's model").click()
+    assert await violations(person) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_first_run(
+    place: Place, browser: Browser, scheme: Literal["light", "dark"]
+) -> None:
+    place.ground.paths.first_run.unlink()
+    person = await Person.at(browser, PHONE)
+    page = person.page
+    await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    await person.pair(place.web.link())
+    for tap in ("Begin", "Start without one", "Continue", "Start"):
+        button = page.locator("dialog.first").get_by_role("button", name=tap)
+        await button.wait_for()
+        assert await violations(person) == []
+        await button.click()
+    await page.locator("dialog.first").wait_for(state="detached")
