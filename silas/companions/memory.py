@@ -41,9 +41,9 @@ class MemoryLimits(Data):
 
     hot_messages: int = Field(default=30, ge=1)
     hot_tokens: int = Field(default=6_000, ge=1)
-    warm_summaries: int = Field(default=12, ge=0)
+    warm_summaries: int = Field(default=8, ge=0)
     warm_tokens: int = Field(default=3_000, ge=0)
-    cold_summaries: int = Field(default=4, ge=0)
+    cold_summaries: int = Field(default=2, ge=0)
     cold_tokens: int = Field(default=1_500, ge=0)
 
 

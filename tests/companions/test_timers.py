@@ -10,6 +10,7 @@ from silas.companions.ids import timer_run_key
 from silas.companions.lifecycle import NewCompanion, TimerDraft
 from silas.companions.models import (
     AgentTimer,
+    Diagnostic,
     TimerKind,
     WakeReason,
     WakeRun,
@@ -224,6 +225,21 @@ async def test_the_alarm_clock_sleeps_until_the_nearest_and_asks_nobody_meanwhil
     assert len(slept) >= 18 * 60
     assert asked <= 8
     assert [run.job.reason for run in await house.work()] == [WakeReason.TIMER]
+
+
+async def test_a_timer_that_makes_no_sense_is_silenced_and_the_others_ring(
+    house: House, clock: FakeClock
+) -> None:
+    """As it may come from another device, or from a newer Silas."""
+    timer = await make(house, DAILY, DAILY)
+    await house.store.put(timer.model_copy(update={"expression": "at dawn"}))
+    clock.advance(days=1)
+    await house.alarms.tick()
+    assert len(await house.work()) == 1
+    [diagnostic] = await house.store.find(Diagnostic, {"kind": "timer_silenced"})
+    assert diagnostic.subject_id == timer.id
+    again = House(house.store, house.journal, house.queue)
+    assert await again.alarms.tick() is not None
 
 
 def test_nothing_fires_before_its_time() -> None:

@@ -15,6 +15,7 @@ from silas.companions.models import (
     AgentState,
     AgentSubscription,
     Companion,
+    Diagnostic,
     InteractionMode,
     NotificationProvenance,
     ReportScope,
@@ -29,13 +30,13 @@ from silas.companions.models import (
 )
 from silas.companions.store import CompanionStore
 from silas.companions.wake.index import TokenIndex
-from silas.companions.wake.orchestrator import WakeOrchestrator
 from silas.companions.wake.predicates import entity_ids
 from silas.journal.edit import Edit
 from silas.journal.models import Category, Link, Note, Task, TaskStatus
 from silas.journal.notifications import entity, semantic, subtype
 from silas.journal.store import Journal
 from silas.queue import QueueName, QueueStore
+from silas.storage import DatabaseBusy
 from silas.testing import FakeClock
 from tests.companions.making import House
 
@@ -466,19 +467,67 @@ async def test_the_index_is_rebuilt_from_the_database(house: House) -> None:
     assert house.index.match([semantic("TASK")]) == set()
 
 
-async def test_a_listener_that_fails_misses_nothing(house: House) -> None:
+async def test_a_bad_moment_of_the_database_misses_nothing(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await make(house)
-    broken = WakeOrchestrator(
-        house.store, house.journal, dispatch=house.dispatch, index=house.index
-    )
-    house.orchestrator.stop()
-    await broken.start()
-    real, broken._jobs = broken._jobs, None  # type: ignore[method-assign, assignment]
+
+    async def busy(_batch: object) -> list[WakeJob]:
+        raise DatabaseBusy
+
+    monkeypatch.setattr(house.orchestrator, "_jobs", busy)
     await house.change(task("1"))
-    broken._jobs = real  # type: ignore[method-assign]
+    monkeypatch.undo()
     await house.change(task("2"))
     [run] = await house.work()
     assert len(run.job.logical_change_keys) == 2
+
+
+async def test_a_change_that_nobody_understands_does_not_stop_the_others(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make(house)
+
+    async def puzzled(_batch: object) -> list[WakeJob]:
+        raise ValueError("what is this?")
+
+    monkeypatch.setattr(house.orchestrator, "_jobs", puzzled)
+    await house.change(task("1"))
+    monkeypatch.undo()
+    await house.change(task("2"))
+    [run] = await house.work()
+    assert len(run.job.logical_change_keys) == 1
+    [diagnostic] = await house.store.find(Diagnostic, {"kind": "batch_not_understood"})
+    assert diagnostic.detail == {"error": "ValueError: what is this?"}
+
+
+async def test_who_fails_again_and_again_rests_for_longer_and_longer(
+    house: House, clock: FakeClock
+) -> None:
+    await make(house)
+
+    async def fail(_job: WakeJob) -> None:
+        raise RuntimeError("no")
+
+    async def ending() -> tuple[WakeStatus, str | None]:
+        await house.change(task())
+        [run] = await house.work()
+        return run.status, run.skip_reason
+
+    house.runs.during = fail
+    for _ in range(3):
+        assert await ending() == (WakeStatus.FAILED_TERMINAL, None)
+    assert await ending() == (WakeStatus.SKIPPED_SLEEPING, "backoff")
+    clock.advance(minutes=1)
+    assert await ending() == (WakeStatus.FAILED_TERMINAL, None)
+    clock.advance(minutes=1)
+    assert await ending() == (WakeStatus.SKIPPED_SLEEPING, "backoff")
+    # The owner is heard all the same, and a success ends it.
+    house.runs.during = None
+    await house.lifecycle.wake("coach")
+    [run] = await house.work()
+    assert run.status is WakeStatus.COMPLETED
+    assert await ending() == (WakeStatus.COMPLETED, None)
 
 
 async def test_lifecycle_is_part_of_every_answer(house: House) -> None:

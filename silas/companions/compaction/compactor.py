@@ -22,7 +22,6 @@ from silas.companions.models import CompactionJob, CompactionStatus, JsonMap
 from silas.companions.store import CompanionStore
 from silas.kernel import (
     CompanionError,
-    DatabaseError,
     SilasError,
     format_timestamp,
     parse_timestamp,
@@ -96,8 +95,8 @@ class Compactor:
             self._wanted.clear()
             try:
                 nearest = await self.work()
-            except DatabaseError as error:
-                _log.warning("compaction: %s [%s]", error.message, error.code)
+            except Exception:  # noqa: BLE001 - a bad moment must not be the end of compaction
+                _log.exception("compaction had to stop for a moment")
                 nearest = self._store.clock.now() + timedelta(seconds=_CALM_DOWN)
             await self._until(nearest)
 

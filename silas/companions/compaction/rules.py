@@ -10,8 +10,8 @@ from silas.companions.memory import Remembered
 from silas.companions.models import AgentMessageKind, JsonMap
 
 CONTRACT_VERSION = "rules-1"
-_MOST_LINES = 24
-_MOST_CHARS = 160
+_MOST_LINES = 18
+_MOST_CHARS = 140
 _SPOKEN = ("text", "message", "event", "question")
 
 

@@ -6,17 +6,18 @@ back, or the owner's zone has changed, all due times are worked out from their i
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
-from silas.companions.models import AgentTimer, InteractiveSession, WakeJob
+from silas.companions.models import AgentTimer, Diagnostic, InteractiveSession, WakeJob
 from silas.companions.sessions import Sessions
 from silas.companions.store import CompanionStore
 from silas.companions.timers import fire, scheduled
 from silas.companions.wake.dispatch import WakeDispatch
 from silas.companions.wake.ports import OwnersZone
-from silas.kernel import DatabaseError, format_timestamp, parse_timestamp
+from silas.kernel import CompanionError, format_timestamp, parse_timestamp
 from silas.storage import Transaction
 
 Sleep = Callable[[float], Awaitable[object]]
@@ -27,6 +28,7 @@ _DUE = """
 SELECT body FROM agent_timers
 WHERE active = 1 AND next_run_at <= ? AND deleted_at IS NULL ORDER BY next_run_at LIMIT 100
 """
+_SILENCE = "UPDATE agent_timers SET active = 0 WHERE id = ?"
 _LONGEST_SLEEP = timedelta(minutes=1)
 _SET_BACK = timedelta(seconds=5)
 _CALM_DOWN = 1.0
@@ -66,8 +68,8 @@ class Alarms:
         while True:
             try:
                 nearest = await self.tick()
-            except DatabaseError as error:
-                _log.warning("timers: %s [%s]", error.message, error.code)
+            except Exception:  # noqa: BLE001 - a bad moment must not be the end of all timers
+                _log.exception("the companions' timers had to stop for a moment")
                 await self._sleep(_CALM_DOWN)
                 continue
             await self._until(nearest)
@@ -111,25 +113,49 @@ class Alarms:
 
         def take(tx: Transaction) -> tuple[int, list[WakeJob]]:
             rows = tx.fetch_all(_DUE, (format_timestamp(now),))
-            jobs: list[WakeJob] = []
-            for (body,) in rows:
-                firing = fire(AgentTimer.model_validate_json(body), now, owners_zone=zone)
-                if firing is not None:
-                    # In one transaction: a wake without its timer's next due time, or a due time
-                    # without its wake, cannot be.
-                    self._store.put_in(tx, firing.timer)
-                    taken = self._dispatch.log.enqueue_in(tx, firing.job)
-                    jobs += [taken] if taken is not None else []
-            return len(rows), jobs
+            taken = (self._fire_in(tx, row[0], now, zone) for row in rows)
+            return len(rows), [job for job in taken if job is not None]
 
         due, jobs = await self._store.transaction(take)
         await self._dispatch.send(jobs)
         return due > 0
 
+    def _fire_in(self, tx: Transaction, body: str, now: datetime, zone: str) -> WakeJob | None:
+        """The wake of a timer, written down together with its next due time."""
+        timer = AgentTimer.model_validate_json(body)
+        try:
+            firing = fire(timer, now, owners_zone=zone)
+            if firing is None:
+                return None
+            self._store.put_in(tx, firing.timer)
+            return self._dispatch.log.enqueue_in(tx, firing.job)
+        except CompanionError as error:
+            # One timer that makes no sense must not keep all others from being heard.
+            self._silence_in(tx, timer, error)
+            return None
+
+    def _silence_in(self, tx: Transaction, timer: AgentTimer, error: CompanionError) -> None:
+        tx.execute(_SILENCE, (timer.id,))
+        self._store.put_in(
+            tx,
+            Diagnostic(
+                id=self._store.ids.new("diagnostic"),
+                agent_id=timer.agent_id,
+                kind="timer_silenced",
+                subject_id=timer.id,
+                detail={"code": error.code, "message": error.message},
+                created_at=self._store.clock.now(),
+            ),
+        )
+
     async def _reschedule(self, now: datetime, zone: str) -> None:
         timers = await self._store.find(AgentTimer, {"active": True})
-        anew = [(timer, scheduled(timer, now, owners_zone=zone)) for timer in timers]
-        moved = [after for before, after in anew if after.next_run_at != before.next_run_at]
+        moved: list[AgentTimer] = []
+        for timer in timers:
+            # One that makes no sense is silenced when it rings.
+            with contextlib.suppress(CompanionError):
+                anew = scheduled(timer, now, owners_zone=zone)
+                moved += [anew] if anew.next_run_at != timer.next_run_at else []
         if moved:
             await self._store.transaction(
                 lambda tx: [self._store.put_in(tx, timer) for timer in moved]

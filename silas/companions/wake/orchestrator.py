@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from silas.companions.ids import run_thread, subscription_run_key
 from silas.companions.models import (
     Companion,
+    Diagnostic,
     NotificationProvenance,
     WakeJob,
     WakeReason,
@@ -32,6 +33,7 @@ from silas.companions.wake.predicates import Changed, entity_ids, in_sight, look
 from silas.journal.models import AccessScope
 from silas.journal.notifications import NotificationBatch
 from silas.journal.store import Journal
+from silas.kernel import DatabaseError
 from silas.storage import Reader, Transaction
 
 _CURSOR = "SELECT position FROM wake_cursor WHERE one = 1"
@@ -108,7 +110,7 @@ class WakeOrchestrator:
         return min(int(row[0]), newest)
 
     async def _handle(self, batch: NotificationBatch) -> None:
-        jobs = await self._jobs(batch)
+        jobs = await self._jobs_or_none(batch)
         position = batch.source_cursor or self._position + 1
 
         def write_down(tx: Transaction) -> None:
@@ -118,6 +120,26 @@ class WakeOrchestrator:
 
         await self._dispatch.enqueue(jobs, also=write_down)
         self._position = position
+
+    async def _jobs_or_none(self, batch: NotificationBatch) -> list[WakeJob]:
+        """The wakes of a batch. One that cannot be understood is told, and the next one comes."""
+        try:
+            return await self._jobs(batch)
+        except DatabaseError:
+            # It may be better in a moment, and then nothing is missed.
+            raise
+        except Exception as error:  # noqa: BLE001 - else nobody would ever be woken again
+            _log.exception("nobody was woken by %s", batch.local_batch_id)
+            await self._store.put(
+                Diagnostic(
+                    id=self._store.ids.new("diagnostic"),
+                    kind="batch_not_understood",
+                    subject_id=batch.local_batch_id,
+                    detail={"error": f"{type(error).__name__}: {error}"},
+                    created_at=self._store.clock.now(),
+                )
+            )
+            return []
 
     async def _jobs(self, batch: NotificationBatch) -> list[WakeJob]:
         candidates = await self._candidates(batch)

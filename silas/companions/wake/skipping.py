@@ -3,11 +3,12 @@
 1. Who is destroyed does nothing.
 2. A stop switch for everything, or for this companion, stops it.
 3. Whom the owner has paused rests.
-4. Whoever sleeps, or only speaks when spoken to, is woken by the owner alone.
+4. Whoever sleeps, or only speaks when spoken to, is woken by the owner alone; so is who has failed
+   several times in a row, for a while that doubles with every failure.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from silas.companions.ids import stop_switch_id
 from silas.companions.models import (
@@ -23,6 +24,9 @@ from silas.companions.models import (
 from silas.companions.store import CompanionStore
 from silas.storage import Reader
 
+_PATIENCE = 3
+_FIRST_REST = timedelta(minutes=1)
+_LONGEST_REST = timedelta(days=1)
 BY_THE_OWNER = (WakeReason.USER_INITIATED, WakeReason.MANUAL)
 
 
@@ -61,8 +65,18 @@ def reason_to_skip(
             "interactive_only",
         ),
         (alone and sleeps, WakeStatus.SKIPPED_SLEEPING, "sleeping"),
+        (alone and rests_until(state) > now, WakeStatus.SKIPPED_SLEEPING, "backoff"),
     )
     return next((Skip(status, why) for applies, status, why in rules if applies), None)
+
+
+def rests_until(state: AgentState) -> datetime:
+    """Until when a companion rests after failures; a moment that is over if it does not."""
+    failures = state.consecutive_failure_count - _PATIENCE
+    if failures < 0 or state.last_wake_at is None:
+        return datetime.min.replace(tzinfo=UTC)
+    rest: timedelta = _FIRST_REST * (1 << min(failures, 16))
+    return state.last_wake_at + min(_LONGEST_REST, rest)
 
 
 def is_stopped(store: CompanionStore, reader: Reader, agent_id: str) -> bool:

@@ -172,8 +172,11 @@ class WakeWorker:
             if companion is None or companion.is_destroyed:
                 return
             state = self._store.require_in(tx, AgentState, companion.current_state_id)
-            failures = state.consecutive_failure_count + 1
-            self._store.put_in(tx, state.model_copy(update={"consecutive_failure_count": failures}))
+            changes = {
+                "consecutive_failure_count": state.consecutive_failure_count + 1,
+                "last_wake_at": run.started_at,
+            }
+            self._store.put_in(tx, state.model_copy(update=changes))
 
         await self._store.transaction(write)
 
