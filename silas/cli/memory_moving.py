@@ -25,6 +25,7 @@ from silas.memory.errors import BundleRefused
 from silas.memory.forgetting import Forgetting, Forgotten, Selection
 from silas.memory.models import MemoryItem, TrustLevel
 from silas.memory.portability import MODES, MemoryPortability
+from silas.memory.store import MemoryStore
 from silas.storage.errors import translated
 from silas.storage.files import PRIVATE_FILE
 
@@ -129,10 +130,11 @@ def forget(
     What was kept from a message goes from the conversation as well: chronicle, archive, deliveries.
     If several options are given, all must hold. Trusted memories go only if you confirm them.
     """
-    selection = Selection(ids, query, source, since, until)
 
     async def work(ground: Ground) -> Forgotten | None:
         async with open_memory(ground) as room:
+            names = await _whole_ids(room.memories.of(scope), ids)
+            selection = Selection(names, query, source, since, until)
             traces = ConversationTraces(ground)
             forgetting = Forgetting(room.memories, scope, index=room.index, traces=traces)
             found = await forgetting.preview(selection)
@@ -158,6 +160,14 @@ def forget(
     if done.kept:
         told += f" Kept {len(done.kept)} that are trusted: {', '.join(done.kept)}."
     cli.show(asdict(done), told)
+
+
+async def _whole_ids(store: MemoryStore, ids: tuple[str, ...]) -> tuple[str, ...]:
+    """Ids whose beginnings were given; what is not known is left as it is, and fits nothing."""
+    found = [await store.find(name) for name in ids]
+    return tuple(
+        item.memory_id if item is not None else name for name, item in zip(ids, found, strict=True)
+    )
 
 
 def _announce(cli: CliContext, found: list[MemoryItem]) -> None:

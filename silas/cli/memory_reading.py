@@ -73,11 +73,11 @@ def search(
 @SCOPE
 @pass_cli
 def show(cli: CliContext, memory_id: str, scope: str) -> None:
-    """Show one memory whole."""
+    """Show one memory whole. The beginning of its ID is enough if no other begins so."""
 
     async def work(ground: Ground) -> MemoryItem | None:
         async with open_memory(ground, vectors=False) as room:
-            return await room.memories.of(scope).get(memory_id)
+            return await room.memories.of(scope).find(memory_id)
 
     item = with_ground(cli, work)
     if item is None:

@@ -48,6 +48,11 @@ SELECT {COLUMNS} FROM (
 WHERE m.scope_no = ? AND {_VALID} ORDER BY found.score, m.id LIMIT ?
 """  # noqa: S608 - names of columns only
 _BY_ID = f"SELECT m.id, {COLUMNS} FROM memory_items AS m WHERE m.scope_no = ? AND m.memory_id = ?"  # noqa: S608
+_BY_BEGINNING = f"""
+SELECT {COLUMNS} FROM memory_items AS m
+WHERE m.scope_no = ? AND m.memory_id >= ? AND m.memory_id < ? LIMIT 2
+"""  # noqa: S608
+_SHORTEST_BEGINNING = 6
 _SESSION = f"""
 SELECT {COLUMNS} FROM memory_items AS m
 WHERE m.scope_no = ? AND m.session_id = ? AND m.id BETWEEN ? AND ? ORDER BY m.id
@@ -153,6 +158,15 @@ class MemoryStore:
         number = await self._number()
         row = await self._database.fetch_one(_BY_ID, (number, memory_id))
         return item_from(self.scope_id, row[1:]) if row else None
+
+    async def find(self, beginning: str) -> MemoryItem | None:
+        """The memory with this id, or the only one whose id begins so."""
+        exact = await self.get(beginning)
+        if exact is not None or len(beginning) < _SHORTEST_BEGINNING:
+            return exact
+        number, behind = await self._number(), f"{beginning}\U0010ffff"
+        rows = await self._database.fetch_all(_BY_BEGINNING, (number, beginning, behind))
+        return item_from(self.scope_id, rows[0]) if len(rows) == 1 else None
 
     async def update(
         self,

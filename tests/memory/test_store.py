@@ -231,3 +231,14 @@ async def test_ids_of_deleted_rows_are_not_used_again(room: Room) -> None:
     await room.store.store(a_memory())
     (new,) = await room.desk.database.fetch_all("SELECT id FROM memory_items")
     assert new > old
+
+
+async def test_the_beginning_of_an_id_is_enough_if_it_is_the_only_one(room: Room) -> None:
+    for name in ("mem_abc1", "mem_abd2", "mem_abd3"):
+        await room.store.store(a_memory(memory_id=name))
+    found = await room.store.find("mem_abc")
+    assert found is not None
+    assert found.memory_id == "mem_abc1"
+    assert await room.store.find("mem_abd") is None
+    assert await room.store.find("mem_a") is None
+    assert await room.memories.of("bob").find("mem_abc") is None
