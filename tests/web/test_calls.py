@@ -1,14 +1,16 @@
 """Calls that wait for the owner: shown with their arguments, decided by a device's signature."""
 
+import base64
 from typing import Any
 
 import pytest
 
 from silas.approval import ApprovalVerdict
 from silas.kernel import TaintLevel, canonical_bytes, format_timestamp
-from silas.work.paused import Scene
+from silas.work.paused import Scene, _Rows
 from silas.work.ports import AgentLimits, Briefing, PausedCall, PausedRun, WaitingCall
 from tests.web.place import Line, Place, TestDevice
+from tests.web.test_strong_proof import enrolled
 
 CALL = PausedCall(
     work_item_id="task_1",
@@ -21,9 +23,9 @@ CALL = PausedCall(
 )
 
 
-async def let_it_wait(place: Place) -> None:
+async def let_it_wait(place: Place, call: PausedCall = CALL) -> None:
     """As a run leaves it that was paused."""
-    run = PausedRun(history="", calls=(WaitingCall(call_id="c1", call=CALL),))
+    run = PausedRun(history="", calls=(WaitingCall(call_id="c1", call=call),))
     limits = AgentLimits(tokens=1, cost_usd=1.0, seconds=1.0)
     briefing = Briefing(work_item_id="task_1", attempt=1, instructions="", limits=limits)
     scene = Scene(briefing=briefing, taint=TaintLevel.EXTERNAL)
@@ -37,7 +39,14 @@ async def let_it_wait(place: Place) -> None:
     )
     await place.ground.database.execute(
         "INSERT INTO paused_calls (id, run_id, position, call_id, call) VALUES (?, ?, 0, ?, ?)",
-        ("call_1", "pause_1", "c1", CALL.model_dump_json()),
+        ("call_1", "pause_1", "c1", call.model_dump_json()),
+    )
+    texts = run.model_dump_json(), scene.model_dump_json()
+    rows = _Rows("pause_1", "task_1", 1, *texts, until, (call.model_dump_json(),))
+    key_id, seal = place.ground.keys.sign(rows.seal_bytes())
+    await place.ground.database.execute(
+        "INSERT INTO paused_seals (run_id, key_id, signature) VALUES (?, ?, ?)",
+        ("pause_1", key_id, base64.b64encode(seal).decode()),
     )
 
 
@@ -90,3 +99,19 @@ async def test_a_call_that_nobody_signed_is_not_decided(place: Place, device: Te
             await line.send(frame)
             assert (await line.until("error"))["code"] == "E_CHANNEL_UNSIGNED"
     assert await verdict_of(place) == (None, False)
+
+
+async def test_a_call_that_destroys_takes_a_passkey(place: Place, device: TestDevice) -> None:
+    await let_it_wait(place, CALL.model_copy(update={"tool": "delete_mail"}))
+    async with device.conversation() as line:
+        card = await line.until("approval_request", kind="call")
+        assert card["risk_level"] == "irreversible"
+        await line.send(decision(line, card, "approved"))
+        assert (await line.until("error"))["code"] == "E_CHANNEL_STRONGER_PROOF"
+        assert await verdict_of(place) == (None, False)
+        key = await enrolled(place, device)
+        wanted = bytes.fromhex(card["items"][0]["plan_hash"])
+        proof = key.assertion(wanted, origin=device.address).model_dump(mode="json")
+        await line.send({**decision(line, card, "approved"), "passkey": proof})
+        await line.until("card_closed", request_id="call_1")
+    assert await verdict_of(place) == ("approved", True)

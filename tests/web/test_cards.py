@@ -150,6 +150,7 @@ async def test_what_was_done_is_undone_by_a_plan_of_its_own(place: Place, browse
     assert (folder / "a.txt").read_text() == "after\n"
     card = page.locator(".just-done .card")
     await card.wait_for()
+    await page.get_by_role("button", name="Undo…").click()
     await expect(card.locator(".card-why")).to_contain_text("1 file is put back")
     await looks_right(person, "desk-undo")
     await card.get_by_role("button", name="Undo it").click()

@@ -68,13 +68,14 @@ class Autonomy:
     async def batch_size(self) -> int:
         """How many plans one batch holds now (rule 3)."""
         rows = await self.database.fetch_all(
-            "SELECT payload, token FROM autonomy_changes WHERE ended_at IS NULL "
+            "SELECT proposal_id, payload, token FROM autonomy_changes WHERE ended_at IS NULL "
             "ORDER BY changed_at DESC"
         )
-        for payload, token in rows:
+        for name, payload, token in rows:
             size = await self._size_of(payload, token)
             if size is not None:
                 return min(size, self.policy.batch_cap)
+            await self._end(name)  # it is refused once, not at every look
         return self.policy.batch_size
 
     async def _size_of(self, kept: str, kept_token: str) -> int | None:
@@ -191,6 +192,12 @@ class Autonomy:
         await self.database.execute(
             "UPDATE autonomy_changes SET ended_at = ? WHERE ended_at IS NULL",
             (format_timestamp(self.clock.now()),),
+        )
+
+    async def _end(self, proposal_id: str) -> None:
+        await self.database.execute(
+            "UPDATE autonomy_changes SET ended_at = ? WHERE proposal_id = ?",
+            (format_timestamp(self.clock.now()), proposal_id),
         )
 
 

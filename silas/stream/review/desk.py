@@ -14,7 +14,7 @@ from silas.stream.decisions import UNDO
 from silas.stream.errors import ConversationMoved
 from silas.stream.review.asking_again import asking
 from silas.stream.review.autonomy import Autonomy
-from silas.stream.review.batches import batch_of, is_batchable
+from silas.stream.review.batches import FEWEST, batch_of, is_batchable
 from silas.stream.review.drafts import draft_of
 from silas.stream.review.following import Answers
 from silas.stream.review.models import Kind, Question
@@ -67,7 +67,9 @@ class ReviewDesk:
     async def surface(self, scope_id: str, *, now: datetime) -> None:
         """Offer what can be decided together; only the owner is asked anything."""
         del now
-        if self._room is not None and scope_id == self._room.policy.owner_id:
+        if self._room is None or scope_id != self._room.policy.owner_id:
+            return
+        if len(await self.cards.open_cards()) >= FEWEST:
             await self._offer_batch(self._room)
 
     async def look(self) -> None:
@@ -169,8 +171,9 @@ class ReviewDesk:
         for batch in waiting:
             if not set(batch.content.body["item_ids"]) <= ids:
                 await self.questions.close(batch.question_id, "outdated")
-        most = await self.autonomy.batch_size()
-        question = batch_of(room, pairs, most=most)
+        if len(pairs) < FEWEST:
+            return
+        question = batch_of(room, pairs, most=await self.autonomy.batch_size())
         # A smaller batch that the owner has chosen stays; one that grew is asked anew.
         if question is None or any(each.about == question.about for each in waiting):
             return

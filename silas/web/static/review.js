@@ -4,7 +4,7 @@ import { contentOf, questionCard } from "/card_questions.js";
 import { secretCard } from "/card_secret.js";
 import { answer } from "/deciding.js";
 import { h, icon, time } from "/dom.js";
-import { onChange, openCards, state, take } from "/state.js";
+import { onChange, openCards, state, take, undoable } from "/state.js";
 import { visible } from "/visible.js";
 
 const CROWDED = 5;
@@ -37,7 +37,8 @@ export function reviewView(page) {
 
   // What was just done and can be undone; it waits for nobody, so that it is no decision.
   async function drawDone() {
-    const last = [...state.cards.values()].filter((card) => card.kind === "result" && card.state === "open").at(-1);
+    const last = undoable().at(-1);
+    if (last) setTimeout(drawDone, Date.parse(last.expires_at) - Date.now() + 100);
     if (done.dataset.card === (last?.request_id ?? "")) return;
     done.dataset.card = last?.request_id ?? "";
     const made = last ? await cardOf(last).catch(() => null) : null;

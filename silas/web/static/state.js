@@ -34,6 +34,10 @@ export const onChange = (listen) => listeners.add(listen);
 export const openCards = () =>
   [...state.cards.values()].filter((card) => card.state === "open" && card.kind !== "result");
 
+/** What was just done and can be undone, the latest last. */
+export const undoable = () =>
+  [...state.cards.values()].filter((card) => card.kind === "result" && card.state === "open" && Date.parse(card.expires_at) > Date.now());
+
 export const position = () => ({
   delivery: Math.max(0, ...state.messages.filter((each) => each.sender === "silas").map((each) => each.number)),
   said: Math.max(0, ...state.messages.filter((each) => each.sender === "owner").map((each) => each.number)),

@@ -3,7 +3,7 @@ import { riskBadge, VERDICTS } from "/card.js";
 import { commandList } from "/commands.js";
 import { day, h, icon, sync, time } from "/dom.js";
 import { markdown } from "/markdown.js";
-import { onChange, state } from "/state.js";
+import { onChange, state, undoable } from "/state.js";
 import { visible } from "/visible.js";
 import { workView } from "/work.js";
 
@@ -123,7 +123,14 @@ function planLine(card, show) {
       h("span", { class: "plan-title" }, visible(card.title)),
       isOpen ? riskBadge(card.risk_level) : h("span", { class: "plan-state" }, icon(card.state === "approved" ? "check" : "cross"), VERDICTS[card.state] ?? card.state)),
     isOpen && h("button", { type: "button", class: "primary small", onclick: () => show("review", card.request_id) }, "Look at the plan"),
-    workView(items, items ? state.progress.get(card.trace_id) : null));
+    workView(items, items ? state.progress.get(card.trace_id) : null),
+    undoLine(card, show));
+}
+
+// What was done can be taken back for a while; how is on its card.
+function undoLine(card, show) {
+  const done = undoable().find((each) => each.trace_id === card.trace_id && each.replaces === card.items?.[0]?.id);
+  return done && h("button", { type: "button", class: "quiet small", onclick: () => show("review", done.request_id) }, "Undo…");
 }
 
 function makeComposer(say, show) {
