@@ -30,3 +30,8 @@ async def test_work_that_is_resumed_by_hand_keeps_its_taint(tmp_path: Path) -> N
 
         await ground.database.transaction(note)
         assert await open_workshop(ground).bench.taint_of(task()) is TaintLevel.EXTERNAL
+        bench, typed = open_workshop(ground).bench, task(id="t2")
+        assert await bench.taint_of(typed) is TaintLevel.EXTERNAL, "nobody knows where it is from"
+        await store.note_typed([typed, task()], owner_id="owner")
+        assert await bench.taint_of(typed) is TaintLevel.OWNER
+        assert await bench.taint_of(task()) is TaintLevel.EXTERNAL, "what is known stays"
