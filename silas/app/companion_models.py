@@ -5,6 +5,7 @@ the settings'. There is no fallback to another model: who is asked is the owner'
 """
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
 from silas.agents.companion import CompanionAgent
@@ -32,6 +33,7 @@ class ModelGateway:
         self._environ = environ
         self._offline = OfflineBrain()
         self._agents: dict[str, CompanionAgent] = {}
+        self._open = AsyncExitStack()
 
     def names(self) -> tuple[str, ...]:
         """The models that a companion may be given."""
@@ -53,9 +55,13 @@ class ModelGateway:
         """Ask the model there."""
         if destination.local:
             return await self._offline.propose(request)
-        return await self._agent(destination.model_id).propose(request)
+        return await (await self._agent(destination.model_id)).propose(request)
 
-    def _agent(self, model_id: str) -> CompanionAgent:
+    async def close(self) -> None:
+        """Close the connections to models."""
+        await self._open.aclose()
+
+    async def _agent(self, model_id: str) -> CompanionAgent:
         if model_id not in self._agents:
             ground, role = self._ground, self._roles()[model_id]
             reader = key_reader(ground.vault.get, self._environ)
@@ -67,6 +73,7 @@ class ModelGateway:
                 clock=ground.clock,
                 memory=ModeMemory(ground.paths.model_modes),
             )
+            await self._open.enter_async_context(models)
             self._agents[model_id] = CompanionAgent(models.for_role(role), clock=ground.clock)
         return self._agents[model_id]
 

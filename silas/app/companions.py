@@ -39,6 +39,7 @@ class CompanionRoom:
     hands: Hands
     waking: Waking
     desk: CompanionDesk
+    models: ModelGateway
 
     async def answered(self, about: str) -> None:
         """The owner has answered the card of an action: `companion:AGENT:OPERATION`."""
@@ -84,10 +85,11 @@ def make_companions(
     """Companions, wired and standing still. Without questions, nothing can be put to the owner."""
     zone = SettingsZone(ground.settings.scheduler.timezone)
     around = os.environ if environ is None else environ
+    gateway = ModelGateway(ground, environ=around)
     hands = make_hands(
         store,
         journal,
-        gateway=ModelGateway(ground, environ=around),
+        gateway=gateway,
         approvals=CardApprovals(ground, questions) if questions is not None else None,
         secrets=VaultSecrets(ground, environ=around),
         time_zone=zone.time_zone,
@@ -111,7 +113,7 @@ def make_companions(
         library=KindLibrary(ground.paths.companion_kinds),
         audit=ground.audit,
     )
-    return CompanionRoom(store, hands, waking, desk)
+    return CompanionRoom(store, hands, waking, desk, gateway)
 
 
 @contextlib.asynccontextmanager
@@ -138,8 +140,11 @@ async def open_companions(
             gate_model=gate_model,
         )
         await room.desk.recover()
-        async with room.waking.running():
-            yield room
+        try:
+            async with room.waking.running():
+                yield room
+        finally:
+            await room.models.close()
 
 
 def companion_jobs(room: CompanionRoom) -> list[PeriodicJob]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from silas.companions.errors import InvalidArguments
 from silas.companions.ids import action_stable_id, digest, operation_id, run_message_id
 from silas.companions.models import (
     ActionPlan,
@@ -26,7 +27,7 @@ from silas.companions.models import (
 )
 from silas.companions.proposals import CompanionProposal, ProposedAction
 from silas.companions.tools.models import AgentToolResult
-from silas.kernel import Clock
+from silas.kernel import CanonicalError, Clock
 from silas.kernel.models import Data
 
 _TARGETS = ("_id", "_ids")
@@ -68,9 +69,12 @@ def make_plan(
 
 
 def planned_action(run_key: str, action: ProposedAction, *, scope: Sequence[str]) -> PlannedAction:
-    """The action with its ids."""
+    """The action with its ids; raises `InvalidArguments` if they have no canonical form."""
     arguments = _arguments(action)
-    hashed = digest("arguments", arguments)
+    try:
+        hashed = digest("arguments", arguments)
+    except CanonicalError as error:
+        raise InvalidArguments(f"These arguments cannot be written down: {error}.") from error
     targets = target_refs(arguments)
     name = action.tool_name or action.action_type.value
     stable = action_stable_id(name, hashed, scope=scope, target_refs=targets)

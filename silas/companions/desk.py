@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from silas.companions.desk_views import DeskViews
+from silas.companions.desk_views import DeskViews, kind_view
 from silas.companions.errors import CompanionInvalid
 from silas.companions.hands import Hands
 from silas.companions.kinds.definition import CompanionDefinition
-from silas.companions.kinds.library import BUILT_IN, KindLibrary
+from silas.companions.kinds.library import KindLibrary
 from silas.companions.lifecycle import (
     Lifecycle,
     NewCompanion,
@@ -49,7 +49,6 @@ from silas.companions.views import (
 from silas.companions.wake.worker import WakeWorker
 from silas.gates.risk import RiskLevel
 from silas.journal.store import Journal
-from silas.kernel import SilasError
 from silas.storage import Transaction
 from silas.work.ports import AuditTrail
 
@@ -89,7 +88,7 @@ class CompanionDesk:
 
     def kinds(self) -> tuple[KindView, ...]:
         """The kinds that can be made; one whose file is wrong says what is wrong."""
-        return tuple(self._kind(each) for each in self._library.names())
+        return tuple(kind_view(self._library, each) for each in self._library.names())
 
     async def runs(self, agent_id: str, *, limit: int = 50) -> tuple[RunView, ...]:
         """The newest wakes of a companion, newest first."""
@@ -357,20 +356,6 @@ class CompanionDesk:
         late = await self._hands.prompts.expire_due()
         left = await self._hands.approving.reconcile()
         return len(late) + left + await self._hands.approving.settle(ask_again=False)
-
-    def _kind(self, name: str) -> KindView:
-        try:
-            definition = self._library.get(name)
-        except SilasError as error:
-            return KindView(
-                kind=name, display_name=name, summary="", built_in=False, problem=error.message
-            )
-        return KindView(
-            kind=definition.kind,
-            display_name=definition.display_name,
-            summary=definition.summary,
-            built_in=name in BUILT_IN,
-        )
 
     async def _require_possible(
         self, wanted: NewCompanion | Companion, model_id: str | None

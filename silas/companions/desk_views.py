@@ -7,6 +7,7 @@ from silas.companions.errors import CompanionUnknown, NetworkDenied
 from silas.companions.hands import Hands
 from silas.companions.ids import persona_head_id, report_head_id
 from silas.companions.kinds.definition import CompanionDefinition
+from silas.companions.kinds.library import BUILT_IN, KindLibrary
 from silas.companions.models import (
     AgentPersonaHead,
     AgentPersonaVersion,
@@ -33,6 +34,7 @@ from silas.companions.views import (
     CompanionView,
     DisclosureView,
     Health,
+    KindView,
     PersonaView,
     QuestionView,
     ReportView,
@@ -43,6 +45,7 @@ from silas.companions.views import (
 from silas.companions.wake.worker import WakeWorker
 from silas.journal.models import Record
 from silas.journal.store import Journal
+from silas.kernel import SilasError
 
 _LABELS = ("title", "name", "text", "note", "date")
 _FAILING = 3
@@ -274,6 +277,22 @@ class DeskViews:
 
     async def _category_names(self) -> dict[str, str]:
         return {each.id: each.name for each in await self._journal.categories()}
+
+
+def kind_view(library: KindLibrary, name: str) -> KindView:
+    """A kind that can be made, or what is wrong with its file."""
+    try:
+        definition = library.get(name)
+    except SilasError as error:
+        return KindView(
+            kind=name, display_name=name, summary="", built_in=False, problem=error.message
+        )
+    return KindView(
+        kind=definition.kind,
+        display_name=definition.display_name,
+        summary=definition.summary,
+        built_in=name in BUILT_IN,
+    )
 
 
 def _alive(companion: Companion) -> bool:

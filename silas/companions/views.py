@@ -1,6 +1,5 @@
 """What the surfaces show of companions: frozen, complete, and safe to send as JSON."""
 
-from datetime import date
 from enum import StrEnum
 from typing import Any
 
@@ -190,10 +189,3 @@ class WakeView(Data):
 
     run_key: str
     agent_id: str
-
-
-class BudgetDay(Data):
-    """What was used on one day."""
-
-    local_date: date
-    used: dict[str, int]

@@ -17,6 +17,9 @@ from silas.companions.store import CompanionStore
 from silas.companions.tools.models import AgentToolCall
 from silas.storage import Durability, Transaction
 
+MOST_WAITING = 20
+"""How many cards of one companion may be open at once."""
+
 
 class WaitingRoom:
     """Where actions wait. Without approvals nobody can be asked, so what needs a yes is refused."""
@@ -31,6 +34,7 @@ class WaitingRoom:
             raise ConfirmationRequired(
                 "This needs your approval, and nobody can be asked here. Nothing was done."
             )
+        await self._require_room(call)
         kept = await self._keep(
             call,
             status=WaitingStatus.WAITING,
@@ -39,6 +43,15 @@ class WaitingRoom:
         )
         if kept.status is WaitingStatus.WAITING:
             await self.approvals.ask(action)
+
+    async def _require_room(self, call: AgentToolCall) -> None:
+        """Nobody is asked about more than a person can look at."""
+        open_cards = await self.of(call.agent_id, status=WaitingStatus.WAITING)
+        known = {each.operation_id for each in open_cards}
+        if call.operation_id not in known and len(known) >= MOST_WAITING:
+            raise ConfirmationRequired(
+                f"{len(known)} of its actions wait for you already. Decide about those first."
+            )
 
     async def block(
         self, call: AgentToolCall, *, prompt_item_ids: tuple[str, ...], reason: str

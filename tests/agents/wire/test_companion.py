@@ -1,0 +1,92 @@
+"""A companion with a model, down to the bytes on the wire: what is sent, where to, and when not."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from silas.app.companions import make_companions, open_companion_store
+from silas.app.ground import OnDemandVault, make_ground
+from silas.app.journal import open_journal
+from silas.app.settings import load_settings
+from silas.app.stream import open_queue
+from silas.companions.models import WakeRun
+from silas.journal import operations
+from silas.journal.models import OWNER
+from silas.testing import MemoryVault
+from silas.testing.model_server import ModelServer, answer, model_server
+
+BY_OWNER: Any = {"scope": OWNER, "actor": "owner"}
+KEY = "sk-test-0123456789abcdef0123456789"
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    said = json.dumps({"thought": "Nothing to do.", "actions": [], "report": None})
+    async with model_server(answer(said)) as server:
+        yield server
+
+
+@pytest.fixture
+async def ground(tmp_path: Path, server: ModelServer) -> AsyncIterator[Any]:
+    config = tmp_path / "silas.yaml"
+    config.write_text(
+        "silas:\n  models:\n    planner: openai:small\n"
+        f"    base_url: {server.url}\n    api_keys: {{openai: secret:openai}}\n"
+    )
+    settings = load_settings(
+        data_dir=str(tmp_path / "data"), config_file=str(config), environ={}, cwd=tmp_path
+    )
+    (tmp_path / "data").mkdir()
+    vault = MemoryVault()
+    vault.set("openai", KEY.encode())
+    async with make_ground(settings, OnDemandVault(lambda: vault)) as ground:
+        ground.keys.generate_keypair()
+        yield ground
+
+
+async def test_only_after_consent_and_only_the_allowlisted_fields_are_sent(
+    ground: Any, server: ModelServer
+) -> None:
+    async with (
+        open_journal(ground) as journal,
+        open_companion_store(
+            ground.paths, clock=ground.clock, ids=ground.ids, host_id=journal.host_id
+        ) as store,
+    ):
+        room = make_companions(ground, journal, store, queue=open_queue(ground), environ={})
+        made = await operations.create_category(journal, name="gym", **BY_OWNER)
+        gym = made.payload["category_id"]
+        await operations.create_task(
+            journal, title="Squats", category_id=gym, body="Private.", **BY_OWNER
+        )
+        agent = await room.desk.new("planner", category_ids=[gym], model_id="openai:small")
+        assert room.models.names() == ("openai:small",)
+
+        async def run() -> WakeRun:
+            woken = await room.waking.lifecycle.wake(agent.id)
+            ended = await room.waking.worker.wake(woken)
+            assert ended is not None
+            return ended
+
+        assert (await run()).error_code == "provider_not_allowed"
+        assert server.requests == []
+        shown = await room.desk.disclosure(agent.id)
+        assert shown is not None
+        assert shown.host == "127.0.0.1"
+        await room.desk.consent(agent.id, policy_version=shown.policy_version)
+        ended = await run()
+        assert (ended.status, ended.error_code) == ("completed", None)
+        (request,) = server.requests
+        assert "Squats" in request.body.decode()
+        assert "Private." not in request.body.decode()
+        assert request.headers["authorization"] == f"Bearer {KEY}"
+        trace = await room.desk.trace(ended.run_key)
+        assert trace.model_id == "openai:small"
+        assert trace.usage.tokens == 18
+        assert KEY not in trace.model_dump_json()
+        rows = await store.database.fetch_all("SELECT body FROM agent_run_traces")
+        assert all(KEY not in row[0] for row in rows)
+        await room.models.close()
