@@ -48,9 +48,8 @@ corpora: $(CORPORA)/.done  ## Fetch the packages whose texts the guards learn fr
 trial-agentdojo: $(TRIAL)/.done  ## AgentDojo's 949 attacks against the whole house, in a .venv of its own (SUITE=, EVERY=N)
 	$(TRIAL)/bin/python -m silas.evals.trial.agentdojo $(if $(SUITE),--suite $(SUITE)) $(if $(EVERY),--every $(EVERY))
 
-mutants: $(VENV)/.dev  ## Mutation testing of the trust rooms (about an hour)
-	$(BIN)/mutmut run
-	$(BIN)/mutmut results
+mutants: $(VENV)/.dev  ## Mutation testing of the trust rooms (about an hour), or of MODULES="silas/audit/log.py …"
+	$(BIN)/python -m tests.mutation $(MODULES)
 
 fuzz: $(VENV)/.dev  ## Feed nonsense to the plan parser for five minutes
 	$(BIN)/pip install --quiet atheris

@@ -38,6 +38,8 @@ DANGEROUS = [
     r"(?:[a-c]x|ax)*$",
     r"(?i)(?:[kq]x|Kx)*$",
     r"(?i)(?:[a-m]x|Kx)*$",
+    r"(?i)(?:[kq]x|[KR]x)*$",
+    r"(?i)(?:[a-m]x|[K-L]x)*$",
     r"(?i)(?:\u017fx|sx)*$",
     r"(?i)(?:\u00b5x|\u039cx)*$",
     r"(?:\wx|\u4e2dx)*$",

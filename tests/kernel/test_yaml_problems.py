@@ -39,6 +39,7 @@ CASES: dict[str, list[Problem]] = {
     'x:\n  - "a\\0b"\n': [(2, 5, ("x", 0), CONTROL)],
     'x:\n  "a\\0b": 1\n': [(2, 3, ("x", "a\0b"), CONTROL)],
     "x:\n  - a\0b\n": [(2, 6, (), CONTROL)],
+    "x:\n  - a\n  - b\0\n": [(3, 6, (), CONTROL)],
     "x:\n  - 010\n": [
         (2, 5, ("x", 0), "readers disagree about this number; write it in decimal, or in quotes")
     ],
