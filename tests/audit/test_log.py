@@ -12,6 +12,7 @@ from silas.audit import GENESIS, AuditLog, AuditNotSigned, AuditStateDamaged
 from silas.kernel import DatabaseError, IdFactory, canonical_bytes, strict_loads
 from silas.storage import Durability, Transaction
 from tests.audit.ledger import Ledger, open_ledger
+from tests.storage.held_writer import held
 
 
 async def stored(ledger: Ledger) -> list[tuple[int, str, str]]:
@@ -83,6 +84,17 @@ async def test_callers_that_come_back_together_share_their_commits(ledger: Ledge
 
     await asyncio.gather(*(caller() for _ in range(20)))
     assert len(commits) == 10
+
+
+async def test_who_comes_while_others_are_being_written_is_next(ledger: Ledger) -> None:
+    async with held(ledger.database):
+        first = asyncio.create_task(ledger.log.log("x", number=1))
+        await asyncio.sleep(0.01)  # its batch is on its way
+        second = asyncio.create_task(ledger.log.log("x", number=2))
+        await asyncio.sleep(0)
+    assert [await first, await second] == [
+        strict_loads(body)["entry_id"] for _, body, _ in await stored(ledger)
+    ]
 
 
 async def test_a_cancelled_caller_does_not_take_the_others_with_it(ledger: Ledger) -> None:

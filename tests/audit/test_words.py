@@ -139,6 +139,15 @@ class TestCheckpoints:
             )
         ]
 
+    def test_it_is_there_twice(self, copy: Copy) -> None:
+        name = id_of(copy, 4)
+        copy.run("DROP TABLE IF EXISTS twice")
+        copy.run("CREATE TABLE twice AS SELECT * FROM audit_checkpoints")
+        copy.run("DROP TABLE audit_checkpoints")
+        copy.run("ALTER TABLE twice RENAME TO audit_checkpoints")
+        copy.run("INSERT INTO audit_checkpoints SELECT * FROM audit_checkpoints WHERE seq = 4")
+        assert told(copy) == [f"checkpoint_forged 4: Checkpoint {name} is there twice."]
+
     def test_it_is_damaged(self, copy: Copy) -> None:
         name = id_of(copy, 4)
         copy.run("UPDATE audit_checkpoints SET body = 'x' WHERE seq = 4")
