@@ -131,6 +131,8 @@ async def test_a_text_is_edited_and_the_new_plan_says_what_changed(
     await expect(page.locator(".diff-head")).to_contain_text("added")
     await expect(page.locator(".diff-added .sr").first).to_have_text("added: ")
     await looks_right(person, "desk-diff")
+    await page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    await looks_right(person, "desk-dark-diff")
     await person.approve()
     await person.sees_it_done()
     assert (place.home / "silas" / "note.txt").read_text() == "hello\nworld\n"
@@ -189,6 +191,8 @@ async def test_work_that_is_stuck_asks_what_to_do(place: Place, browser: Browser
     await person.approve()
     await page.get_by_role("button", name="Ask me for it again").wait_for()
     await looks_right(person, "phone-decision")
+    await page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    await looks_right(person, "phone-dark-decision")
     await page.get_by_role("button", name="Leave it").click()
     await person.go("stream")
     await expect(page.locator(".log")).to_contain_text("I leave it.")
@@ -229,6 +233,8 @@ async def test_more_autonomy_takes_a_slide_and_a_token(place: Place, browser: Br
     page = person.page
     await expect(page.locator(".card-intent")).to_contain_text("Decide up to 20 plans at once")
     await looks_right(person, "desk-autonomy")
+    await page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    await looks_right(person, "desk-dark-autonomy")
     await page.get_by_role("button", name="Change it to 20").click()
     await page.get_by_role("slider").wait_for()
     await person.card_is_awake()
