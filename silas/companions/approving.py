@@ -10,6 +10,7 @@
    repeated: the journal does an operation once.
 """
 
+import asyncio
 import contextlib
 
 from pydantic import ValidationError
@@ -60,13 +61,16 @@ class Approving:
         self._log = log
         self._saga = saga
         self._prompts = prompts
+        self._turn = asyncio.Lock()
 
     async def follow(self, operation_id: str) -> AgentToolResult | None:
         """What the owner's decision about an action leads to; None if nothing is to be done now."""
-        with self._readable():
-            return await self._follow(operation_id)
-        await self._waiting.move(operation_id, WaitingStatus.REFUSED, error=_UNREADABLE)
-        return None
+        # The bus and the clock may come with the same decision: one after the other.
+        async with self._turn:
+            with self._readable():
+                return await self._follow(operation_id)
+            await self._waiting.move(operation_id, WaitingStatus.REFUSED, error=_UNREADABLE)
+            return None
 
     async def _follow(self, operation_id: str) -> AgentToolResult | None:
         waiting, approvals = await self._waiting.get(operation_id), self._waiting.approvals
@@ -167,10 +171,11 @@ class Approving:
         return await self._end(waiting, result, status)
 
     async def _unblock(self, waiting: WaitingAction) -> AgentToolResult | None:
-        with self._readable():
-            return await self._go_on_after_answers(waiting)
-        await self._waiting.move(waiting.operation_id, WaitingStatus.REFUSED, error=_UNREADABLE)
-        return None
+        async with self._turn:
+            with self._readable():
+                return await self._go_on_after_answers(waiting)
+            await self._waiting.move(waiting.operation_id, WaitingStatus.REFUSED, error=_UNREADABLE)
+            return None
 
     async def _go_on_after_answers(self, waiting: WaitingAction) -> AgentToolResult | None:
         gate = await self._prompts.gate(waiting.prompt_item_ids)
