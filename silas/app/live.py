@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from silas.app.control import MAX_MESSAGE
-from silas.app.instance import short_path
+from silas.app.instance import MAX_MESSAGE, short_path
 from silas.app.paths import Paths
 from silas.app.peers import peer_user
 from silas.kernel import CanonicalError, canonical_bytes, strict_loads

@@ -30,6 +30,8 @@ _GOING, _NONSENSE, _ANEW, _TOO_SLOW = 1001, 1008, 1012, 1013
 _OUTBOX = 2000
 _LAST_SECONDS = 1.0
 _MOST_NONSENSE = 20
+_PING = wire.Ping()
+_PING_TEXT, _PONG_TEXT = _PING.model_dump_json(), wire.Pong().model_dump_json()
 
 
 class Nonsense(Exception):
@@ -136,6 +138,8 @@ class Conversation:
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", _GOING))
         text = message.get("text")
+        if text == _PING_TEXT:
+            return _PING  # by far the most frequent one, and always the same
         if not isinstance(text, str):
             raise Nonsense
         try:
@@ -163,7 +167,7 @@ class Conversation:
                 self.put(wire.Failed(code="E_CHANNEL_FRAME", message=told))
                 continue
             if isinstance(frame, wire.Ping):
-                self.put(wire.Pong())
+                await self._socket.send_text(_PONG_TEXT)  # it may overtake, there is no order to it
             else:
                 await self._act(frame, address)
         with contextlib.suppress(TimeoutError):  # whoever reads hears all of it

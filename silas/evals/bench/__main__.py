@@ -18,6 +18,7 @@ _TOPICS = (
     "context",
     "gates",
     "cold_start",
+    "web",
     "sandbox_start",
     "work_loop",
     "turn_floor",

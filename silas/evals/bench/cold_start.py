@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from silas.evals.bench.measure import Line, Round, medians, milliseconds
+from silas.evals.bench.web import environment_for, free_port, wait_for_200
 
 _CLICK = "import click\n@click.command()\ndef f(): pass\nf(['--help'])"
 
@@ -36,7 +37,7 @@ async def measure(folder: Path) -> list[Line]:
     }
     got = await medians(rounds, repeat=9)
     floors = {"silas --help": "click"}
-    return [
+    lines = [
         Line(
             "cold start",
             name,
@@ -50,6 +51,7 @@ async def measure(folder: Path) -> list[Line]:
         for name in commands
         if name.startswith("silas")
     ]
+    return [*lines, *await _server(folder)]
 
 
 def _timer(command: list[str], environment: dict[str, str]) -> Round:
@@ -63,3 +65,42 @@ def _timer(command: list[str], environment: dict[str, str]) -> Round:
 
 def _run(command: list[str], environment: dict[str, str]) -> None:
     subprocess.run(command, env=environment, check=True, capture_output=True)
+
+
+async def _server(folder: Path) -> list[Line]:
+    """`silas start` to its first answer, beside the import of what it is built on."""
+    environment = environment_for(folder)
+    silas = str(Path(sys.executable).with_name("silas"))
+    await asyncio.to_thread(_run, [silas, "init", "--yes"], environment)
+    rounds: dict[str, Round] = {
+        name: _timer([sys.executable, "-I", "-c", f"import {name}"], environment)
+        for name in ("fastapi", "pydantic_ai")
+    }
+    got = await medians({**rounds, "start": _starter(silas, environment)}, repeat=5)
+    floor = got["fastapi"] + got["pydantic_ai"]
+    return [
+        Line(
+            "cold start",
+            "silas start, to the first 200",
+            milliseconds(got["start"]),
+            f"fastapi {milliseconds(got['fastapi'])} "
+            f"and pydantic_ai {milliseconds(got['pydantic_ai'])}",
+            got["start"] / floor,
+            1.3,
+            at_least=False,
+        )
+    ]
+
+
+def _starter(silas: str, environment: dict[str, str]) -> Round:
+    def once() -> float:
+        port = free_port()
+        command = [silas, "start", "--no-open", "--no-link", "--port", str(port)]
+        begun = time.perf_counter()
+        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+            try:
+                return wait_for_200(port, process) - begun
+            finally:
+                process.terminate()
+
+    return lambda: asyncio.to_thread(once)
