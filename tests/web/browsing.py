@@ -84,7 +84,8 @@ class Person:
 
     async def card_is_awake(self) -> None:
         """The half second is over in which a card hears nothing."""
-        await self.page.locator(".card:not([data-arming])").wait_for()
+        await self.page.locator(".card:not([data-arming])").first.wait_for()
+        await expect(self.page.locator(".card[data-arming]")).to_have_count(0)
 
     async def approve(self) -> None:
         await self.page.get_by_role("button", name="Approve and run").click()
