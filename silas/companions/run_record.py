@@ -46,6 +46,8 @@ from silas.companions.tools.executor import refused
 from silas.companions.tools.models import AgentToolCall, AgentToolResult
 from silas.kernel import CompanionError, format_timestamp
 
+MODEL_INFERENCE = "model_inference"
+"""What the log calls a question to a model that was refused."""
 _MICRO = 1_000_000
 
 
@@ -211,10 +213,21 @@ class RunRecord:
         self._keep_report(template_report(self.require_definition(), self.facts, now=now), now)
 
     def note_end(self, status: WakeStatus, error: CompanionError | None) -> None:
-        """How it ended, if not as it should."""
-        if error is not None:
-            content = {"text": error.message, "status": status.value}
-            self._say(AgentMessageKind.SYSTEM, "end", content, error_code=tool_code(error))
+        """How it ended, if not as it should: a refusal of the model's door is a result as well."""
+        if error is None:
+            return
+        content = {"text": error.message, "status": status.value}
+        refused = self.decisions.made[-1:] and not self.decisions.made[-1].allowed
+        at_the_door = bool(refused) and len(self.requests) > len(self.proposals)
+        self._say(
+            AgentMessageKind.TOOL_RESULT if at_the_door else AgentMessageKind.SYSTEM,
+            "end",
+            content,
+            error_code=tool_code(error),
+            error_message=error.message,
+            tool_name=MODEL_INFERENCE if at_the_door else None,
+            status=ToolResultStatus.ERROR if at_the_door else None,
+        )
 
     def reduced(self, status: WakeStatus, *, now: datetime, host_id: str) -> AgentState:
         """The state after the run."""
@@ -339,8 +352,7 @@ class RunRecord:
         kind: AgentMessageKind,
         place: str,
         content: dict[str, Any],
-        *,
-        error_code: str | None = None,
+        **metadata: Any,
     ) -> None:
         self.drafts.append(
             MessageDraft(
@@ -350,9 +362,7 @@ class RunRecord:
                 message_id=run_message_id(self.job.run_key, place),
                 trigger_source_id=self.job.reason_id,
                 content=content,
-                metadata=AgentMessageMetadata(
-                    error_code=error_code, **self.provenance.model_dump()
-                ),
+                metadata=AgentMessageMetadata(**metadata, **self.provenance.model_dump()),
             )
         )
 

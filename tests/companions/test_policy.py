@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from silas.companions.errors import OversharedPayloadBlocked
 from silas.companions.merging import merge_budget_windows
 from silas.companions.models import (
+    AgentMessage,
     BudgetLimits,
     BudgetUsage,
     BudgetWindow,
@@ -86,6 +87,9 @@ class TestEgress:
         ended = await run(room, agent)
         assert (ended.status, ended.error_code) == ("failed_terminal", "network_denied")
         assert gateway.sent == []
+        (told,) = await room.store.find(AgentMessage, {"agent_id": agent, "kind": "tool_result"})
+        assert told.metadata.tool_name == "model_inference"
+        assert (told.metadata.status, told.metadata.error_code) == ("error", "network_denied")
 
     async def test_a_model_that_is_not_configured_cannot_be_chosen(self, room: Room) -> None:
         with pytest.raises(Exception, match="not among the configured models"):
