@@ -4,7 +4,7 @@
 
 Seconds are those of the processor, all threads together: beside other work on the machine, seconds
 by the clock say little. `memory` is the most that the process has taken so far. A search is put
-beside the plain query of the full-text index for the same words.
+beside the strategy `keyword` (plain BM25) for the same question.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from silas.storage import SqliteDatabase, load_migrations, migrate
 
 _BATCH = 5000
 _QUESTIONS = 40
-_HEAD = ("memories", "store s", "search ms", "slowest", "plain ms", "consolidate s", "export s")
+_HEAD = ("memories", "store s", "search ms", "slowest", "keyword ms", "consolidate s", "export s")
 
 
 @dataclass
