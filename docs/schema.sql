@@ -407,6 +407,9 @@ CREATE TABLE wake_run_log (
 
 CREATE INDEX idx_wake_run_log_agent_queued ON wake_run_log (agent_id, queued_at DESC);
 
+CREATE INDEX idx_wake_run_log_agent_status
+    ON wake_run_log (agent_id, status, queued_at);
+
 CREATE INDEX idx_wake_run_log_status ON wake_run_log (status, queued_at);
 
 
