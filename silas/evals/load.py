@@ -1,12 +1,13 @@
 """Many conversations at once through one whole house: `python -m silas.evals.load`.
 
-Everybody says a few things without waiting, hears the answers, and goes on, until the time is
+Everybody says three things at once, hears the answers, thinks, and goes on, until the time is
 over. Then nothing may be missing, doubled or out of order; how long answers took, and how much
 memory that needed, is reported.
 """
 
 import asyncio
 import contextlib
+import random
 import resource
 import tempfile
 import time
@@ -83,22 +84,34 @@ class Report:
         ]
 
 
-async def chat(
-    folder: Path, *, scopes: int, seconds: float = 60.0, turns: int | None = None
-) -> Report:
-    """Let so many talk for so long, or for so many turns each."""
+@dataclass(frozen=True)
+class Manner:
+    """How long everybody talks, and how long they think in between (on average)."""
+
+    seconds: float = 60.0
+    pause: float = 30.0
+    turns: int | None = None
+    """At most so many turns each."""
+
+
+async def chat(folder: Path, *, scopes: int, manner: Manner) -> Report:
+    """Let so many talk like that."""
     async with _house(folder) as house:
         talks = [Talk(f"visitor-{number}") for number in range(scopes)]
         before, begun = _memory(), time.monotonic()
         async with asyncio.TaskGroup() as group:
             for talk in talks:
-                group.create_task(_talk(house, talk, until=begun + seconds, turns=turns))
+                group.create_task(_talk(house, talk, manner, until=begun + manner.seconds))
         return Report(talks, time.monotonic() - begun, before, _memory())
 
 
-async def _talk(house: House, talk: Talk, *, until: float, turns: int | None) -> None:
-    answers = house.deliveries.follow(talk.scope, 0)
-    while time.monotonic() < until and (turns is None or len(talk.said) < turns):
+async def _talk(house: House, talk: Talk, manner: Manner, *, until: float) -> None:
+    answers, chance = house.deliveries.follow(talk.scope, 0), random.Random(talk.scope)
+    while manner.turns is None or len(talk.said) < manner.turns:
+        pause = chance.uniform(0, 2 * manner.pause)
+        if time.monotonic() + pause >= until:
+            return
+        await asyncio.sleep(pause)
         sent: dict[str, float] = {}
         for text in _TEXTS[:_BURST]:
             sent[await _say(house, talk, text)] = time.monotonic()
@@ -143,11 +156,12 @@ def _memory() -> int:
 @click.command()
 @click.option("--scopes", default=200, show_default=True)
 @click.option("--seconds", default=60.0, show_default=True)
-def main(scopes: int, seconds: float) -> None:
+@click.option("--pause", default=30.0, show_default=True, help="Seconds of thinking in between.")
+def main(scopes: int, seconds: float, pause: float) -> None:
     """Measure many conversations at once; ends with 1 if one of them lost anything."""
     # Beside the sources, not in /tmp: that is often in memory, where a disk sync costs nothing.
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
-        report = asyncio.run(chat(Path(folder), scopes=scopes, seconds=seconds))
+        report = asyncio.run(chat(Path(folder), scopes=scopes, manner=Manner(seconds, pause)))
     click.echo("\n".join(report.lines()))
     if report.lost or report.reordered:
         raise click.exceptions.Exit(1)

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from silas.evals.load import Report, Talk, chat
+from silas.evals.load import Manner, Report, Talk, chat
 
 
 async def test_a_few_conversations(tmp_path: Path) -> None:
-    report = await chat(tmp_path, scopes=6, turns=6)
+    report = await chat(tmp_path, scopes=6, manner=Manner(pause=0, turns=6))
     assert (report.turns, report.lost, report.reordered) == (36, 0, 0)
     assert len(report.lines()) == 4
 
