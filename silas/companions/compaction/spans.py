@@ -60,9 +60,22 @@ def write_summary_in(
     contract_version: str,
 ) -> AgentMessage:
     """The summary, its edges and the pointer to it; or the first one, if there is one already."""
+    message = _summary(store, request, content, contract_version)
+    summary = store.get_in(tx, AgentMessage, message.id)
+    if summary is None:
+        summary = MessageLog(store).keep_in(tx, message, content)
+        _draw_edges(tx, store, summary)
+    else:
+        _note_difference(tx, store, summary, digest(content), content)
+    _advance_pointer(tx, store, summary)
+    return summary
+
+
+def _summary(
+    store: CompanionStore, request: SummaryRequest, content: JsonMap, contract_version: str
+) -> AgentMessage:
     start, end = request.entries[0].message, request.entries[-1].message
-    content_hash = digest(content)
-    message = AgentMessage(
+    return AgentMessage(
         id=summary_id(
             request.agent_id,
             request.thread_id,
@@ -83,37 +96,27 @@ def write_summary_in(
         summary_depth=request.depth,
         tokens_approx=approximate_tokens(content),
         metadata=AgentMessageMetadata(
-            summary_content_hash=content_hash, summary_contract_version=contract_version
+            summary_content_hash=digest(content), summary_contract_version=contract_version
         ),
     )
-    known = store.get_in(tx, AgentMessage, message.id)
-    if known is not None:
-        _note_difference(tx, store, known, content_hash, content)
-        _advance_pointer(tx, store, known)
-        return known
-    written = MessageLog(store).keep_in(tx, message, content)
-    _draw_edges(tx, store, written, start=start.id, end=end.id)
-    _advance_pointer(tx, store, written)
-    return written
 
 
-def _draw_edges(
-    tx: Transaction, store: CompanionStore, summary: AgentMessage, *, start: str, end: str
-) -> None:
+def _draw_edges(tx: Transaction, store: CompanionStore, summary: AgentMessage) -> None:
     links = LinkBook(store)
     for relation, to_id in (
-        (AgentLinkRelation.SUMMARY_START, start),
-        (AgentLinkRelation.SUMMARY_END, end),
+        (AgentLinkRelation.SUMMARY_START, summary.summary_start_message_id),
+        (AgentLinkRelation.SUMMARY_END, summary.summary_end_message_id),
     ):
-        links.draw_in(
-            tx,
-            relation,
-            agent_id=summary.agent_id,
-            from_id=summary.id,
-            to_id=to_id,
-            now=summary.created_at,
-            thread_id=summary.thread_id,
-        )
+        if to_id is not None:
+            links.draw_in(
+                tx,
+                relation,
+                agent_id=summary.agent_id,
+                from_id=summary.id,
+                to_id=to_id,
+                now=summary.created_at,
+                thread_id=summary.thread_id,
+            )
 
 
 def _advance_pointer(tx: Transaction, store: CompanionStore, summary: AgentMessage) -> None:
