@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from silas.app.companion_cards import CardApprovals
-from silas.app.companion_models import ModelGateway, VaultSecrets
+from silas.app.companion_destinations import Destinations, VaultSecrets
 from silas.app.gates import open_gates
 from silas.app.ground import Ground
 from silas.app.housekeeping import PeriodicJob
@@ -39,7 +39,7 @@ class CompanionRoom:
     hands: Hands
     waking: Waking
     desk: CompanionDesk
-    models: ModelGateway
+    models: Destinations
 
     async def answered(self, about: str) -> None:
         """The owner has answered the card of an action: `companion:AGENT:OPERATION`."""
@@ -81,11 +81,15 @@ def make_companions(
     questions: QuestionStore | None = None,
     environ: Mapping[str, str] | None = None,
     gate_model: GateModel | None = None,
+    models: Destinations | None = None,
 ) -> CompanionRoom:
-    """Companions, wired and standing still. Without questions, nothing can be put to the owner."""
+    """Companions, wired and standing still.
+
+    Without `questions`, nothing can be put to the owner; without `models`, none can be asked.
+    """
     zone = SettingsZone(ground.settings.scheduler.timezone)
     around = os.environ if environ is None else environ
-    gateway = ModelGateway(ground, environ=around)
+    gateway = models or Destinations(ground)
     hands = make_hands(
         store,
         journal,
@@ -125,6 +129,7 @@ async def open_companions(
     questions: QuestionStore | None = None,
     environ: Mapping[str, str] | None = None,
     gate_model: GateModel | None = None,
+    models: Destinations | None = None,
 ) -> AsyncIterator[CompanionRoom]:
     """Companions, awake for as long as the block lasts."""
     async with open_companion_store(
@@ -138,6 +143,7 @@ async def open_companions(
             questions=questions,
             environ=environ,
             gate_model=gate_model,
+            models=models,
         )
         await room.desk.recover()
         try:

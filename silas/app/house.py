@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from silas.app.companion_models import ModelGateway
 from silas.app.companions import CompanionRoom, companion_jobs, open_companions
 from silas.app.context import context_jobs, open_context
 from silas.app.gates import load_system_gates
@@ -118,6 +119,7 @@ async def open_house(
                 questions=questions,
                 environ=environ,
                 gate_model=minds.gate,
+                models=ModelGateway(ground, environ=environ),
             ) as companions,
             _in_background(channel.run()),
         ):

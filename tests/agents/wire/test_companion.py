@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from silas.app.companion_models import ModelGateway
 from silas.app.companions import make_companions, open_companion_store
 from silas.app.ground import OnDemandVault, make_ground
 from silas.app.journal import open_journal
@@ -56,7 +57,14 @@ async def test_only_after_consent_and_only_the_allowlisted_fields_are_sent(
             ground.paths, clock=ground.clock, ids=ground.ids, host_id=journal.host_id
         ) as store,
     ):
-        room = make_companions(ground, journal, store, queue=open_queue(ground), environ={})
+        room = make_companions(
+            ground,
+            journal,
+            store,
+            queue=open_queue(ground),
+            environ={},
+            models=ModelGateway(ground, environ={}),
+        )
         made = await operations.create_category(journal, name="gym", **BY_OWNER)
         gym = made.payload["category_id"]
         await operations.create_task(
