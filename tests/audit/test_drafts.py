@@ -482,3 +482,14 @@ class TestSecrets:
 
 def _is_nowhere(secret: str, folder: Path) -> bool:
     return all(secret.encode() not in path.read_bytes() for path in folder.iterdir())
+
+
+def test_two_keys_that_would_be_one_in_json_stay_two() -> None:
+    assert plain({1: "a", "1": "b", 1.0: "c"}) == {"1": "c", "1'": "b"}
+
+
+def test_a_text_that_is_cut_says_by_how_much() -> None:
+    data = {"one_more": "x" * 401, "fits": "y" * 400, "large": ["z" * 3000] * 40}
+    cut = strict_loads(body_of(data=data))["data"]["cut"]
+    assert cut["one_more"] == "x" * 400 + "[cut: 1 more characters]"
+    assert cut["fits"] == "y" * 400
