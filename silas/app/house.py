@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from silas.app.companion_models import ModelGateway
 from silas.app.companions import CompanionRoom, companion_jobs, open_companions
@@ -23,6 +24,7 @@ from silas.app.review import desk_jobs, open_desk, open_gate_desk, open_question
 from silas.app.stream import Rooms, Stream, open_queue, open_stream
 from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.journal import Journal
+from silas.journal.spoken import SpokenJournal
 from silas.queue import Consumer, QueueName, QueueStore
 from silas.storage.errors import translated
 from silas.storage.files import make_private_directory
@@ -102,6 +104,9 @@ async def open_house(
         desk.on_answer(Kind.MEMORY, learning.answered)
         rooms = Rooms(
             memory=memory.keeper,
+            journal=SpokenJournal(
+                journal, clock=ground.clock, zone=ZoneInfo(ground.settings.scheduler.timezone)
+            ),
             context=context,
             personality=open_personality(ground),
             reviews=cards,

@@ -72,4 +72,6 @@ def _minds(ground: Ground, models: Models) -> Minds:
         executor=ExecutorAgent(models.for_role(Role.EXECUTOR)) if works else ScriptWorker(),
         gate=LlmGate(models.for_role(Role.GATE)) if judges else None,
         scorer=ContextScorer(models.for_role(Role.SCORER)) if scores else None,
+        # The brain understands one message at a time: what was read before taints nothing it says.
+        proxy_hears_context=thinks,
     )

@@ -22,6 +22,7 @@ from silas.stream.models import InteractionRegister
 from silas.stream.ports import (
     ContextRoom,
     GateDesk,
+    JournalRoom,
     Live,
     MemoryRoom,
     PersonalityRoom,
@@ -54,6 +55,8 @@ class Minds:
     gate: GateModel | None = None
     scorer: Scorer | None = None
     tokens: ExactTokens | None = None
+    proxy_hears_context: bool = True
+    """False: the proxy makes nothing of the conversation, and so is not told it."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Rooms:
     """What the conversation may use besides; see the ports for what absence means."""
 
     memory: MemoryRoom | None = None
+    journal: JournalRoom | None = None
     context: ContextRoom | None = None
     personality: PersonalityRoom | None = None
     reviews: Reviews | None = None
@@ -95,6 +99,7 @@ def open_turns(
         keys=lambda: ground.keys.public,
         is_known=rooms.is_known,
         memory=rooms.memory,
+        journal=rooms.journal,
         context=rooms.context,
         personality=rooms.personality,
         reviews=rooms.reviews,
@@ -105,6 +110,7 @@ def open_turns(
         active_goal=goal,
         cadence=CadenceWatch(ground.audit, clock),
         memory_ops=RateLimit(clock, settings.limits.memory_ops_per_minute_per_scope),
+        proxy_hears_context=minds.proxy_hears_context,
     )
 
 
@@ -114,6 +120,7 @@ def _reading(ground: Ground, rooms: Rooms, work: WorkItemExecutor) -> ReadingRoo
         ids=ground.ids,
         memory=rooms.memory,
         context=rooms.context,
+        journal=rooms.journal,
         tools=tuple(tool for tool in looking if tool is not None),
         directory=ground.settings.planner.research_dir,
         activity=partial(

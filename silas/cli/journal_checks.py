@@ -7,8 +7,8 @@ import click
 from silas.cli.commands import JsonGroup
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.journal_bench import Bench, shown, with_journal
-from silas.cli.journal_lines import checklist_lines, item_line
 from silas.journal import Outcome
+from silas.journal.lines import checklist_lines, item_line
 from silas.journal.models import Checklist, ChecklistItem, Task
 
 _TASK = click.argument("task_name", metavar="TASK")

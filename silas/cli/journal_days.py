@@ -1,6 +1,6 @@
 """`silas journal day` and `silas journal today`."""
 
-from datetime import date, datetime
+from datetime import date
 from typing import Any
 
 import click
@@ -8,11 +8,10 @@ import click
 from silas.cli.commands import JsonCommand, JsonGroup
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.journal_bench import Bench, shown, with_journal
-from silas.cli.journal_lines import block_line, day_name, task_line, time_line
-from silas.cli.journal_times import names_of
 from silas.journal import Outcome
 from silas.journal.models import DayBlock, DayPlan, Task
 from silas.journal.moments import day_bounds, understand, understand_day
+from silas.journal.overview import read_day
 from silas.kernel import format_timestamp
 
 _DATE = click.option("-d", "--date", "day_text", metavar="DAY", default="today", show_default=True)
@@ -116,40 +115,13 @@ def _show(cli: CliContext, day_text: str) -> None:
 
 
 async def _day(bench: Bench, wanted: date) -> tuple[dict[str, Any], list[str]]:
-    begin, end = day_bounds(wanted, bench.zone)
-    plan = await bench.journal.day_plan(wanted)
-    blocks = plan[1] if plan else []
-    running = await bench.journal.running_timer()
-    due = await bench.journal.list_tasks(due_before=end)
-    pinned = await bench.journal.get_many(plan[0].pinned_task_ids if plan else ())
-    tasks = [each for each in pinned if isinstance(each, Task) and not each.deleted]
-    now = bench.now
-    lines = [day_name(wanted, now.astimezone(bench.zone).date())]
-    lines += await _block_lines(bench, blocks)
-    if running is not None and begin <= now < end:
-        names = await names_of(bench, [running])
-        lines.append(f"Timer: {time_line(running, names, zone=bench.zone, now=now)}")
-    lines += await _task_lines(bench, "Pinned:", tasks, now)
-    lines += await _task_lines(bench, "Due:", due, now)
+    view = await bench.journal.read(lambda reader: read_day(reader, wanted, zone=bench.zone))
     data = {
         "date": wanted.isoformat(),
-        "plan": plan[0].model_dump(mode="json") if plan else None,
-        "blocks": [each.model_dump(mode="json") for each in blocks],
-        "running_timer": running.model_dump(mode="json") if running else None,
-        "pinned": [each.model_dump(mode="json") for each in tasks],
-        "due": [each.model_dump(mode="json") for each in due],
+        "plan": view.plan.model_dump(mode="json") if view.plan else None,
+        "blocks": [each.model_dump(mode="json") for each in view.blocks],
+        "running_timer": view.running.model_dump(mode="json") if view.running else None,
+        "pinned": [each.model_dump(mode="json") for each in view.pinned],
+        "due": [each.model_dump(mode="json") for each in view.due],
     }
-    return data, lines if len(lines) > 1 else [*lines, "Nothing is planned, and nothing is due."]
-
-
-async def _block_lines(bench: Bench, blocks: list[DayBlock]) -> list[str]:
-    wanted = {name for each in blocks for name in (each.task_id, each.category_id) if name}
-    found = await bench.journal.get_many(wanted)
-    names = {each.id: getattr(each, "title", "") or getattr(each, "name", "") for each in found}
-    return [f"  {block_line(each, names, zone=bench.zone)}" for each in blocks]
-
-
-async def _task_lines(bench: Bench, head: str, tasks: list[Task], now: datetime) -> list[str]:
-    names = {each.id: each.name for each in await bench.journal.categories()}
-    lines = [f"  {task_line(each, names, zone=bench.zone, now=now)}" for each in tasks]
-    return [head, *lines] if lines else []
+    return data, view.lines(zone=bench.zone, now=bench.now)

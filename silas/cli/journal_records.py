@@ -5,8 +5,8 @@ import click
 from silas.cli.commands import JsonCommand, JsonGroup
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.journal_bench import Bench, shown, with_journal
-from silas.cli.journal_lines import rating_line, record_line, visible_line, when
 from silas.journal import Outcome
+from silas.journal.lines import rating_line, record_line, visible_line, when
 from silas.journal.models import KINDS, Category, Note, Rating, Record
 from silas.journal.moments import understand, understand_day
 from silas.journal.queries import HistoryEntry

@@ -8,8 +8,8 @@ import click
 from silas.cli.commands import JsonGroup
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.journal_bench import Bench, shown, with_journal
-from silas.cli.journal_lines import checklist_lines, task_line, time_line, visible_line
 from silas.journal import Outcome
+from silas.journal.lines import checklist_lines, task_line, time_line, visible_line
 from silas.journal.models import Priority, Task, TaskStatus
 from silas.journal.moments import understand, understand_minutes
 from silas.kernel import visible

@@ -7,8 +7,8 @@ import click
 from silas.cli.commands import JsonGroup
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.journal_bench import Bench, shown, with_journal
-from silas.cli.journal_lines import duration, time_line
 from silas.journal import Outcome
+from silas.journal.lines import duration, time_line
 from silas.journal.models import Task, TimeEntry
 from silas.journal.moments import day_bounds, understand, understand_minutes
 from silas.kernel import format_timestamp

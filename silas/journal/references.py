@@ -4,7 +4,7 @@ Whoever wants to change something needs exactly one record: `the_one` raises if 
 and lists them. Nothing is ever guessed.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from silas.journal import reading
@@ -84,8 +84,13 @@ def the_one(
     kinds: Collection[str],
     scope: AccessScope = OWNER,
     deleted: bool = False,
+    likelier: Callable[[Record], bool] | None = None,
 ) -> Record:
-    """The one record that is meant; raises `RecordUnknown` or `AmbiguousReference`."""
+    """The one record that is meant; raises `RecordUnknown` or `AmbiguousReference`.
+
+    Of several that have this very name, the only one that is `likelier` is meant: the task that is
+    still open, and not those of earlier weeks.
+    """
     found = candidates(reader, text, kinds=kinds, scope=scope, deleted=deleted)
     if not found:
         what = " or ".join(kind.replace("_", " ") for kind in sorted(kinds))
@@ -93,9 +98,11 @@ def the_one(
     best = [each for each in found if each.confidence == found[0].confidence]
     # A name that is only begun, or words, must fit one record alone.
     rivals = best if found[0].confidence == 1.0 else found
+    if likelier is not None and found[0].confidence == 1.0:
+        rivals = [each for each in best if likelier(each.record)] or best
     if len(rivals) > 1:
         raise AmbiguousReference(_which(text, rivals), candidates=[_told(each) for each in rivals])
-    return found[0].record
+    return rivals[0].record
 
 
 def _all(

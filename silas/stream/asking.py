@@ -53,9 +53,9 @@ async def context_of(
 
 
 async def _told(room: TurnContext, turn: Turn, instruction: str) -> AgentTurn:
-    text, taint = await context_of(
-        room, turn.scope_id, number=turn.number, taint=turn.message.taint
-    )
+    text, taint = "", turn.message.taint
+    if room.proxy_hears_context:
+        text, taint = await context_of(room, turn.scope_id, number=turn.number, taint=taint)
     request = room.frame(turn.text, turn.message.taint)
     return AgentTurn(
         scope_id=turn.scope_id,
@@ -94,7 +94,13 @@ def _tools(room: TurnContext, turn: Turn) -> ReadingTools:
             await _tell_user(room, turn, text, number=told)
 
     return ReadingTools(
-        room.reading.for_proxy(turn.scope_id, turn_number=turn.number, tell=tell),
+        room.reading.for_proxy(
+            turn.scope_id,
+            turn_number=turn.number,
+            tell=tell,
+            # By the signature: whoever only says that he is the owner reads nothing of his.
+            owner=turn.message.taint is TaintLevel.OWNER,
+        ),
         Rules(turn.runner, turn.gates, room.audit, {"scope_id": turn.scope_id, "role": "proxy"}),
         allowed=PROXY_TOOLS & turn.allowed,
         taint=turn.message.taint,

@@ -5,6 +5,7 @@ from typing import Generic, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from silas.journal.wishes import JournalOp
 from silas.kernel import TaintLevel
 from silas.kernel.models import Data
 from silas.memory.models import MemoryOp, MemoryQuery
@@ -12,6 +13,8 @@ from silas.work.models import InteractionMode
 
 MAX_MEMORY_QUERIES = 3
 """Recall, current state, related precedent; more would flood the context."""
+MAX_JOURNAL_OPS = 5
+"""What one message of the owner's can change; more is not said in one sentence."""
 
 T = TypeVar("T")
 
@@ -49,14 +52,18 @@ class AgentResponse(Data):
     message: str
     memory_queries: list[MemoryQuery] = Field(default_factory=list)
     memory_ops: list[MemoryOp] = Field(default_factory=list)
+    journal_ops: list[JournalOp] = Field(default_factory=list)
+    """The proxy's only, and only done if the owner said it: see `silas.stream.steps.journal`."""
     plan_action: PlanAction | None = None
     needs_approval: bool = True
     """A request only: without a valid token, everything needs approval."""
 
     @model_validator(mode="after")
-    def _few_queries(self) -> Self:
+    def _few(self) -> Self:
         if len(self.memory_queries) > MAX_MEMORY_QUERIES:
             raise ValueError(f"memory_queries: at most {MAX_MEMORY_QUERIES}")
+        if len(self.journal_ops) > MAX_JOURNAL_OPS:
+            raise ValueError(f"journal_ops: at most {MAX_JOURNAL_OPS}")
         return self
 
 

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 from silas.approval import ApprovalDecision, PublicKeys, SignedMessage
 from silas.gates import GateResult
+from silas.journal.spoken import Told
+from silas.journal.wishes import JournalOp
 from silas.kernel import TaintLevel
 from silas.kernel.models import Data
 from silas.memory.models import MemoryItem, MemoryOp, MemoryQuery
@@ -156,6 +158,25 @@ class MemoryRoom(Protocol):
 
     async def apply(self, op: MemoryOp, *, scope_id: str, taint: TaintLevel, key: str) -> None:
         """Do what an agent wishes; `key` is the same if a crash lets it be wished twice."""
+        ...
+
+
+class JournalRoom(Protocol):
+    """The owner's journal. Absent: nothing of it is read, and nothing is written.
+
+    It does what it is told: whoever calls it has made sure that the owner wishes it.
+    """
+
+    async def day(self, text: str = "today") -> Told:
+        """What a day is about."""
+        ...
+
+    async def open_tasks(self, category: str | None = None) -> Told:
+        """The tasks that are not closed."""
+        ...
+
+    async def fulfil(self, op: JournalOp, *, operation_id: str, said_at: datetime) -> Told:
+        """Do what is wished for, once for each `operation_id`, or say why not."""
         ...
 
 

@@ -12,7 +12,7 @@ from silas.kernel.models import Data
 from silas.memory.models import MemoryQuery, MemoryQueryStrategy
 from silas.sandbox.models import SandboxConfig
 from silas.stream.limits import RateLimit
-from silas.stream.ports import ContextRoom, MemoryRoom
+from silas.stream.ports import ContextRoom, JournalRoom, MemoryRoom
 from silas.stream.reading_tools import ReadingTool, answered_view, refused_view
 from silas.work.errors import PlanInvalid
 from silas.work.execution_models import ExecutionEnvelope, ModelView
@@ -20,7 +20,14 @@ from silas.work.executors import RESEARCH_TOOLS, Tool
 from silas.work.plan import parse_plan
 
 PROXY_TOOLS = frozenset(
-    {"memory_search", "context_inspect", "web_search", "recent_activity", "tell_user"}
+    {
+        "memory_search",
+        "context_inspect",
+        "web_search",
+        "recent_activity",
+        "journal_read",
+        "tell_user",
+    }
 )
 PLANNER_TOOLS = frozenset({"memory_search", "request_research", "validate_plan"})
 _FILE_TOOLS = frozenset({"read_file", "grep", "glob"})
@@ -32,12 +39,20 @@ class MemoryArguments(Data):
     """What to look for."""
 
     query: Annotated[str, Field(min_length=1, max_length=2000)]
-    strategy: Literal["keyword", "semantic", "temporal", "session"] = "keyword"
+    strategy: Literal["fused", "keyword", "semantic", "temporal", "session", "entity"] = "fused"
     max_results: int = Field(default=5, ge=1, le=50)
 
 
 class NoArguments(Data):
     """Nothing to say."""
+
+
+class JournalArguments(Data):
+    """A day with its plan, or the open tasks, of one category or of all."""
+
+    show: Literal["day", "tasks"] = "day"
+    day: Annotated[str, Field(min_length=1, max_length=80)] = "today"
+    category: Annotated[str, Field(min_length=1, max_length=500)] | None = None
 
 
 class TellArguments(Data):
@@ -68,6 +83,7 @@ class ReadingRoom:
     ids: IdFactory
     memory: MemoryRoom | None = None
     context: ContextRoom | None = None
+    journal: JournalRoom | None = None
     tools: tuple[Tool, ...] = ()
     """The worker's own tools; those that only look are taken from it."""
     directory: Path | None = None
@@ -77,12 +93,19 @@ class ReadingRoom:
     """How often each scope may search; None: as often as it likes."""
 
     def for_proxy(
-        self, scope_id: str, *, turn_number: int, tell: Callable[[str], Awaitable[None]]
+        self,
+        scope_id: str,
+        *,
+        turn_number: int,
+        tell: Callable[[str], Awaitable[None]],
+        owner: bool = False,
     ) -> list[ReadingTool]:
-        """Memory, context, search, and a word to the user in between."""
+        """Memory, context, search, and a word to the user in between; to the owner, his journal."""
         inspect = [self._inspection(scope_id, turn_number)] if self.context else []
         did = [_reporting(self.activity)] if self.activity else []
-        return [*self._memory(scope_id), *inspect, *self._searching(scope_id), *did, _telling(tell)]
+        journal = [_reading(self.journal)] if owner and self.journal else []
+        looking = [*self._memory(scope_id), *inspect, *self._searching(scope_id)]
+        return [*looking, *did, *journal, _telling(tell)]
 
     def for_planner(
         self, scope_id: str, *, ask: Callable[[QuestionArguments], str]
@@ -173,6 +196,18 @@ def _reporting(activity: Callable[[], Awaitable[str]]) -> ReadingTool:
 
     told = "What Silas did lately, from its audit log."
     return ReadingTool("recent_activity", told, NoArguments, run, private=True)
+
+
+def _reading(journal: JournalRoom) -> ReadingTool:
+    async def run(args: JournalArguments) -> ModelView:
+        if args.show == "day":
+            told = await journal.day(args.day)
+        else:
+            told = await journal.open_tasks(args.category)
+        return answered_view(told.text, taint=told.taint)
+
+    told = "Look into the owner's journal: a day with its plan, or the tasks that are open."
+    return ReadingTool("journal_read", told, JournalArguments, run, private=True)
 
 
 def _telling(tell: Callable[[str], Awaitable[None]]) -> ReadingTool:

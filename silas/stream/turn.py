@@ -16,7 +16,6 @@ from silas.stream.steps.gates import input_gates, output_gates, precompile_gates
 from silas.stream.steps.plans import handle_plan
 from silas.stream.steps.remembering import (
     answer_queries,
-    apply_memory_ops,
     chronicle_message,
     chronicle_response,
     enforce_budget,
@@ -32,6 +31,7 @@ from silas.stream.steps.sender import (
     surface_what_waits,
     update_access,
 )
+from silas.stream.steps.wishes import apply_ops
 from silas.stream.turn_context import Turn, TurnContext
 
 _USER = frozenset({MessageKind.USER_MESSAGE})
@@ -64,7 +64,7 @@ STEPS: tuple[Step, ...] = (
     Step("7", route, _USER),
     Step("8", output_gates, _ALL),
     Step("9", answer_queries, _TALK),
-    Step("10", apply_memory_ops, _TALK),
+    Step("10", apply_ops, _TALK),
     Step("11", chronicle_response, _ALL),
     Step("11.5", keep_response, _TALK),
     Step("12", handle_plan, _TALK),

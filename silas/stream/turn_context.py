@@ -30,6 +30,7 @@ from silas.stream.models import AgentResponse, InteractionRegister, RouteDecisio
 from silas.stream.ports import (
     ContextRoom,
     GateDesk,
+    JournalRoom,
     Live,
     MemoryRoom,
     MessageCheck,
@@ -92,6 +93,7 @@ class TurnContext:
     keys: Callable[[], PublicKeys] = lambda: PublicKeys(())
     is_known: Callable[[str, str], bool] = nobody
     memory: MemoryRoom | None = None
+    journal: JournalRoom | None = None
     context: ContextRoom | None = None
     personality: PersonalityRoom | None = None
     reviews: Reviews | None = None
@@ -103,6 +105,8 @@ class TurnContext:
     cadence: CadenceWatch | None = None
     memory_ops: RateLimit | None = None
     """How many memory operations a scope may have in a minute."""
+    proxy_hears_context: bool = True
+    """False: the proxy is told the message alone, so nothing else is in its answer."""
     frame: Callable[[str, TaintLevel], str] = mark_foreign
 
     def tools_of(self, origin: Origin) -> frozenset[str]:

@@ -6,8 +6,6 @@ is not in these patterns is not guessed at: the brain says so instead.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from silas.agents.brain.intents import (
     AppendToFile,
@@ -27,6 +25,8 @@ from silas.agents.brain.intents import (
     Watched,
     WhatDidYouDo,
 )
+from silas.agents.brain.journal_phrases import JOURNAL_PHRASES
+from silas.agents.brain.phrase import LINE, Phrase, code, got, need, path_of, pattern, text_of
 from silas.agents.brain.schedules import read_schedule
 
 _POLITE = re.compile(
@@ -34,62 +34,6 @@ _POLITE = re.compile(
     r"(?:(?:please|kindly|(?:can|could|would|will) you|i want you to|i'd like you to)\b[ ,]*)*",
     re.IGNORECASE,
 )
-
-# Building blocks. A name of a file has no blanks, unless it is quoted.
-_FENCE = r"```[\w-]*\n(?P<{name}_fence>.*?)\n?```"
-_TICKS = r"`(?P<{name}_ticks>[^`\n]+)`"
-_QUOTES = r"[\"“](?P<{name}_quoted>[^\"”]*)[\"”]|'(?P<{name}_single>[^']*)'"
-_PATH = (
-    r"(?:`(?P<{name}_ticks>[^`\n]+)`|\"(?P<{name}_quoted>[^\"\n]+)\"|"
-    r"(?P<{name}_bare>[^\s,:\"'`]*[^\s,:\"'`.?!]))"
-)
-_LINE = r"[^\n]+?"
-_END = r"\s*[.!?]?"
-
-
-def _code(name: str, bare: str = r"[^`\n]+?") -> str:
-    """A command or a text: in a block, in backticks, or as it stands."""
-    options = "|".join([_FENCE, _TICKS, rf"(?P<{{name}}_bare>{bare})"])
-    return f"(?:{options})".replace("{name}", name)
-
-
-def _text(name: str, bare: str = r".+?") -> str:
-    options = "|".join([_FENCE, _TICKS, _QUOTES, rf"(?P<{{name}}_bare>{bare})"])
-    return f"(?:{options})".replace("{name}", name)
-
-
-def _path(name: str = "path") -> str:
-    return _PATH.replace("{name}", name)
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text + _END, re.IGNORECASE | re.DOTALL)
-
-
-def _got(found: re.Match[str], name: str) -> str | None:
-    """What a building block found, in whichever way it was written."""
-    for form in ("fence", "ticks", "quoted", "single", "bare"):
-        value = found.groupdict().get(f"{name}_{form}")
-        if value is not None:
-            return value
-    return None
-
-
-def _need(found: re.Match[str], name: str) -> str:
-    return _got(found, name) or ""
-
-
-@dataclass(frozen=True)
-class Phrase:
-    """One thing that can be said."""
-
-    name: str
-    pattern: re.Pattern[str]
-    meaning: Callable[[re.Match[str]], Intent | None]
-    match: tuple[str, ...]
-    not_match: tuple[str, ...] = ()
-    near: re.Pattern[str] | None = None
-    """What sounds like this phrase without being it."""
 
 
 def _watch(what: Watched, target: str, often: str) -> Watch | None:
@@ -102,7 +46,7 @@ def _append(path: str, content: str) -> AppendToFile | None:
 
 
 def _edit(found: re.Match[str]) -> EditFile | None:
-    path, old, new = (_need(found, name) for name in ("path", "old", "new"))
+    path, old, new = (need(found, name) for name in ("path", "old", "new"))
     return EditFile(path, old, new) if _is_a_file_name(path) and old else None
 
 
@@ -111,15 +55,15 @@ def _is_a_file_name(path: str) -> bool:
     return "." in path or "/" in path
 
 
-_WHERE = rf"(?:\s+(?:in|inside|under)\s+(?:the\s+(?:folder|directory)\s+)?{_path('where')})?"
+_WHERE = rf"(?:\s+(?:in|inside|under)\s+(?:the\s+(?:folder|directory)\s+)?{path_of('where')})?"
 _PRINTS = (
     r"(?:\s*,?\s+(?:and|then)\s+(?:check|verify|make sure|expect)(?:\s+that)?"
     r"(?:\s+(?:it|the output|this))?\s+(?:to\s+)?(?:prints?|says?|outputs?|shows?|contains?)\s+"
-    rf"{_text('expected', _LINE)})?"
+    rf"{text_of('expected', LINE)})?"
 )
 _CHECK = (
     r"(?:\s*[,.]?\s+(?:(?:and|then)\s+)?(?:check|verify|test)(?:\s+(?:it|that|this))?"
-    rf"\s+(?:with|using|by running|by)[:]?\s+{_code('check')})?"
+    rf"\s+(?:with|using|by running|by)[:]?\s+{code('check')})?"
 )
 
 _PATCH_EXAMPLE = """Fix the failing test in ~/shop with this patch:
@@ -135,23 +79,25 @@ and test it with `python3 test_sum.py`"""
 PHRASES: tuple[Phrase, ...] = (
     Phrase(
         name="apply a patch",
-        pattern=_pattern(
+        pattern=pattern(
             r"(?:fix|repair|patch|apply)\b[^`\n]*?"
-            rf"(?:\s+in\s+(?:the\s+(?:folder|directory)\s+)?{_path('where')})?"
+            rf"(?:\s+in\s+(?:the\s+(?:folder|directory)\s+)?{path_of('where')})?"
             r"(?:\s+(?:with|using|by)\b[^`\n]*?)?[:]?\s*```(?:diff|patch)?\n(?P<patch>.*?\n)```"
             rf"\s*(?:and\s+)?(?:check|verify|test)(?:\s+(?:it|that|this))?\s+(?:with|using|by)[:]?\s+"
-            rf"{_code('check')}"
+            rf"{code('check')}"
         ),
         meaning=lambda found: ApplyPatch(
-            patch=found["patch"], check=_need(found, "check"), where=_got(found, "where")
+            patch=found["patch"], check=need(found, "check"), where=got(found, "where")
         ),
         match=(_PATCH_EXAMPLE,),
         not_match=("fix the failing test", "apply for the job"),
         near=re.compile(r"\b(?:patch|diff|failing test)\b", re.IGNORECASE),
     ),
+    # Before files: "add task …" is not a line for a file.
+    *JOURNAL_PHRASES,
     Phrase(
         name="watch something",
-        pattern=_pattern(
+        pattern=pattern(
             r"(?:watch|monitor|keep an eye on|check)\s+(?:that\s+)?(?:the\s+(?:page|site|url)\s+)?"
             r"(?P<address>https?://[^\s`]+?)(?:\s+(?:answers|works|is up|is reachable))?"
             r"\s*,?\s+(?P<often>every\b[^\n]+?|daily|hourly|weekly)"
@@ -166,7 +112,7 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     Phrase(
         name="watch a command",
-        pattern=_pattern(
+        pattern=pattern(
             r"(?:watch|monitor|run|check|keep an eye on)\s+(?:the command\s+)?"
             r"`(?P<command>[^`\n]+)`\s*,?\s+(?P<often>every\b[^\n]+?|daily|hourly|weekly)"
         ),
@@ -176,15 +122,15 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     Phrase(
         name="run a command",
-        pattern=_pattern(
+        pattern=pattern(
             r"(?:run|execute)\s*:?\s+(?:the\s+(?:command|program|script)\s+)?"
-            rf"{_code('command')}{_WHERE}{_PRINTS}{_CHECK}"
+            rf"{code('command')}{_WHERE}{_PRINTS}{_CHECK}"
         ),
         meaning=lambda found: RunCommand(
-            command=_need(found, "command"),
-            where=_got(found, "where"),
-            expected=_got(found, "expected"),
-            check=_got(found, "check"),
+            command=need(found, "command"),
+            where=got(found, "where"),
+            expected=got(found, "expected"),
+            check=got(found, "check"),
         ),
         match=(
             "Run `uname -a`",
@@ -195,12 +141,12 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     Phrase(
         name="make a file",
-        pattern=_pattern(
+        pattern=pattern(
             r"(?:create|make|write)\s+(?:a|the)?\s*(?:new\s+)?(?:text\s+)?(?:file\s+)?"
-            rf"(?:named\s+|called\s+)?{_path()}\s*(?:with(?:\s+the)?(?:\s+(?:content|contents|text))?|"
-            rf"containing|that says|saying|:)\s*:?\s+{_text('content')}"
+            rf"(?:named\s+|called\s+)?{path_of()}\s*(?:with(?:\s+the)?(?:\s+(?:content|contents|text))?|"
+            rf"containing|that says|saying|:)\s*:?\s+{text_of('content')}"
         ),
-        meaning=lambda found: MakeFile(_need(found, "path"), _need(found, "content")),
+        meaning=lambda found: MakeFile(need(found, "path"), need(found, "content")),
         match=(
             "Create a file notes/today.txt with buy milk",
             "create ~/notes/list.md:\n```\n- milk\n- bread\n```",
@@ -211,28 +157,28 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     Phrase(
         name="write into a file",
-        pattern=_pattern(
-            rf"(?:write|save|put)\s+{_text('content')}\s+(?:to|into|in)\s+(?:the\s+)?(?:file\s+){_path()}"
+        pattern=pattern(
+            rf"(?:write|save|put)\s+{text_of('content')}\s+(?:to|into|in)\s+(?:the\s+)?(?:file\s+){path_of()}"
         ),
-        meaning=lambda found: MakeFile(_need(found, "path"), _need(found, "content")),
+        meaning=lambda found: MakeFile(need(found, "path"), need(found, "content")),
         match=('save "call the bank" to the file notes.txt',),
         not_match=("put the cat into the box",),
     ),
     Phrase(
         name="add to a file",
-        pattern=_pattern(
-            rf"(?:add|append)\s+{_text('content')}\s+to\s+(?:the\s+)?(?:end\s+of\s+)?"
-            rf"(?:the\s+)?(?:file\s+)?{_path()}"
+        pattern=pattern(
+            rf"(?:add|append)\s+{text_of('content')}\s+to\s+(?:the\s+)?(?:end\s+of\s+)?"
+            rf"(?:the\s+)?(?:file\s+)?{path_of()}"
         ),
-        meaning=lambda found: _append(_need(found, "path"), _need(found, "content")),
+        meaning=lambda found: _append(need(found, "path"), need(found, "content")),
         match=("Add buy bread to notes/today.txt", 'append "done" to the file log.txt'),
         not_match=("add salt to the soup",),
     ),
     Phrase(
         name="change a file",
-        pattern=_pattern(
-            rf"in\s+(?:the\s+file\s+)?{_path()}\s*,?\s+(?:replace|change)\s+{_text('old')}"
-            rf"\s+(?:with|by|to|into)\s+{_text('new')}"
+        pattern=pattern(
+            rf"in\s+(?:the\s+file\s+)?{path_of()}\s*,?\s+(?:replace|change)\s+{text_of('old')}"
+            rf"\s+(?:with|by|to|into)\s+{text_of('new')}"
         ),
         meaning=_edit,
         match=('In notes/today.txt, replace "milk" with "oat milk"',),
@@ -241,9 +187,9 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     Phrase(
         name="change a passage",
-        pattern=_pattern(
-            rf"(?:replace|change)\s+{_text('old')}\s+(?:with|by|to|into)\s+{_text('new')}"
-            rf"\s+in\s+(?:the\s+file\s+)?{_path()}"
+        pattern=pattern(
+            rf"(?:replace|change)\s+{text_of('old')}\s+(?:with|by|to|into)\s+{text_of('new')}"
+            rf"\s+in\s+(?:the\s+file\s+)?{path_of()}"
         ),
         meaning=_edit,
         match=("change `x = 1` to `x = 2` in settings.py",),
@@ -251,7 +197,7 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     Phrase(
         name="say what was done",
-        pattern=_pattern(
+        pattern=pattern(
             r"(?:what\s+(?:did|have)\s+you\s+(?:do|done|been doing|been up to)\b[^\n]*?|"
             r"what\s+(?:has\s+)?happened\b[^\n]*?|"
             r"show\s+(?:me\s+)?(?:(?:the|your)\s+)?(?:activity|log|history))\??"
@@ -262,7 +208,7 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     Phrase(
         name="remember",
-        pattern=_pattern(
+        pattern=pattern(
             r"(?:remember|note|keep in mind|don't forget)\b[,:]?\s+(?:that\s+)?(?P<text>.+?)"
         ),
         meaning=lambda found: Remember(found["text"].strip()),
@@ -271,7 +217,7 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     Phrase(
         name="recall",
-        pattern=_pattern(
+        pattern=pattern(
             r"(?:what\s+do\s+you\s+(?:know|remember)(?:\s+about)?|do\s+you\s+(?:remember|know)|recall|"
             r"what\s+did\s+i\s+(?:tell|say\s+to)\s+you(?:\s+about)?|where\s+(?:is|are)|when\s+(?:is|are))"
             r"(?:\s+(?P<about>.+?))?\s*\??"
@@ -282,21 +228,21 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     Phrase(
         name="forget",
-        pattern=_pattern(r"forget\s+(?:about\s+|everything\s+about\s+|that\s+)?(?P<about>.+?)"),
+        pattern=pattern(r"forget\s+(?:about\s+|everything\s+about\s+|that\s+)?(?P<about>.+?)"),
         meaning=lambda found: Forget(found["about"].strip()),
         match=("Forget about the spare key",),
         not_match=("I forgot my keys", "forget"),
     ),
     Phrase(
         name="help",
-        pattern=_pattern(r"(?:help|what can (?:you|i) (?:do|say|ask)\b[^\n]*?|who are you)\s*\??"),
+        pattern=pattern(r"(?:help|what can (?:you|i) (?:do|say|ask)\b[^\n]*?|who are you)\s*\??"),
         meaning=lambda _found: Help(),
         match=("What can you do?", "help"),
         not_match=("help me move house",),
     ),
     Phrase(
         name="thanks",
-        pattern=_pattern(r"(?:thanks|thank you|great|perfect|cheers|well done)\b[^\n]{0,30}"),
+        pattern=pattern(r"(?:thanks|thank you|great|perfect|cheers|well done)\b[^\n]{0,30}"),
         meaning=lambda _found: Thanks(),
         match=("Thanks!",),
         not_match=("no thanks to you",),

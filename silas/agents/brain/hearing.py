@@ -19,6 +19,7 @@ from silas.agents.framing import disarm
 
 _REQUEST = re.compile(r"<request>\n(?P<text>.*?)\n</request>", re.DOTALL)
 
+_FRAMED = re.compile(r"<external\b[^<>]*>(?P<text>.*)</external>", re.DOTALL)
 _FAILED = re.compile(r"(?:<external[^>]*>)?\s*(?:Did not work: |Refused: |There is no tool )")
 """How the toolset chain begins the answer of a call that did not work."""
 
@@ -30,6 +31,12 @@ class ToolAnswer:
     tool: str
     text: str
     success: bool
+
+    @property
+    def plain(self) -> str:
+        """The text without the frame that says to a model where it came from."""
+        framed = _FRAMED.fullmatch(self.text)
+        return framed["text"] if framed else self.text
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
+
+from silas.journal.wishes import JournalOp
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,15 @@ class Forget:
 
 
 @dataclass(frozen=True)
+class LookAtJournal:
+    """Say what a day is about, or which tasks are open."""
+
+    show: Literal["day", "tasks"]
+    day: str = "today"
+    category: str | None = None
+
+
+@dataclass(frozen=True)
 class WhatDidYouDo:
     """Report from the audit log."""
 
@@ -117,7 +129,18 @@ class NotUnderstood:
 Planned = RunCommand | MakeFile | AppendToFile | EditFile | ApplyPatch | Watch
 """What needs a plan, and so the owner's approval."""
 
-Said = Remember | Recall | Forget | WhatDidYouDo | Greeting | Thanks | Help | NotUnderstood
+Said = (
+    Remember
+    | Recall
+    | Forget
+    | JournalOp
+    | LookAtJournal
+    | WhatDidYouDo
+    | Greeting
+    | Thanks
+    | Help
+    | NotUnderstood
+)
 """What is answered at once."""
 
 Intent = Planned | Said

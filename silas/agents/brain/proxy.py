@@ -10,6 +10,7 @@ from silas.agents.brain.intents import (
     Forget,
     Greeting,
     Help,
+    LookAtJournal,
     NotUnderstood,
     Planned,
     Recall,
@@ -19,9 +20,11 @@ from silas.agents.brain.intents import (
     WhatDidYouDo,
 )
 from silas.agents.brain.steps import Answer, Call, Move
+from silas.journal.wishes import JournalOp
 
 _MEMORY = "memory_search"
 _ACTIVITY = "recent_activity"
+_JOURNAL = "journal_read"
 _FOUND = re.compile(r"^(?P<id>mem\w+) \((?P<kind>\w+)\): (?P<text>.*)$", re.MULTILINE)
 _ID = re.compile(r"mem\w+")
 _SHOWN = 10
@@ -34,6 +37,7 @@ _CAN = (
     "- fix something by your patch, and test it\n"
     "- watch an address or a command: “{watch}”\n"
     "- remember, recall and forget: “{remember}”\n"
+    "- keep your journal: “{task}”, “{timer}”, “{plan}”, “{today}”\n"
     "- tell you what I did: “{did}”\n\n"
     "For everything else, set up a model: `silas models detect` looks for one on this machine."
 )
@@ -56,6 +60,8 @@ def _say(wish: Said, heard: Heard) -> Move:
             return _recall(about, heard)
         case Forget(about):
             return _forget(about, heard)
+        case JournalOp() | LookAtJournal():
+            return _journal(wish, heard)
         case WhatDidYouDo():
             return _look(_ACTIVITY, {}, heard, otherwise="I cannot see the log from here.")
         case _:
@@ -82,13 +88,24 @@ def what_i_can() -> str:
         edit=example_of("change a file"),
         watch=example_of("watch something"),
         remember=example_of("remember"),
+        task=example_of("add a task"),
+        timer=example_of("start the timer"),
+        plan=example_of("plan a block"),
+        today=example_of("look at a day"),
         did=example_of("say what was done"),
     )
 
 
 def chips() -> tuple[str, ...]:
     """A few things to tap, if nothing was understood."""
-    wanted = ("run a command", "make a file", "remember", "say what was done", "help")
+    wanted = (
+        "run a command",
+        "make a file",
+        "look at a day",
+        "remember",
+        "say what was done",
+        "help",
+    )
     return tuple(phrase.match[0] for phrase in PHRASES if phrase.name in wanted)
 
 
@@ -126,10 +143,18 @@ def _forget(about: str, heard: Heard) -> Move:
     return _direct(f"I forget: {text}", ops=[{"op": "delete", "memory_id": memory_id}])
 
 
+def _journal(wish: JournalOp | LookAtJournal, heard: Heard) -> Move:
+    if isinstance(wish, JournalOp):
+        # The runtime does it or does not, and says so: there is nothing to add.
+        return _direct("", journal=[wish.model_dump(mode="json", exclude_none=True)])
+    args = {"show": wish.show, "day": wish.day, "category": wish.category}
+    return _look(_JOURNAL, args, heard, otherwise="I have no journal of yours here.")
+
+
 def _look(tool: str, args: Mapping[str, Any], heard: Heard, *, otherwise: str) -> Move:
     """Use the tool once; its answer is the answer."""
     if heard.answers:
-        return _direct(heard.answers[-1].text)
+        return _direct(heard.answers[-1].plain)
     return Call(tool, args) if tool in heard.tools else _direct(otherwise)
 
 
@@ -143,10 +168,16 @@ def _memories(answer: ToolAnswer) -> Sequence[tuple[str, str]]:
     return [(found["id"], found["text"]) for found in _FOUND.finditer(answer.text)]
 
 
-def _direct(message: str, *, ops: Sequence[Mapping[str, Any]] = ()) -> Answer:
-    register = "status" if ops else "exploration"
+def _direct(
+    message: str,
+    *,
+    ops: Sequence[Mapping[str, Any]] = (),
+    journal: Sequence[Mapping[str, Any]] = (),
+) -> Answer:
+    register = "status" if ops or journal else "exploration"
     decision = _decision("direct", "it can be answered at once", register)
-    return Answer({**decision, "response": {"message": message, "memory_ops": list(ops)}})
+    response = {"message": message, "memory_ops": list(ops), "journal_ops": list(journal)}
+    return Answer({**decision, "response": response})
 
 
 def _decision(route_to: str, reason: str, register: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from silas.agents.brain.intents import (
     Greeting,
     Help,
     Intent,
+    LookAtJournal,
     MakeFile,
     NotUnderstood,
     Recall,
@@ -23,6 +24,11 @@ from silas.agents.brain.intents import (
     WhatDidYouDo,
 )
 from silas.agents.brain.schedules import read_schedule
+from silas.journal.wishes import JournalOp
+
+
+def wish(op: str, **fields: str) -> JournalOp:
+    return JournalOp.model_validate({"op": op, **fields})
 
 
 @pytest.mark.parametrize(
@@ -78,6 +84,31 @@ def test_what_is_not_meant_is_not_matched(pattern: object, text: str) -> None:
         ("what did you do while I slept?", WhatDidYouDo()),
         ("Hi Silas!", Greeting()),
         ("what can you do?", Help()),
+        (
+            "add task Squats in gym due tomorrow 9am",
+            wish("add_task", title="Squats", category="gym", due="tomorrow 9am"),
+        ),
+        ("Please add a task: reply to bob@x.org", wish("add_task", title="reply to bob@x.org")),
+        ('add task "Swim in lake"', wish("add_task", title="Swim in lake")),
+        ("Create a task: water the plants", wish("add_task", title="water the plants")),
+        ("done with Squats", wish("finish_task", task="Squats")),
+        ("mark the task Squats as done", wish("finish_task", task="Squats")),
+        ("start the timer for Squats", wish("start_timer", task="Squats")),
+        ("stop the timer", wish("stop_timer")),
+        ("log 45 minutes on Squats", wish("log_time", task="Squats", duration="45 minutes")),
+        ("plan 9 to 10:30 for Squats", wish("plan_block", task="Squats", begin="9", end="10:30")),
+        (
+            "plan 9am-11 on friday for Squats",
+            wish("plan_block", task="Squats", begin="9am", end="11", day="friday"),
+        ),
+        ("plan my day", wish("plan_day")),
+        ("plan my day for tomorrow", wish("plan_day", day="tomorrow")),
+        ("what is on today?", LookAtJournal("day")),
+        ("What's on Friday?", LookAtJournal("day", day="friday")),
+        ("what is open in gym?", LookAtJournal("tasks", category="gym")),
+        ("what is open?", LookAtJournal("tasks")),
+        (f"add task {'x' * 501}", NotUnderstood("add a task")),
+        ("start the timer", NotUnderstood("start the timer")),
         ("write a poem about the sea", NotUnderstood()),
         ("watch the sea every now and then", NotUnderstood("watch something")),
         ("", NotUnderstood()),

@@ -143,6 +143,21 @@ class TestProxy:
         assert chosen.response is not None
         assert chosen.response.memory_ops[0].memory_id == "mem_02"
 
+    async def test_a_wish_about_the_journal_is_handed_on(self) -> None:
+        decision = await route("Add task Squats in gym due tomorrow 9am")
+        assert decision.response is not None
+        [op] = decision.response.journal_ops
+        assert (op.op, op.title, op.due) == ("add_task", "Squats", "tomorrow 9am")
+        assert decision.response.message == "", "what was done is not the brain's to say"
+
+    async def test_a_look_at_the_journal(self) -> None:
+        tools = Tools({"journal_read": "Open:\n  Squats"})
+        assert said(await route("what is open in gym?", tools)) == "Open:\n  Squats"
+        assert tools.calls == [
+            ("journal_read", {"show": "tasks", "day": "today", "category": "gym"})
+        ]
+        assert "no journal" in said(await route("what is on today?"))
+
     async def test_what_it_did(self) -> None:
         tools = Tools({"recent_activity": "It ran one command."})
         assert said(await route("what did you do?", tools)) == "It ran one command."
