@@ -270,6 +270,8 @@ class CardStore:
                 raise CardNotOpen(f"{card.card_id} has expired: nobody decided it in time.")
             await self._require_sealed(card, decision)
         await self._keep(cards, decision, signed)
+        taps = 2 if any(card.risk is RiskLevel.MEDIUM for card in cards) else 1
+        await self._audit.log("batch_decided", cards=len(cards), taps=taps)
         return cards
 
     async def _require_device(self, name: str, signed: _Signed) -> None:

@@ -8,10 +8,13 @@ from enum import StrEnum
 from silas.kernel.models import Data
 from silas.stream.cadence import FATIGUE
 from silas.stream.decision_log import Decided, Entry, decisions
+from silas.stream.decisions import UNDO
 
 _DAYS_A_WEEK = 7
 _CORRECTED = frozenset({"declined", "edit_requested"})
 _BATCH = "batch_decided"
+_UNDOING = f"{UNDO}_"
+"""What takes work back is a plan of its own, with an id that says so."""
 
 
 class Signal(StrEnum):
@@ -82,13 +85,15 @@ def ux_metrics(entries: Sequence[Entry], *, days: float) -> list[Metric]:
     calls = [str(e.data.get("verdict")) for e in entries if e.event == "paused_call_decided"]
     verdicts = [*(each.verdict for each in made), *calls]
     corrected = sum(verdict in _CORRECTED for verdict in verdicts)
-    said, undone = seen["turn_routed"], seen["work_undone"]
+    said = seen["turn_routed"]
+    done = [str(e.data.get("work_item_id")) for e in entries if e.event == "work_done"]
+    undone = sum(item_id.startswith(_UNDOING) for item_id in done)
     return [
         _seconds("decision_seconds_low", _of_risk(made, "low"), _LOW_RISK),
         _seconds("decision_seconds_medium", _of_risk(made, "medium"), _MEDIUM_RISK),
         _middle("taps_per_batch", _taps(entries), _TAPS, unit="taps"),
         _share("decline_rate", verdicts.count("declined"), len(verdicts), _DECLINED),
-        _share("undo_rate", undone, seen["work_done"], _UNDONE),
+        _share("undo_rate", undone, len(done) - undone, _UNDONE),
         _share("correction_rate", corrected + undone, len(verdicts), _CORRECTIONS),
         _per_week("fatigue_triggers", seen[FATIGUE], days, _TRIGGERS),
         _share("free_text_rate", said, said + len(verdicts), _FREE),

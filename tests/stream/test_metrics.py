@@ -67,8 +67,8 @@ async def test_the_figures_and_what_they_say() -> None:
     for number in range(4):
         await log.ask(f"l{number}", "low")
         await log.decide(f"l{number}", 40)
-    await log.log("work_done")
-    await log.log("work_undone")
+    await log.log("work_done", work_item_id="task_1")
+    await log.log("work_done", work_item_id="undo_1")
     await log.log("turn_routed")
     medium, low = log.named("decision_seconds_medium"), log.named("decision_seconds_low")
     assert (medium.value, medium.samples, medium.signal) == (8, 10, Signal.GOOD)
