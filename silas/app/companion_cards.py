@@ -35,7 +35,10 @@ class CardApprovals:
 
     async def ask(self, action: ApprovableAction) -> None:
         """Put the action before the owner, once (rule 2)."""
-        await self._questions.ask(self._card(action))
+        try:
+            await self._questions.get(card_id(action))
+        except CardUnknown:
+            await self._questions.ask(self._card(action))
 
     async def token_for(self, action: ApprovableAction) -> ApprovalToken | None:
         """A token, if the owner has signed a yes to exactly this (rule 3)."""

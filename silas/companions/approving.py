@@ -35,7 +35,7 @@ from silas.companions.saga import SagaLog
 from silas.companions.store import CompanionStore
 from silas.companions.tools.executor import ToolExecutor, refused
 from silas.companions.tools.models import AgentToolCall, AgentToolResult
-from silas.kernel import CompanionError
+from silas.kernel import CompanionError, SecretsError
 from silas.storage import Transaction
 
 _DECLINED = "declined"
@@ -105,14 +105,13 @@ class Approving:
         results = [await self._unblock(each) for each in concerned]
         return [each for each in results if each is not None]
 
-    async def settle(self, *, ask_again: bool = True) -> int:
+    async def settle(self) -> int:
         """Look at everything that waits: decisions may have come while nobody was here."""
         blocked = await self._waiting.of(status=WaitingStatus.BLOCKED)
         results = [await self._unblock(each) for each in blocked]
         for status in (WaitingStatus.APPROVED, WaitingStatus.WAITING):
             for each in await self._waiting.of(status=status):
-                if ask_again:
-                    await self._ask_again(each)
+                await self._ask_again(each)
                 results.append(await self.follow(each.operation_id))
         return sum(each is not None for each in results)
 
@@ -129,7 +128,8 @@ class Approving:
         approvals = self._waiting.approvals
         if approvals is None or waiting.approvable is None:
             return
-        with self._readable():
+        # Without the owner's key no card can be sealed; it is asked when the vault is open.
+        with self._readable(), contextlib.suppress(SecretsError):
             await approvals.ask(ApprovableAction.model_validate(waiting.approvable))
 
     async def _token(

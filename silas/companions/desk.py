@@ -355,7 +355,7 @@ class CompanionDesk:
         """End what nobody has answered in time, and writes that a failed run has left."""
         late = await self._hands.prompts.expire_due()
         left = await self._hands.approving.reconcile()
-        return len(late) + left + await self._hands.approving.settle(ask_again=False)
+        return len(late) + left + await self._hands.approving.settle()
 
     async def _require_possible(
         self, wanted: NewCompanion | Companion, model_id: str | None
