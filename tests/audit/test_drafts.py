@@ -493,3 +493,8 @@ def test_a_text_that_is_cut_says_by_how_much() -> None:
     cut = strict_loads(body_of(data=data))["data"]["cut"]
     assert cut["one_more"] == "x" * 400 + "[cut: 1 more characters]"
     assert cut["fits"] == "y" * 400
+
+
+def test_names_are_in_the_order_of_canonical_json() -> None:
+    body = body_of(data={"\U00010000": 1, "\ufb01": 2})
+    assert canonical_bytes(strict_loads(body)) == body
