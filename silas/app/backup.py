@@ -40,7 +40,7 @@ from silas.storage.restore import Restored, restore_backup
 from silas.storage.trees import unpack_tree
 
 _DERIVED = {"embeddings.db"}
-_TREES = ("artifacts", "customer_context")
+_TREES = ("artifacts", "companions", "customer_context")
 _MIGRATIONS = {"silas.db": "runtime", "journal.db": "journal", "agent.db": "agent"}
 _CONFIG_ELSEWHERE = "config.backup.yaml"
 _VOID_OPEN_TOKENS = """

@@ -216,6 +216,11 @@ class TestPreview:
         assert result.success
         assert result.status == "partial"
         assert result.payload["preview"]
+        told = {
+            (each["kind"], each["what"], each["id"] is None) for each in result.payload["changes"]
+        }
+        assert ("task", "created", True) in told
+        assert ("task", "updated", False) in told
         assert await room.journal.last_cursor() == before
         assert room.approvals.asked == {}
 

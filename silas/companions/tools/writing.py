@@ -6,6 +6,7 @@ from typing import Any
 from silas.companions.tools.models import ToolEffect
 from silas.companions.tools.outputs import RecordChange, WriteOutput
 from silas.companions.tools.reach import ToolReach
+from silas.journal.merging import FIRST
 from silas.journal.models import Record
 from silas.journal.operations import By
 from silas.journal.results import Outcome
@@ -58,7 +59,7 @@ def _change(reach: ToolReach, record: Record, *, preview: bool) -> RecordChange:
         name: shown[name] for name in _SHOWN.get(kind, ()) if shown[name] not in (None, "", [], now)
     }
     label = next((str(shown[name]) for name in _LABELS if shown.get(name)), kind)
-    new = not record.versions and not record.deletions
+    new = record.created_at == record.updated_at and set(record.versions) <= {FIRST}
     return RecordChange(
         kind=kind,
         what="deleted" if record.deleted else "created" if new else "updated",
