@@ -21,6 +21,7 @@ from silas.journal.models import (
     Task,
 )
 from silas.journal.rows import CONTENT, kind_of, load, read_record
+from silas.kernel import visible
 from silas.storage import Reader
 
 SHORT = 5
@@ -148,7 +149,10 @@ def _named(reader: Reader, text: str, kinds: Collection[str], *, deleted: bool) 
 
 
 def _which(text: str, rivals: list[Candidate]) -> str:
-    lines = [f"  {short_id(each.record.id)}  {name_of(each.record)}" for each in rivals[:_SHOWN]]
+    lines = [
+        f"  {short_id(each.record.id)}  {visible(name_of(each.record), keep_newlines=False)}"
+        for each in rivals[:_SHOWN]
+    ]
     more = f"\n  and {len(rivals) - _SHOWN} more" if len(rivals) > _SHOWN else ""
     told = "\n".join(lines)
     return f"{len(rivals)} records fit {text!r}. Nothing was changed: name one.\n{told}{more}"

@@ -54,6 +54,8 @@ class Told(Data):
     taint: TaintLevel
     done: bool = True
     """False: nothing was changed, and the text says why."""
+    code: str = ""
+    """Why not, without anybody's words in it."""
     changed: tuple[str, ...] = ()
     """The ids of the records that were changed."""
 
@@ -261,14 +263,14 @@ class SpokenJournal:
 
     async def _told(self, text: str, about: Iterable[Record]) -> Told:
         taint = await self._journal.read(lambda reader: _taint(reader, list(about)))
-        return Told(text=text, taint=taint, done=False)
+        return Told(text=text, taint=taint, done=False, code="nothing to plan")
 
     async def _refused(self, error: JournalError) -> Told:
         named: Collection[str] = ()
         if isinstance(error, AmbiguousReference):
             named = [str(each["id"]) for each in error.details.get("candidates", ())]
         taint = await self._journal.read(lambda reader: taint_of(reader, named))
-        return Told(text=error.message, taint=taint, done=False)
+        return Told(text=error.message, taint=taint, done=False, code=error.code)
 
 
 def _taint(reader: Reader, records: Collection[Record]) -> TaintLevel:

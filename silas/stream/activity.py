@@ -39,6 +39,8 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "question_answered": "You answered a question: {answer}.",
         "gate_blocked": "A gate stopped something: {gate}.",
         "goal_task_spawned": "{work_item_id} started a repair: {task_id}.",
+        "journal_changed": "I wrote into your journal what you said: {op}.",
+        "journal_op_refused": "A wish about your journal was not done.",
         "message_taint_forged": "A message was made to look like yours, and was not taken as such.",
         "message_downgraded": "A message was not accepted as yours.",
         "paused_call_decided": "You decided about a call of {tool}: {verdict}.",

@@ -30,8 +30,8 @@ _ID = re.compile(r"mem\w+")
 _SHOWN = 10
 
 _CAN = (
-    "I am the offline brain: no model is configured, so I understand a small set of requests, and "
-    "everything I do still needs your approval and is checked. I can:\n"
+    "I am the offline brain: no model is configured, so I understand a small set of requests. What "
+    "I do on your machine still needs your approval and is checked. I can:\n"
     "- run a command: “{run}”\n"
     "- write and change files: “{file}”, “{edit}”\n"
     "- fix something by your patch, and test it\n"

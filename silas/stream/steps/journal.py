@@ -53,7 +53,8 @@ async def apply_journal_ops(room: TurnContext, turn: Turn) -> Turn:
         if told.done:
             turn = _audited(room, turn, op, told, operation_id=operation_id)
         else:
-            await _log_refusal(room, turn, [op], told.text)
+            # The text may name records, and so repeat what somebody else wrote.
+            await _log_refusal(room, turn, [op], told.code)
         answers.append(told)
     return await _say(room, turn, answers, own_words=response.message)
 
@@ -75,18 +76,16 @@ async def _fulfil(
     results, context = await look(room, turn, trigger, context, quality="quality_gate_tool_call")
     stopping = next((each for each in results if each.action is not GateAction.CONTINUE), None)
     if stopping is not None:  # 3
-        return _not_done(f"Nothing was written: the gate {stopping.gate_name} stopped it.")
+        told = f"Nothing was written: the gate {stopping.gate_name} stopped it."
+        return Told(text=told, taint=TaintLevel.OWNER, done=False, code="a gate stopped it")
     try:
         op = JournalOp.model_validate(context["tool_args"])
     except ValidationError:
-        return _not_done("Nothing was written: a gate has changed the wish, and not well.")
+        told = "Nothing was written: a gate has changed the wish into something else."
+        return Told(text=told, taint=TaintLevel.OWNER, done=False, code="a gate changed it")
     said = turn.message.payload
     said_at = said.timestamp if isinstance(said, UserMessage) else turn.message.created_at
     return await journal.fulfil(op, operation_id=operation_id, said_at=said_at)  # 4
-
-
-def _not_done(text: str) -> Told:
-    return Told(text=text, taint=TaintLevel.OWNER, done=False)
 
 
 def _audited(
