@@ -83,6 +83,8 @@ class RunRecord:
     source_refs: tuple[ReportSourceRef, ...] = ()
     refused_report: str | None = None
     latency_ms: int = 0
+    asked_ms: int = 0
+    """How much of it models took that were asked in this run."""
 
     def require_definition(self) -> CompanionDefinition:
         """What the companion is; raises `CompanionUnknown`."""

@@ -170,6 +170,7 @@ class CompanionWorkflow:
                 decisions=record.decisions,
             )
             proposal = await _unless_called_off(asking, go_on)
+            record.asked_ms += round(proposal.usage.seconds * 1000)
             plan = make_plan(
                 record.job,
                 proposal,
@@ -265,7 +266,8 @@ class CompanionWorkflow:
         """Step 6."""
         record.note_end(status, error)
         done = tuple(record.operations)
-        spent = BudgetUsage(runtime_ms=record.latency_ms)
+        # The time of the models was charged at their door.
+        spent = BudgetUsage(runtime_ms=max(0, record.latency_ms - record.asked_ms))
 
         def finish(tx: Transaction) -> None:
             for each in done:

@@ -326,6 +326,20 @@ class TestBudgets:
         assert (await run(room, agent)).error_code == "budget_exceeded"
         assert len(gateway.sent) == 2
 
+    async def test_the_time_of_a_model_is_counted_once(
+        self, room: Room, agent: str, gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await agree(room, agent)
+        answer = gateway.propose
+
+        async def slow(*asked: Any) -> CompanionProposal:
+            room.clock.advance(seconds=1)
+            return await answer(*asked)
+
+        monkeypatch.setattr(gateway, "propose", slow)
+        await run(room, agent)
+        assert (await room.desk.list())[0].budget.used.runtime_ms == 1000
+
     async def test_the_soft_share_warns_and_stops_nothing(self, room: Room, agent: str) -> None:
         await room.desk.configure(agent, budget=BudgetLimits(tool_calls=5, soft_share=0.4))
         for number in range(3):

@@ -179,6 +179,37 @@ async def test_changes_while_a_wake_waits_go_along_with_it(house: House) -> None
     assert len(await house.work()) == 1
 
 
+async def test_a_flood_of_changes_costs_the_same_for_each(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make(house)
+    reads = 0
+    read = WakeRun.model_validate_json
+
+    def counted(body: str) -> WakeRun:
+        nonlocal reads
+        reads += 1
+        return read(body)
+
+    monkeypatch.setattr(WakeRun, "model_validate_json", counted)
+    for number in range(300):
+        house.store.clock.advance(seconds=1)  # type: ignore[attr-defined]
+        job = WakeJob(
+            run_key=f"run-{number}",
+            thread_id="coach:run:flood",
+            agent_id="coach",
+            reason=WakeReason.SUBSCRIPTION,
+            logical_change_keys=(f"change-{number}",),
+            changed_entity_ids=(f"task-{number}",),
+        )
+        await house.dispatch.enqueue([job])
+    assert reads < 3 * 300
+    [run] = await house.work()
+    assert len(run.job.logical_change_keys) == len(run.job.changed_entity_ids) == 200
+    ended = await house.store.find(WakeRun, {"status": WakeStatus.COMPLETED})
+    assert len(ended) == 300
+
+
 async def test_a_wake_of_the_owner_is_never_taken_along(house: House) -> None:
     await make(house)
     await house.change(task())
@@ -528,6 +559,27 @@ async def test_who_fails_again_and_again_rests_for_longer_and_longer(
     [run] = await house.work()
     assert run.status is WakeStatus.COMPLETED
     assert await ending() == (WakeStatus.COMPLETED, None)
+
+
+async def test_a_clock_that_was_ahead_lets_nobody_rest_until_it_is_reached(
+    house: House, clock: FakeClock
+) -> None:
+    await make(house)
+
+    async def fail(_job: WakeJob) -> None:
+        raise RuntimeError("no")
+
+    house.runs.during = fail
+    right = clock.now()
+    clock.advance(days=1000)
+    for _ in range(3):
+        await house.change(task())
+        await house.work()
+    clock.set(right)
+    house.runs.during = None
+    await house.change(task())
+    [run] = await house.work()
+    assert run.status is WakeStatus.COMPLETED
 
 
 async def test_lifecycle_is_part_of_every_answer(house: House) -> None:

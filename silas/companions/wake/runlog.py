@@ -20,8 +20,17 @@ from silas.companions.models import (
 from silas.companions.store import CompanionStore
 from silas.storage import Reader, Transaction
 
-_MAX_ENTITIES = 200
-"""A run is told at most this many of the records that changed; it can look for others itself."""
+_MAX_TOLD = 200
+"""A run is told at most this many of the changes and records; it can look for others itself. Each
+change has a line of its own, and a line that grew with every change would be ever slower to write.
+"""
+# One that goes along comes after the one that it goes along with, so this finds it at once.
+_HOST = """
+SELECT body FROM wake_run_log
+WHERE agent_id = ? AND status = 'queued' AND json_extract(body, '$.absorbed_into') IS NULL
+    AND json_extract(body, '$.job.reason') = 'subscription'
+ORDER BY queued_at LIMIT 1
+"""
 
 
 class WakeRunLog:
@@ -134,17 +143,8 @@ class WakeRunLog:
     def _host_for(self, reader: Reader, job: WakeJob) -> WakeRun | None:
         if job.reason is not WakeReason.SUBSCRIPTION:
             return None
-        waiting = self._store.find_in(
-            reader, WakeRun, {"agent_id": job.agent_id, "status": WakeStatus.QUEUED}
-        )
-        return next(
-            (
-                run
-                for run in waiting
-                if run.absorbed_into is None and run.job.reason is WakeReason.SUBSCRIPTION
-            ),
-            None,
-        )
+        row = reader.fetch_one(_HOST, (job.agent_id,))
+        return WakeRun.model_validate_json(row[0]) if row else None
 
     def _along_with(self, reader: Reader, run: WakeRun) -> list[WakeRun]:
         waiting = self._store.find_in(
@@ -159,8 +159,8 @@ def _together(host: WakeJob, more: WakeJob) -> WakeJob:
     entities = dict.fromkeys((*host.changed_entity_ids, *more.changed_entity_ids))
     return host.model_copy(
         update={
-            "logical_change_keys": tuple(keys),
-            "changed_entity_ids": tuple(entities)[:_MAX_ENTITIES],
+            "logical_change_keys": tuple(keys)[:_MAX_TOLD],
+            "changed_entity_ids": tuple(entities)[:_MAX_TOLD],
             "source_cursor": more.source_cursor,
         }
     )

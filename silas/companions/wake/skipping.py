@@ -8,7 +8,7 @@
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from silas.companions.ids import stop_switch_id
 from silas.companions.models import (
@@ -65,18 +65,19 @@ def reason_to_skip(
             "interactive_only",
         ),
         (alone and sleeps, WakeStatus.SKIPPED_SLEEPING, "sleeping"),
-        (alone and rests_until(state) > now, WakeStatus.SKIPPED_SLEEPING, "backoff"),
+        (alone and rests(state, now), WakeStatus.SKIPPED_SLEEPING, "backoff"),
     )
     return next((Skip(status, why) for applies, status, why in rules if applies), None)
 
 
-def rests_until(state: AgentState) -> datetime:
-    """Until when a companion rests after failures; a moment that is over if it does not."""
-    failures = state.consecutive_failure_count - _PATIENCE
-    if failures < 0 or state.last_wake_at is None:
-        return datetime.min.replace(tzinfo=UTC)
+def rests(state: AgentState, now: datetime) -> bool:
+    """Whether a companion rests after failures."""
+    failures, last = state.consecutive_failure_count - _PATIENCE, state.last_wake_at
+    # A last wake in the future is that of a clock that was wrong; it says nothing about now.
+    if failures < 0 or last is None or last > now:
+        return False
     rest: timedelta = _FIRST_REST * (1 << min(failures, 16))
-    return state.last_wake_at + min(_LONGEST_REST, rest)
+    return last + min(_LONGEST_REST, rest) > now
 
 
 def is_stopped(store: CompanionStore, reader: Reader, agent_id: str) -> bool:
