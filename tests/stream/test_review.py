@@ -20,17 +20,19 @@ from silas.approval import (
     NonceStore,
     PublicKey,
 )
-from silas.gates import ActionEnvelope
+from silas.gates import ActionEnvelope, GateAction, GateLane, GateResult
 from silas.kernel import IdFactory, TaintLevel
 from silas.queue import QueueName
 from silas.storage import SqliteDatabase
 from silas.stream.card_statements import batch_decision_bytes
 from silas.stream.cards import CardStore
 from silas.stream.errors import CardNotOpen, CardUnknown, DecisionNotSigned
+from silas.stream.gating import MAX_TEXT
 from silas.stream.ports import PlanReview
 from silas.stream.review.autonomy import Autonomy, AutonomyPolicy
 from silas.stream.review.batches import batch_of, selection_of
 from silas.stream.review.drafts import draft_of, text_of, with_text
+from silas.stream.review.gate_desk import QuestionGateDesk
 from silas.stream.review.models import Question, answer_bytes
 from silas.stream.review.store import QuestionStore
 from silas.stream.review.suggestions import from_habit, from_next_steps, repeated_command
@@ -443,3 +445,45 @@ class TestRevisions:
         assert (await office.cards.get("card_2")).replaces is None
         await office.ask_plan("card_3", writing("w3", title="Write w1"))
         assert (await office.cards.get("card_3")).replaces == "w1"
+
+
+class _SaysYes(QuestionGateDesk):
+    """The owner says yes to whatever he is shown; his answer is his signature."""
+
+    async def _answer(self, question: Question) -> bool:
+        await self.questions.answer(question.question_id, {"verdict": "approve"})
+        return await super()._answer(question)
+
+
+class TestGates:
+    async def passed(self, office: Office, **context: str) -> tuple[bool, list[str]]:
+        """Whether it went through, and what was shown for it."""
+        asks = GateResult(
+            gate_name="money",
+            lane=GateLane.POLICY,
+            action=GateAction.REQUIRE_APPROVAL,
+            reason="An amount.",
+        )
+        gates = _SaysYes(
+            questions=office.questions,
+            audit=office.desk.audit,
+            clock=office.desk.clock,
+            ids=office.room.ids,
+            owner_id="owner",
+            is_watched=lambda: True,
+        )
+        passed = await gates.approve_gate(asks, connection_id="guest", context=context)
+        rows = await office.desk.database.fetch_all("SELECT id FROM questions")
+        shown = [(await office.questions.get(row[0])).content.body["value"] for row in rows]
+        return passed, shown
+
+    async def test_of_an_answer_the_answer_is_shown(self, office: Office) -> None:
+        found = await self.passed(office, response="Your PIN is 1234.", message="How are you?")
+        assert found == (True, ["Your PIN is 1234."])
+
+    async def test_the_end_of_a_long_text_is_shown_too(self, office: Office) -> None:
+        text = "Nice weather. " * 500 + "Pay 900 to eve."
+        assert await self.passed(office, message=text) == (True, [text])
+
+    async def test_what_cannot_be_shown_whole_is_not_let_through(self, office: Office) -> None:
+        assert await self.passed(office, message="a" * (MAX_TEXT + 1)) == (False, [])

@@ -1,6 +1,7 @@
 """Asks the owner about a gate, in the middle of a turn (`silas.stream.ports.GateDesk`).
 
-Nobody there to be asked, no answer in time, or an answer that nobody signed: the answer is no.
+Nobody there to be asked, no answer in time, an answer that nobody signed, or something too long to
+be shown whole: the answer is no.
 """
 
 import asyncio
@@ -13,14 +14,15 @@ from typing import Any
 from silas.gates import GateResult
 from silas.gates.risk import RiskLevel
 from silas.kernel import Clock, IdFactory, TaintLevel
+from silas.stream.gating import MAX_TEXT
 from silas.stream.review.models import QUESTION, Action, Content, Kind, Question
 from silas.stream.review.store import QuestionStore
 from silas.work.ports import AuditTrail
 
 PATIENCE = timedelta(seconds=120)
 _LOOK_SECONDS = 0.2
-_SHOWN = ("message", "response")
-_LONGEST = 2000
+_LET_THROUGH = ("response", "message")
+"""What a yes lets through. Beside a response, the message is only what it answers."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,14 @@ class QuestionGateDesk:
         self, result: GateResult, *, connection_id: str, context: Mapping[str, Any]
     ) -> bool:
         """Whether it may go on."""
-        if not self.is_watched():
-            await self.audit.log("gate_unasked", gate=result.gate_name, reason="nobody is there")
+        value = next((str(context[key]) for key in _LET_THROUGH if key in context), "")
+        reason = "nobody is there" if not self.is_watched() else ""
+        if len(value) > MAX_TEXT:
+            reason = "it is too long to be shown whole"
+        if reason:
+            await self.audit.log("gate_unasked", gate=result.gate_name, reason=reason)
             return False
-        question = self._question(result, connection_id, context)
+        question = self._question(result, value, connection_id=connection_id, context=context)
         await self.questions.ask(question)
         try:
             return await self._answer(question)
@@ -60,10 +66,9 @@ class QuestionGateDesk:
         return False
 
     def _question(
-        self, result: GateResult, connection_id: str, context: Mapping[str, Any]
+        self, result: GateResult, value: str, *, connection_id: str, context: Mapping[str, Any]
     ) -> Question:
         now, name = self.clock.now(), self.ids.new(QUESTION)
-        value = next((str(context[key]) for key in _SHOWN if context.get(key)), "")
         known = {"connection_id": connection_id, "reason": result.reason}
         return Question(
             question_id=name,
@@ -82,7 +87,7 @@ class QuestionGateDesk:
                 ],
                 body={
                     "gate_name": result.gate_name,
-                    "value": value[:_LONGEST],
+                    "value": value,
                     "context": json.loads(json.dumps(known)),
                 },
             ),
