@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from silas.companions.decisions import Decisions
 from silas.companions.models import SagaEntry, WakeReason
 from silas.companions.tools.catalogue import REGISTRY
 from silas.testing.companion_room import Room, opened_room
@@ -97,6 +98,18 @@ class TestCategoryScope:
         assert [each["title"] for each in found["candidates"]] in ([], ["Squats"])
         names = await ok(room, agent, "list_allowed_categories")
         assert [each["name"] for each in names["categories"]] == ["gym"]
+
+    async def test_what_a_crash_left_is_told_without_what_others_have_pinned(
+        self, room: Room, agent: str
+    ) -> None:
+        own, other, day = await room.task("Squats"), await room.task("Taxes", "work"), "2026-01-02"
+        await room.do("pin_day_plan_tasks", plan_date=date.fromisoformat(day), task_ids=(other,))
+        call = room.tool_call(agent, "pin_day_plan_tasks", plan_date=day, task_ids=[own])
+        await room.hands.executor.execute(call, decisions=Decisions())
+        result = await room.hands.executor.result_in_journal(call)
+        assert result is not None
+        assert own in result.model_dump_json()
+        assert other not in result.model_dump_json()
 
     async def test_a_read_of_another_category_is_out_of_scope(self, room: Room, agent: str) -> None:
         asked = {"category_id": room.categories["work"]}

@@ -194,6 +194,8 @@ async def test_within_its_scope_it_works(place: Place) -> None:
     (shown,) = pinned.records
     assert isinstance(shown, DayPlan)
     assert shown.pinned_task_ids == (at["own"],)
+    assert not any(at["task"] in token for token in pinned.changed_tokens)
+    assert any(at["own"] in token for token in pinned.changed_tokens)
     again = await place.do(
         "pin_day_plan_tasks", scope=gym, plan_date=DAY, task_ids=[at["own"]], operation_id="pin"
     )

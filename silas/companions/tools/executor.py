@@ -49,6 +49,7 @@ from silas.companions.tools.registry import AgentToolRegistry, Tool
 from silas.companions.tools.writing import written
 from silas.companions.waiting import WaitingRoom
 from silas.journal.models import AccessScope
+from silas.journal.operations.scoped import as_told
 from silas.journal.results import Outcome
 from silas.journal.store import Journal
 from silas.kernel import ApprovalError, CompanionError, GateError, JournalError, SilasError
@@ -106,7 +107,7 @@ class ToolExecutor:
         if not isinstance(outcome, Outcome):
             return None
         reach = self._reach(call, preview_only=False)
-        return succeeded(call, written(reach, outcome))
+        return succeeded(call, written(reach, await as_told(self.journal, outcome, reach.scope)))
 
     async def _admit(self, call: AgentToolCall, decisions: Decisions) -> _Admitted:
         name = call.tool_name

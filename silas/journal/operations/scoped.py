@@ -1,6 +1,6 @@
 """How an operation is made: once for each operation id, and never outside of its scope."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Required, TypeVar
 
@@ -12,6 +12,7 @@ from silas.journal.belonging import as_seen, may_see
 from silas.journal.edit import Edit
 from silas.journal.errors import OutOfScope
 from silas.journal.models import AccessScope, Category, DayPlan, Record
+from silas.journal.notifications import entity
 from silas.journal.results import Outcome
 from silas.journal.store import Journal, fingerprint_of
 from silas.storage import Reader
@@ -75,17 +76,29 @@ async def perform(
         fingerprint=fingerprint_of(name, plain),
         preview_only=by.get("preview_only", False),
     )
-    if by["scope"].allowed_category_ids is None:
+    return await as_told(journal, outcome, by["scope"])
+
+
+async def as_told(journal: Journal, outcome: Outcome, scope: AccessScope) -> Outcome:
+    """The outcome as the scope may know it.
+
+    The plan of a day that was changed may also name what others have pinned to it.
+    """
+    if scope.allowed_category_ids is None:
         return outcome
-    # The plan of a day that was changed may also name what others have pinned to it.
-    return outcome.model_copy(update={"records": await _seen(journal, outcome, by["scope"])})
 
-
-async def _seen(journal: Journal, outcome: Outcome, scope: AccessScope) -> tuple[Record, ...]:
     def look(reader: Reader) -> tuple[Record, ...]:
         return tuple(
             as_seen(reader, each, scope) or each if isinstance(each, DayPlan) else each
             for each in outcome.records
         )
 
-    return await journal.read(look)
+    seen = await journal.read(look)
+    hidden = {entity(each).token_key for each in _pins(outcome.records) - _pins(seen)}
+    told = tuple(each for each in outcome.changed_tokens if each not in hidden)
+    return outcome.model_copy(update={"records": seen, "changed_tokens": told})
+
+
+def _pins(records: Iterable[Record]) -> set[str]:
+    plans = (each for each in records if isinstance(each, DayPlan))
+    return {pin for plan in plans for pin in plan.pinned_task_ids}
