@@ -5,6 +5,8 @@ import socket
 
 import pytest
 
+from silas.app.instance import InstanceLock
+from silas.kernel import SystemClock
 from tests.cli.machine import Machine, output_of
 
 
@@ -108,6 +110,11 @@ def test_a_port_that_is_taken(owner: Machine) -> None:
         taken.listen()
         owner.environ["SILAS_CHANNELS__WEB__PORT"] = str(taken.getsockname()[1])
         assert findings(owner)["port"]["status"] == "warning"
+        lock = InstanceLock(
+            owner.data_dir / "silas.lock", clock=SystemClock(), command="silas start"
+        )
+        with lock:
+            assert findings(owner)["port"]["status"] == "ok"
 
 
 def test_a_model_without_its_key(owner: Machine) -> None:

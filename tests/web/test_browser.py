@@ -15,6 +15,10 @@ from tests.web.test_calls import let_it_wait, verdict_of
 
 pytestmark = pytest.mark.slow
 ASK = "create a file a.txt with hello"
+FITS = """() => {
+    const { scrollWidth, scrollHeight } = document.documentElement;
+    return scrollWidth <= innerWidth && scrollHeight <= innerHeight;
+}"""
 VECTORS = Path(__file__).parent / "canonical_vectors.json"
 
 
@@ -57,6 +61,7 @@ async def test_on_a_phone_from_pairing_to_the_checked_result(
     await person.is_in()
     await person.sees_it_done()
     await expect(page.locator(".bubble")).to_have_text(ASK)
+    assert await page.evaluate(FITS), "the conversation scrolls, the page does not"
     assert person.complaints == []
 
 
@@ -74,6 +79,7 @@ async def test_at_a_desk_with_the_keyboard_alone_no_means_no(
     await page.keyboard.press("Enter")
     await person.card_is_awake()
     assert await page.locator(".stream").is_visible()
+    assert await page.evaluate(FITS)
     await page.get_by_role("button", name="Decline, do nothing").focus()
     await page.keyboard.press("Enter")
     await expect(page.locator(".log")).to_contain_text("not approved")

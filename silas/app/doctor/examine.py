@@ -8,6 +8,7 @@ from silas.app.doctor.containment import sandbox
 from silas.app.doctor.findings import Finding, problem
 from silas.app.errors import NotInitialised
 from silas.app.ground import Ground, open_ground
+from silas.app.instance import holder_of
 from silas.app.settings import LoadedSettings
 from silas.kernel import SilasError, SystemClock, parse_timestamp
 from silas.secrets import Prompt
@@ -28,7 +29,8 @@ async def examine(
     async for finding in _installed(loaded, environ, prompt):
         yield finding
     yield await _made("sandbox", lambda: sandbox(settings))
-    yield machine.port(settings.channels.web.host, settings.channels.web.port)
+    web, running = settings.channels.web, holder_of(loaded.paths.lock) is not None
+    yield machine.port(web.host, web.port, running=running)
     yield minds.model(settings, environ)
 
 

@@ -71,14 +71,16 @@ def permissions(data_dir: Path) -> Finding:
     return ok("permissions", f"Only you may read {data_dir}.")
 
 
-def port(host: str, number: int) -> Finding:
-    """Whether the web app's address is free."""
+def port(host: str, number: int, *, running: bool = False) -> Finding:
+    """Whether the web app's address is free; Silas is allowed to be the one who has it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, number))
         except OSError as error:
+            if running and error.errno == errno.EADDRINUSE:
+                return ok("port", f"{host} port {number} is in use: Silas is running.")
             reason = (
                 "is taken by another program" if error.errno == errno.EADDRINUSE else str(error)
             )
