@@ -5,7 +5,7 @@ returns frozen views, or raises a `SilasError` with a sentence. What concerns tr
 switches, destruction) is written to the audit log before it is reported.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from silas.companions.lifecycle import (
     NewCompanion,
     SubscriptionDraft,
     TimerDraft,
+    checked,
 )
 from silas.companions.models import (
     AgentConfig,
@@ -172,16 +173,20 @@ class CompanionDesk:
             }
         if budget is not None:
             config["budget"] = budget
-        changes: dict[str, Any] = {"config": companion.config.model_copy(update=config)}
+        changes: dict[str, Any] = {}
         if display_name is not None:
             changes["display_name"] = display_name
         if category_ids is not None:
             changes["allowed_category_ids"] = tuple(sorted(set(category_ids)))
-        wanted = Companion.model_validate({**companion.model_dump(), **changes})
+
+        def changed(known: Companion) -> Companion:
+            given = {**known.model_dump(), **changes}
+            return checked(Companion, {**given, "config": known.config.model_copy(update=config)})
+
+        wanted = changed(companion)
         await self._require_possible(wanted, wanted.config.model_id)
-        await self._store.put(wanted)
-        if confirm_from is not None:
-            await self._set_confirm_from(agent_id, confirm_from)
+        also = await self._asking_from(agent_id, confirm_from) if confirm_from else None
+        await self._lifecycle.configure(agent_id, changed, also=also)
         if category_ids is not None:
             await self._move_subscriptions(agent_id, tuple(category_ids))
         await self._audit.log("companion_configured", agent_id=agent_id)
@@ -369,14 +374,10 @@ class CompanionDesk:
         if model_id is not None and not self._hands.door.knows(model_id):
             raise CompanionInvalid(f"{model_id} is not among the configured models.")
 
-    async def _set_confirm_from(self, agent_id: str, level: RiskLevel) -> None:
-        definition = await self._hands.definitions.of(agent_id)
-        changed = CompanionDefinition.model_validate(
-            {**definition.model_dump(), "confirm_from": level}
-        )
-        await self._store.transaction(
-            lambda tx: self._hands.definitions.keep_in(tx, agent_id, changed)
-        )
+    async def _asking_from(self, agent_id: str, level: RiskLevel) -> Callable[[Transaction], None]:
+        known = await self._hands.definitions.of(agent_id)
+        changed = checked(CompanionDefinition, {**known.model_dump(), "confirm_from": level})
+        return lambda tx: self._hands.definitions.keep_in(tx, agent_id, changed)
 
     async def _move_subscriptions(self, agent_id: str, category_ids: tuple[str, ...]) -> None:
         definition = await self._hands.definitions.of(agent_id)

@@ -5,9 +5,12 @@ are tombstones, its conversations are over, what waits is at its end, and what s
 write any more. What it has said stays readable.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 from silas.companions.errors import CompanionInvalid
 from silas.companions.ids import manual_run_key, run_thread, state_id
@@ -35,7 +38,11 @@ from silas.companions.wake.dispatch import WakeDispatch
 from silas.companions.wake.index import TokenIndex
 from silas.companions.wake.ports import OwnersZone
 from silas.journal.notifications import TypedToken
+from silas.kernel.field_problems import dotted, problems_in
+from silas.kernel.models import Data
 from silas.storage import Transaction
+
+D = TypeVar("D", bound=Data)
 
 
 @dataclass(frozen=True)
@@ -145,6 +152,31 @@ class Lifecycle:
         await self._store.delete(AgentTimer, timer_id)
         self._poke()
 
+    async def configure(
+        self,
+        agent_id: str,
+        change: Callable[[Companion], Companion],
+        *,
+        also: Callable[[Transaction], None] | None = None,
+    ) -> Companion:
+        """Change what was given to a companion, as it is now: a pause meanwhile stays one.
+
+        What runs began with other borders, or another model: it is asked to stop.
+        """
+
+        def write(tx: Transaction) -> tuple[Companion, Companion]:
+            before = self._store.require_in(tx, Companion, agent_id)
+            after = self._store.put_in(tx, change(before))
+            if also is not None:
+                also(tx)
+            return before, after
+
+        before, after = await self._store.transaction(write)
+        if _given(before) != _given(after):
+            self._call_off(agent_id)
+        self._told(after)
+        return after
+
     async def pause(self, agent_id: str) -> Companion:
         """Let a companion rest until it is resumed; what runs is asked to stop."""
         paused = await self._change(agent_id, paused_at=self._store.clock.now())
@@ -241,17 +273,20 @@ class Lifecycle:
         now = self._store.clock.now()
         companion = self._store.put_in(
             tx,
-            Companion(
-                id=agent_id,
-                kind=new.kind,
-                display_name=new.display_name,
-                lifecycle=AgentLifecycle.ACTIVE,
-                mode=new.mode,
-                allowed_category_ids=new.allowed_category_ids,
-                current_state_id=state_id(agent_id),
-                created_at=now,
-                updated_at=now,
-                config=new.config,
+            checked(
+                Companion,
+                {
+                    "id": agent_id,
+                    "kind": new.kind,
+                    "display_name": new.display_name,
+                    "lifecycle": AgentLifecycle.ACTIVE,
+                    "mode": new.mode,
+                    "allowed_category_ids": new.allowed_category_ids,
+                    "current_state_id": state_id(agent_id),
+                    "created_at": now,
+                    "updated_at": now,
+                    "config": new.config,
+                },
             ),
         )
         state = self._store.put_in(
@@ -291,3 +326,17 @@ class Lifecycle:
         )
         check_timer(timer)
         return scheduled(timer, now, owners_zone=self._zone.time_zone())
+
+
+def _given(companion: Companion) -> tuple[object, ...]:
+    """What a run works within."""
+    return companion.allowed_category_ids, companion.config.model_id
+
+
+def checked(kind: type[D], fields: Mapping[str, Any]) -> D:
+    """The record with these fields; raises `CompanionInvalid` with what is wrong with them."""
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        told = "; ".join(f"{dotted(path)} {text}" for path, text in problems_in(error))
+        raise CompanionInvalid(f"This cannot be set: {told}.") from error

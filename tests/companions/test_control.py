@@ -11,13 +11,15 @@ from silas.companions.errors import AgentDestroyed, CompanionInvalid, Stopped
 from silas.companions.models import (
     AgentActionType,
     AgentMessage,
+    BudgetLimits,
     Companion,
     StopScope,
     WaitingAction,
     WakeRun,
 )
-from silas.companions.ports import CompanionRequest
+from silas.companions.ports import CompanionRequest, Destination
 from silas.companions.proposals import CompanionProposal, ProposedAction
+from silas.gates.risk import RiskLevel
 from silas.testing.companion_room import Room, opened_room, restarted
 from silas.testing.companions import FakeGateway, ScriptedModel
 
@@ -330,3 +332,69 @@ class TestLife:
         names = {each.name for each in room.hands.executor.registry.tools}
         for word in ("companion", "consent", "approve", "switch", "persona", "budget", "http"):
             assert not any(word in name for name in names)
+
+
+class TestConfiguring:
+    async def test_a_pause_meanwhile_stays_a_pause(
+        self, room: Room, agent: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        categories = room.journal.categories
+
+        async def paused_meanwhile() -> Any:
+            monkeypatch.undo()
+            await room.desk.pause(agent)
+            return await categories()
+
+        monkeypatch.setattr(room.journal, "categories", paused_meanwhile)
+        await room.desk.configure(agent, display_name="Other")
+        kept = await room.store.require(Companion, agent)
+        assert kept.display_name == "Other"
+        assert kept.paused_at is not None
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [{"display_name": "x" * 200}, {"confirm_from": RiskLevel.IRREVERSIBLE}],
+        ids=["name", "risk"],
+    )
+    async def test_what_cannot_be_set_is_refused_whole(
+        self, room: Room, agent: str, wrong: dict[str, Any]
+    ) -> None:
+        before = await room.store.require(Companion, agent)
+        with pytest.raises(CompanionInvalid):
+            await room.desk.configure(agent, **{"budget": BudgetLimits(tokens=1), **wrong})
+        assert await room.store.require(Companion, agent) == before
+
+    async def test_a_name_that_is_too_long_makes_nobody(self, room: Room) -> None:
+        with pytest.raises(CompanionInvalid):
+            await room.desk.new(
+                "planner", category_ids=[room.categories["gym"]], display_name="x" * 200
+            )
+        assert await room.desk.list() == ()
+
+    async def test_a_model_that_was_taken_away_is_not_asked_again_by_a_run(
+        self, tmp_path: Path
+    ) -> None:
+        look = ProposedAction(
+            action_type=AgentActionType.TOOL_CALL, tool_name="list_tasks_in_scope", arguments={}
+        )
+        cloud = Destination(provider="cloud", model="large", host="api.cloud.example")
+        gateway = FakeGateway(ScriptedModel(CompanionProposal(actions=(look,))), cloud)
+        async with opened_room(tmp_path, gateway=gateway) as room:
+            made = await room.desk.new(
+                "planner", category_ids=[room.categories["gym"]], model_id="cloud:large"
+            )
+            shown = await room.desk.disclosure(made.id)
+            assert shown is not None
+            await room.desk.consent(made.id, policy_version=shown.policy_version)
+            answer = gateway.propose
+
+            async def taken_away(*asked: Any) -> CompanionProposal:
+                proposal = await answer(*asked)
+                await room.desk.configure(made.id, offline=True)
+                return proposal
+
+            gateway.propose = taken_away  # type: ignore[method-assign,assignment]
+            woken = await room.desk.wake(made.id)
+            await room.work()
+            assert (await room.store.require(WakeRun, woken.run_key)).status == "cancelled"
+        assert len(gateway.sent) == 1
