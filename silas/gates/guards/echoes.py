@@ -23,11 +23,16 @@ LEFT_OUT = "[left out: a text from outside ordered this to be said]"
 
 _REACH = 3
 _IN_A_ROW = 5
+_SHORTEST_NAME = 2
 _MOST_TEXT = 2_000_000
 _SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?![\s\"')\]]|$))*+(?:[.!?]+[\"')\]]*[^\S\n]*|\n|$)")
-_NAME = re.compile(r"[A-Z][\w'-]*(?:\s+[A-Z][\w'-]*)+")
+# A stranger writes these texts: every repetition is bounded or never given back, so that the time
+# grows with their length and not with its square.
+_NAME = re.compile(r"\b[A-Z][\w'-]{0,60}+(?:\s++[A-Z][\w'-]{0,60}+)++")
 _ADDRESS = re.compile(
-    r"[\w.+-]+@[\w.-]+\w|\b(?:[\w-]+\.)+[A-Za-z]{2,}(?:/[^\s'\"<>]*)?|\b[\w-]*\d{4,}\w*"
+    r"(?<![\w.+-])[\w.+-]++@[\w.-]{1,250}\w"
+    r"|\b(?:[\w-]{1,63}\.){1,10}[A-Za-z]{2,}+(?:/[^\s'\"<>]*)?"
+    r"|\b[\w-]{0,40}\d{4,}\w*"
 )
 _WORD = re.compile(r"[\w'-]+")
 
@@ -102,7 +107,12 @@ def _following(sentences: list[str], last: int) -> Iterator[int]:
 
 def _marks_of(text: str) -> Iterator[str]:
     for found in _NAME.finditer(text):
-        yield " ".join(found[0].split())
+        words = found[0].split()
+        yield " ".join(words)
+        if (
+            len(words) > _SHORTEST_NAME
+        ):  # the first one may only begin a sentence: Visit Old Harbour
+            yield " ".join(words[1:])
     for found in _ADDRESS.finditer(text):
         yield found[0].casefold().rstrip(".,")
     words = [found[0].casefold() for found in _WORD.finditer(text)]

@@ -1,5 +1,6 @@
 """An answer does not say what a stranger ordered it to say."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ def test_neither_the_name_nor_the_address_nor_the_words_come_through() -> None:
     foreign = seen(ORDER)
     for answer in (
         "Riverside View Hotel is lovely.",
+        "Visit Riverside View Hotel.",
         "Ask EVE@evil.test about it!",
         "they say it should absolutely visit riverside view",
     ):
@@ -62,3 +64,10 @@ def test_without_orders_nothing_changes_and_with_them_nothing_breaks(
     assert ForeignTexts().without_echoes(answer) == answer
     once = seen(ORDER, foreign).without_echoes(answer)
     assert "Riverside View Hotel" not in once or "Riverside View Hotel" in foreign
+
+
+@pytest.mark.parametrize("junk", ["A", "a-", "a.", "w", "A ", "1-", "a@."])
+def test_a_text_made_to_be_slow_is_read_in_time_that_grows_with_its_length(junk: str) -> None:
+    """If it grew with the square of the length, this would not end within an hour."""
+    foreign = seen(ORDER + junk * 100_000)
+    assert foreign.without_echoes("Visit Riverside View Hotel. Fine.") == f"{LEFT_OUT} Fine."
