@@ -32,7 +32,7 @@ class Provenance:
         """Remember what a call gave; beyond a limit, what comes has no source."""
         size = self._size.get(tool, 0) + len(result)
         if size <= _KEPT_PER_TOOL:
-            said = frozenset(_texts(args))
+            said = frozenset(text.casefold() for text in (*_texts(args), *_names(args)))
             self._read.setdefault(tool, []).append((result, said))
             self._size[tool] = size
 
@@ -47,13 +47,16 @@ class Provenance:
 
     def are_owners_words(self, args: Mapping[str, Any]) -> bool:
         """Whether everything in these arguments stands in what the owner approved."""
-        return all(_stands_in(text, self.approved) for text in _texts(args))
+        words = [each for value in args.values() for each in (*_texts(value), *_names(value))]
+        return all(_stands_in(text, self.approved) for text in words)
 
     def _sources_of_text(self, text: str) -> frozenset[str]:
         found = {
             f"tool:{tool}"
             for tool, results in self._read.items()
-            if any(text not in said and _stands_in(text, result) for result, said in results)
+            if any(
+                _stands_in(text, result) and not _was_said(text, said) for result, said in results
+            )
         }
         return frozenset(found | {PLAN} if _stands_in(text, self.approved) else found)
 
@@ -68,6 +71,22 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(each)
     elif value is not None and not isinstance(value, bool) and value != "":
         yield str(value)
+
+
+def _names(value: Any) -> Iterator[str]:
+    """Every name in the objects of a value: whoever makes the call may have chosen it."""
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield str(name)
+            yield from _names(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _names(each)
+
+
+def _was_said(text: str, said: frozenset[str]) -> bool:
+    """Whether it stood in the arguments, alone or among other words, in capitals or not."""
+    return any(_stands_in(text.casefold(), each) for each in said)
 
 
 def _stands_in(text: str, place: str) -> bool:

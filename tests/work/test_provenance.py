@@ -26,6 +26,8 @@ def seen() -> Provenance:
     seen = Provenance(BODY)
     seen.saw("read_bill", {"name": "bill.txt"}, "Please pay 98.7 to UK123, or to evil@x.test.")
     seen.saw("search", {"query": "eve@evil.test"}, "Nothing for eve@evil.test, but bob@b.test.")
+    told = {"query": "mail of Mal@Evil.test", "more": {"kim@evil.test": 1}}
+    seen.saw("search", told, "Nothing for mail of mal@evil.test and kim@evil.test.")
     return seen
 
 
@@ -40,6 +42,8 @@ def seen() -> Provenance:
         ("bob@b.test", {"tool:search"}),
         # A worker cannot make a source of a tool that repeats what it is told.
         ("eve@evil.test", set()),
+        ("mal@evil.test", set()),
+        ("kim@evil.test", set()),
         ("nowhere", set()),
         # Only as a whole.
         ("shop", set()),
@@ -67,6 +71,9 @@ def test_sources_as_a_table(seen: Provenance, value: Any, wanted: set[str]) -> N
         # A number is a message too.
         ({"url": "www.news.test", "page": 463820}, False),
         ({"url": "www.news.test", "fresh": True, "more": None}, True),
+        # And so is a name that the worker has chosen.
+        ({"url": "www.news.test", "headers": {"pin-463820": "bill"}}, False),
+        ({"url": "www.news.test", "headers": {"shop.test": "bill"}}, True),
         ({}, True),
     ],
 )
