@@ -320,7 +320,7 @@ class CompanionDesk:
         """Answer a question: what waited for it goes on, or else the companion hears it."""
         response = await self._hands.prompts.answer(question_id, said)
         released = await self._hands.approving.answered(question_id)
-        if released:
+        if released and response.response["answer"] in ("yes", "no"):
             return None
         job = await self._lifecycle.say(response.agent_id, said, turn_id=response.id)
         return WakeView(run_key=job.run_key, agent_id=response.agent_id)

@@ -31,6 +31,7 @@ from silas.companions.models import (
     WakeReason,
     WakeStatus,
 )
+from silas.companions.prompt_items import PromptItems
 from silas.companions.sessions import Sessions
 from silas.companions.store import CompanionStore
 from silas.companions.timers import check_timer, scheduled
@@ -100,6 +101,7 @@ class Lifecycle:
         self._poke = poke_alarms
         self._call_off = call_off
         self._told = told
+        self._prompts = PromptItems(store)
         self._links = LinkBook(store)
 
     async def create(
@@ -248,6 +250,7 @@ class Lifecycle:
             store.delete_in(tx, AgentTimer, timer.id)
         for session in store.find_in(tx, InteractiveSession, {**mine, "closed_at": None}):
             self._sessions.close_in(tx, session, reason="agent_destroyed")
+        self._prompts.end_all_in(tx, agent_id)
         self._dispatch.log.end_waiting_in(tx, agent_id, WakeStatus.SKIPPED_DESTROYED)
         now = store.clock.now()
         companion = store.require_in(tx, Companion, agent_id)

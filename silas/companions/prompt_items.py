@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from silas.companions.errors import CompanionInvalid
+from silas.companions.errors import AgentDestroyed, CompanionInvalid
 from silas.companions.ids import digest, prompt_response_id
 from silas.companions.models import (
     AgentInteractionType,
@@ -26,6 +26,7 @@ TTL = timedelta(days=7)
 _YES = frozenset({"yes", "y", "true"})
 _NO = frozenset({"no", "n", "false"})
 _MAX_ANSWER = 2_000
+_OPEN = {"state": AgentPromptItemState.OPEN}
 
 
 class Gate(StrEnum):
@@ -64,7 +65,7 @@ class PromptItems:
 
     async def open_items(self, agent_id: str | None = None) -> list[AgentPromptItem]:
         """The questions that wait for an answer, oldest first."""
-        where: dict[str, Any] = {"state": AgentPromptItemState.OPEN}
+        where: dict[str, Any] = {**_OPEN}
         if agent_id is not None:
             where["agent_id"] = agent_id
         return await self._store.find(AgentPromptItem, where)
@@ -101,15 +102,31 @@ class PromptItems:
     async def expire_due(self) -> list[AgentPromptItem]:
         """End the questions that nobody has answered in time; returns them."""
         now = self._store.clock.now()
-        late = [
-            item
-            for item in await self.open_items()
-            if item.required_by is not None and now >= item.required_by
-        ]
-        for item in late:
-            ended = {"state": AgentPromptItemState.EXPIRED, "resolved_at": now}
-            await self._store.put(item.model_copy(update=ended))
-        return late
+
+        def write(tx: Transaction) -> list[AgentPromptItem]:
+            late = [
+                item
+                for item in self._store.find_in(tx, AgentPromptItem, _OPEN)
+                if item.required_by is not None and now >= item.required_by
+            ]
+            return [ended for item in late if (ended := self._end_in(tx, item)) is not None]
+
+        return await self._store.transaction(write)
+
+    def end_all_in(self, tx: Transaction, agent_id: str) -> None:
+        """End the questions of a companion: nobody will hear an answer."""
+        for item in self._store.find_in(tx, AgentPromptItem, {**_OPEN, "agent_id": agent_id}):
+            self._end_in(tx, item)
+
+    def _end_in(self, tx: Transaction, item: AgentPromptItem) -> AgentPromptItem | None:
+        ended = {
+            "state": AgentPromptItemState.EXPIRED,
+            "resolved_at": self._store.clock.now(),
+        }
+        try:
+            return self._store.put_in(tx, item.model_copy(update=ended))
+        except AgentDestroyed:
+            return None  # one that nobody can end must not keep the others open
 
     async def gate(self, item_ids: Collection[str]) -> Gate:
         """Rule 3, for all of these together."""
@@ -143,8 +160,8 @@ class PromptItems:
         answers = self._store.find_in(
             reader, AgentPromptResponse, {"prompt_item_id": item_id}, newest_first=True, limit=1
         )
-        yes = bool(answers) and answers[0].response.get("answer") not in (None, "", "no")
-        return Gate.YES if yes else Gate.NO
+        said = str(answers[0].response.get("answer")) if answers else ""
+        return Gate.YES if said.casefold() in _YES else Gate.NO
 
 
 def prompt_item_id(operation_id: str) -> str:

@@ -1,5 +1,6 @@
 """Kinds: three that come with Silas, and one YAML file for your own, with problems by line."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from silas.companions.errors import CompanionInvalid
 from silas.companions.kinds.library import BUILT_IN, KindLibrary, built_in
 from silas.companions.kinds.loading import parse_definition
-from silas.companions.models import AgentSubscription, AgentTimer
+from silas.companions.models import AgentSubscription, AgentTimer, WaitingAction
 from silas.companions.tools.catalogue import REGISTRY
 from silas.testing.companion_room import opened_room
 
@@ -142,3 +143,21 @@ async def test_a_companion_needs_categories_that_there_are(
     async with opened_room(tmp_path) as room:
         with pytest.raises(CompanionInvalid):
             await room.desk.new("planner", category_ids=categories)
+
+
+async def test_the_strategist_asks_before_it_moves_anything_whatever_else_was_said(
+    tmp_path: Path,
+) -> None:
+    """The choice of a task is no yes to other due dates."""
+    async with opened_room(tmp_path) as room:
+        agent = await room.desk.new("strategist", category_ids=[room.categories["gym"]])
+        for title in ("Squats light", "Squats heavy"):
+            await room.task(title, due_at=room.clock.now() - timedelta(days=3))
+        await room.desk.wake(agent.id, said="log 45 minutes on Squats")
+        await room.work()
+        asked = {each.id: each.prompt_text for each in await room.desk.questions(agent.id)}
+        blocked = await room.store.find(WaitingAction, {"agent_id": agent.id})
+        assert blocked
+        for each in blocked:
+            (question,) = each.prompt_item_ids
+            assert "Move them by a week" in asked[question]

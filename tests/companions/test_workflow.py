@@ -11,6 +11,7 @@ from silas.companions.kinds.offline import OfflineBrain
 from silas.companions.models import (
     ActionPlan,
     AgentActionType,
+    AgentInteractionType,
     AgentMessage,
     AgentMessageKind,
     AgentState,
@@ -191,6 +192,38 @@ class TestQuestions:
         await room.desk.answer(question.id, "no")
         assert await room.journal.day_plan(room.clock.now().date()) is None
         assert await room.desk.waiting(scripted.agent) == ()
+
+    @pytest.mark.parametrize("said", ["No", "Better not", "Later"])
+    async def test_what_is_not_a_yes_is_a_no_and_is_heard(
+        self, scripted: Scripted, said: str
+    ) -> None:
+        room = scripted.room
+        gated = call("get_or_create_day_plan", plan_date="2026-01-01").model_copy(
+            update={"after": (0,)}
+        )
+        question = Question(
+            prompt_text="Shall I?",
+            interaction_type=AgentInteractionType.MULTI_CHOICE,
+            options=("No", "Better not", "Later"),
+        )
+        asking = ProposedAction(action_type=AgentActionType.ASK_USER, question=question)
+        await scripted.run(asking, gated)
+        (asked,) = await room.desk.questions(scripted.agent)
+        woken = await room.desk.answer(asked.id, said)
+        assert await room.journal.day_plan(room.clock.now().date()) is None
+        assert await room.desk.waiting(scripted.agent) == ()
+        assert woken is not None
+
+    async def test_the_questions_of_a_destroyed_companion_end_with_it(
+        self, scripted: Scripted
+    ) -> None:
+        room = scripted.room
+        await scripted.run(asks("Shall I?"))
+        await room.desk.destroy(scripted.agent)
+        assert await room.desk.questions() == ()
+        room.clock.advance(days=8)
+        # Else nothing that waits for the clock would go on for anybody.
+        assert await room.desk.expire() == 0
 
     async def test_no_answer_in_time_is_a_no(self, scripted: Scripted) -> None:
         room = scripted.room

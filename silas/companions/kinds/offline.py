@@ -103,7 +103,8 @@ def _gym_coach(payload: Mapping[str, Any]) -> Iterator[ProposedAction]:
 
 def _strategist(payload: Mapping[str, Any]) -> Iterator[ProposedAction]:
     """What is overdue is named; with a yes it moves by a week."""
-    yield from _logged(payload)
+    said = list(_logged(payload))
+    yield from said
     now = datetime.fromisoformat(payload["now"])
     late = [task for task in _facts(payload, "task") if _is_late(task, now)][: _MOST - 1]
     if not late:
@@ -119,7 +120,7 @@ def _strategist(payload: Mapping[str, Any]) -> Iterator[ProposedAction]:
             action_type=AgentActionType.TOOL_CALL,
             tool_name="update_task_due_date",
             arguments={"task_id": task["id"], "due_at": (now + timedelta(days=7)).isoformat()},
-            after=(0,),
+            after=(len(said),),
             reason="Agreed with the owner.",
         )
 
