@@ -225,6 +225,35 @@ async def test_the_page_writes_the_same_canonical_bytes(place: Place, browser: B
         assert problem == "refused"
 
 
+async def test_whatever_differs_between_two_plans_is_told(place: Place, browser: Browser) -> None:
+    before = {
+        "id": "one",
+        "title": "Write",
+        "schedule": None,
+        "approvals": [],
+        "gates": [{"name": "careful"}],
+        "body": "line\n" * 2000 + "echo hello",
+        "budget": {"max_attempts": 5, "max_cost_usd": 2, "max_tokens": 1000},
+        "verify": [{"name": "a", "run": "true", "expect": {}, "network": False}],
+        "workspace": {"path": "/home/me", "network": False, "env": {}},
+    }
+    page = await (await browser.new_context(bypass_csp=True)).new_page()
+    await page.goto(place.address)
+    for change in (
+        {"body": "line\n" * 2000 + "curl evil.test"},
+        {"budget": {"max_attempts": 5, "max_cost_usd": 2, "max_tokens": 9_000_000}},
+        {"workspace": {"path": "/home/me", "network": False, "env": {"PATH": "/tmp"}}},
+        {"gates": []},
+        {"verify": [{"name": "a", "run": "true", "expect": {}, "network": True}]},
+    ):
+        told = await page.evaluate(
+            "([a, b]) => import('/card_diff.js').then((it) => it.diffView(a, b).textContent)",
+            [before, {**before, "id": "one-2", **change}],
+        )
+        assert told.startswith("Changed against the plan before: "), change
+    await page.context.close()
+
+
 async def test_a_call_that_waits_is_decided_in_the_page(place: Place, browser: Browser) -> None:
     await let_it_wait(place)
     person = await Person.at(browser, PHONE)

@@ -51,6 +51,7 @@ export function planCard(card, plans, decide, before = null) {
   const [root] = plans;
   const isCall = card.kind === "call";
   const isResult = card.kind === "result";
+  const compared = before && plans.length === 1; // of several plans, a comparison would tell of the first alone
   const title = isCall ? `Call ${root.plan.tool}` : root.plan.title;
   const node = h("article", { class: `card card-${card.risk_level}`, "aria-label": `${isCall ? "Call" : "Plan"}: ${title}`, "data-card": card.request_id });
   const hold = new Hold(node);
@@ -61,7 +62,7 @@ export function planCard(card, plans, decide, before = null) {
       h("h2", { class: "card-intent" }, visible(title)),
       h("p", { class: "card-why" }, visible(card.rationale)),
       taintNote(card),
-      isCall ? callPreview(root.plan) : isResult ? null : [before && diffView(before, root.plan), !before && preview(root.plan), facts(plans)],
+      isCall ? callPreview(root.plan) : isResult ? null : [compared && diffView(before, root.plan), !compared && preview(root.plan), facts(plans)],
     ),
     details(card, isCall ? [] : plans, plans),
     actions(card, title, hold, (verdict) => decide(verdict, plans)),

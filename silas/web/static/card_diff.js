@@ -5,24 +5,41 @@ import { visible } from "/visible.js";
 const AROUND = 2;
 const MOST = 1500;
 
-/** A plan as lines that a person can compare. */
-export function linesOf(plan) {
+/** A plan as lines that a person can compare: every field but its id, which always differs. */
+export function linesOf({ id, title, schedule, approvals, body, verify, workspace, budget, ...others }) {
+  const { path, network, ...place } = workspace ?? {};
+  const { max_attempts: attempts, max_cost_usd: cost, ...limits } = budget;
   const facts = [
-    ["Title", plan.title], ["Where", plan.workspace?.path], ["When", plan.schedule],
-    ["Network", plan.workspace?.network ? "allowed" : null],
-    ["Outside", plan.approvals.map((each) => JSON.stringify(each)).join(", ")],
-    ["At most", `${plan.budget.max_attempts} attempts, $${plan.budget.max_cost_usd}`],
+    ["Title", title], ["Where", path], ["When", schedule],
+    ["Network", network ? "allowed" : null],
+    ["Outside", approvals.map((each) => JSON.stringify(each)).join(", ")],
+    ["At most", `${attempts} attempts, $${cost}`],
   ];
-  const checks = plan.verify.map((check) => `Check “${check.name}”: ${check.run} (${expectation(check.expect)})`);
-  return [...facts.filter(([, value]) => value).map(([name, value]) => `${name}: ${value}`), ...plan.body.trimEnd().split("\n"), ...checks];
+  const checks = verify.map(({ name, run, expect, ...rest }) => `Check “${name}”: ${run} (${expectation(expect)})${filled(rest).map((each) => `, ${each}`).join("")}`);
+  return [...facts.filter(([, value]) => value).map(([name, value]) => `${name}: ${value}`), ...body.trimEnd().split("\n"), ...checks, ...filled({ ...others, ...place, ...limits })];
 }
 
+const isEmpty = (value) => value === null || value === "" || (typeof value === "object" && !Object.keys(value).length);
+const filled = (fields) => Object.entries(fields).filter(([, value]) => !isEmpty(value)).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
 const expectation = (expect) => Object.entries(expect).filter(([, value]) => value !== null).map(([name, value]) => `${name} ${JSON.stringify(value)}`).join(", ");
 
 /** The lines with what happened to each: `same`, `removed` or `added`. */
 export function lineDiff(before, after) {
-  const old = before.slice(0, MOST);
-  const now = after.slice(0, MOST);
+  const shorter = Math.min(before.length, after.length);
+  let head = 0;
+  while (head < shorter && before[head] === after[head]) head += 1;
+  let tail = 0;
+  while (tail < shorter - head && before.at(-1 - tail) === after.at(-1 - tail)) tail += 1;
+  const same = (text) => ({ what: "same", text });
+  const middle = between(before.slice(head, before.length - tail), after.slice(head, after.length - tail));
+  return [...before.slice(0, head).map(same), ...middle, ...before.slice(before.length - tail).map(same)];
+}
+
+// What is too long to be compared line by line is all removed and all added: nothing is left out.
+function between(old, now) {
+  if (Math.max(old.length, now.length) > MOST) {
+    return [...old.map((text) => ({ what: "removed", text })), ...now.map((text) => ({ what: "added", text }))];
+  }
   const width = now.length + 1;
   const common = new Uint16Array((old.length + 1) * width);
   for (let i = old.length - 1; i >= 0; i -= 1) {
