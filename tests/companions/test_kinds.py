@@ -145,6 +145,13 @@ async def test_a_companion_needs_categories_that_there_are(
             await room.desk.new("planner", category_ids=categories)
 
 
+def test_a_budget_that_names_one_limit_keeps_the_others() -> None:
+    """Two companions that wake each other must come to an end, whatever the file forgets."""
+    budget = parse_definition(f"{OWN}budget: {{tokens: 5}}\n").budget
+    assert (budget.tokens, budget.tool_calls, budget.runtime_ms) == (5, 500, 600_000)
+    assert parse_definition(f"{OWN}budget: {{tool_calls: null}}\n").budget.tool_calls is None
+
+
 async def test_the_strategist_asks_before_it_moves_anything_whatever_else_was_said(
     tmp_path: Path,
 ) -> None:

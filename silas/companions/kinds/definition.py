@@ -1,9 +1,9 @@
 """What a kind of companion is, as its YAML file says it."""
 
 from datetime import date
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from silas.companions.models import BudgetLimits, InteractionMode, ReportScope, TimerKind
 from silas.companions.models.identity import SubscriptionPredicate
@@ -20,6 +20,12 @@ Name = Annotated[
     text_like(r"[a-z][a-z0-9_]{0,39}", "must be small letters, digits and `_`, up to 40 of them"),
 ]
 TODAY = "today"
+_BUDGET: Final[dict[str, Any]] = {
+    "tokens": 200_000,
+    "cost_micro_usd": 1_000_000,
+    "runtime_ms": 600_000,
+    "tool_calls": 500,
+}
 Line = Annotated[str, Field(min_length=1, max_length=500)]
 Lines = Annotated[str, Field(min_length=1, max_length=4_000)]
 
@@ -103,9 +109,8 @@ class CompanionDefinition(Data):
     reads: Annotated[tuple[ReadDefinition, ...], Field(max_length=10)] = ()
     report: ReportDefinition
     persona: PersonaDefinition
-    budget: BudgetLimits = BudgetLimits(
-        tokens=200_000, cost_micro_usd=1_000_000, runtime_ms=600_000, tool_calls=500
-    )
+    budget: BudgetLimits = BudgetLimits(**_BUDGET)
+    """What is not named has the usual limit; only `null` means none."""
     offline: Literal["planner", "gym_coach", "strategist", "report_only"] = "report_only"
     """What the offline brain does for it besides the report."""
     provider_fields: frozenset[str] | None = None
@@ -115,6 +120,11 @@ class CompanionDefinition(Data):
     def profile(self) -> AgentCapabilityProfile:
         """What it may do."""
         return AgentCapabilityProfile(capabilities=self.capabilities, tools=self.tools)
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _usual_limits(cls, budget: Any) -> Any:
+        return {**_BUDGET, **budget} if isinstance(budget, dict) else budget
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
