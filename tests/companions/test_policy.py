@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from silas.companions.errors import OversharedPayloadBlocked
 from silas.companions.merging import merge_budget_windows
 from silas.companions.models import (
+    AgentActionType,
     AgentMessage,
     BudgetLimits,
     BudgetUsage,
@@ -26,8 +27,8 @@ from silas.companions.models import (
 )
 from silas.companions.policy.fields import PROVIDER_FIELDS
 from silas.companions.policy.projection import project, require_projected
-from silas.companions.ports import Destination
-from silas.companions.proposals import CompanionProposal, ModelUsage
+from silas.companions.ports import CompanionRequest, Destination
+from silas.companions.proposals import CompanionProposal, ModelUsage, ProposedAction
 from silas.testing import FakeClock
 from silas.testing.companion_room import Room, opened_room, restarted
 from silas.testing.companions import FakeGateway, FakeSecrets, ScriptedModel
@@ -37,6 +38,24 @@ CLOUD = Destination(
 )
 OTHER = Destination(provider="other", model="small", host="api.other.example")
 KEY = "sk-live-0123456789abcdefghij"
+
+LABELLER = """
+kind: labeller
+display_name: Labeller
+summary: Labels tasks.
+instructions: For tests.
+capabilities: [task_read, task_write]
+tools: [list_tasks_in_scope, assign_task_labels]
+confirm_from: high
+subscriptions:
+  - name: changed
+    tokens: [{token_class: semantic_key, token_value: TASK}]
+report:
+  headline: Labels
+  sections: [{id: changed, title: Changed, shows: changed}]
+persona: {voice: Short.}
+budget: {tool_calls: 6}
+"""
 
 
 @pytest.fixture
@@ -347,6 +366,33 @@ class TestBudgets:
             assert result.success
         state = (await room.desk.list())[0].budget
         assert (state.over_soft, state.over_hard) == (("tool_calls",), ())
+
+    async def test_companions_that_wake_each_other_come_to_an_end(self, tmp_path: Path) -> None:
+        def label(request: CompanionRequest) -> CompanionProposal:
+            (task,) = [each for each in request.payload["facts"] if each.get("changed")]
+            named = {"task_id": task["id"], "labels": [f"label-{len(task['labels'])}"]}
+            action = ProposedAction(
+                action_type=AgentActionType.TOOL_CALL,
+                tool_name="assign_task_labels",
+                arguments=named,
+            )
+            return CompanionProposal(actions=(action,))
+
+        file = tmp_path / "labeller.yaml"
+        file.write_text(LABELLER)
+        async with opened_room(tmp_path, gateway=FakeGateway(ScriptedModel(label))) as room:
+            for _ in range(2):
+                await room.desk.new("", file=file, category_ids=[room.categories["gym"]])
+            task = await room.task("Squats")
+            for _ in range(40):
+                await room.journal.settled()
+                if not await room.work():
+                    break
+            else:
+                pytest.fail("they wake each other for ever")
+            (kept,) = [each for each in await room.tasks() if each.id == task]
+            assert 2 <= len(kept.labels) <= 6
+            assert {each.health for each in await room.desk.list()} <= {"out_of_budget", "failing"}
 
     async def test_a_new_local_day_is_a_new_budget(self, room: Room, agent: str) -> None:
         """Berlin's day ends at 23:00 UTC in winter."""
