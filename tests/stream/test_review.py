@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,17 +32,20 @@ from silas.stream.gating import MAX_TEXT
 from silas.stream.ports import PlanReview
 from silas.stream.review.autonomy import Autonomy, AutonomyPolicy
 from silas.stream.review.batches import batch_of, selection_of
+from silas.stream.review.desk import DeskPolicy, ReviewDesk
 from silas.stream.review.drafts import draft_of, text_of, with_text
 from silas.stream.review.gate_desk import QuestionGateDesk
 from silas.stream.review.models import Question, answer_bytes
 from silas.stream.review.store import QuestionStore
 from silas.stream.review.suggestions import from_habit, from_next_steps, repeated_command
 from silas.stream.review.undoing import summary_of, undo_item
+from silas.stream.store import ConversationStore, WorkOrigin
 from silas.testing import FakeClock, MemoryVault
 from silas.work.before_images import BeforeImage, BeforeImages
-from silas.work.models import WorkItem
+from silas.work.models import WorkItem, WorkItemStatus
 from silas.work.offline_script import read_script
 from silas.work.plan import parse
+from silas.work.store import WorkItemStore
 from silas.work.workspace import Workspace
 from tests.stream.test_cards import Desk
 
@@ -352,6 +356,27 @@ class TestSuggestions:
         run = writing(body="```run\nmake test\n```")
         assert repeated_command([run, run]) is None
         assert repeated_command([run, run, run, writing()]) == ("make test", 3)
+
+    @pytest.mark.parametrize("taint", TaintLevel)
+    async def test_what_a_stranger_wanted_again_and_again_is_no_habit(
+        self, office: Office, taint: TaintLevel
+    ) -> None:
+        database, clock = office.desk.database, office.desk.clock
+        room = office.room
+        room.items, room.store = WorkItemStore(database, clock), ConversationStore(database, clock)
+        for name in ("a", "b", "c"):
+            done = {"body": "```run\nmake test\n```", "status": WorkItemStatus.DONE}
+            await room.items.save(writing(name, **done))
+            origin = WorkOrigin(work_item_id=name, trace_id="t", scope_id="owner", taint=taint)
+            await database.transaction(partial(room.store.note_work, origin=origin))
+        autonomy = TestAutonomy().autonomy(office)
+        images, policy = BeforeImages(database, clock), DeskPolicy()
+        desk = ReviewDesk(office.questions, office.cards, autonomy, images, policy)
+        desk.attach(room)
+        await desk.heartbeat()
+        asked = [each.content.intent for each in await office.questions.open()]
+        owners = ["Watch `make test` every day"]
+        assert asked == (owners if taint is TaintLevel.OWNER else [])
 
     def test_next_steps_keep_their_taint(self, clock: FakeClock) -> None:
         steps = ["Publish it", " ", "Tell Ann", "More"]

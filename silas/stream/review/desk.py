@@ -199,7 +199,10 @@ class ReviewDesk:
         recent = [
             item
             for item in done[-_MOST_LOOKED_AT:]
-            if item.created_at and now - item.created_at < _LATELY
+            if item.created_at
+            and now - item.created_at < _LATELY
+            # What a stranger had a part in does not become the owner's own wish by repetition.
+            and await room.store.taint_of(item) is TaintLevel.OWNER
         ]
         found = repeated_command(recent)
         if found is None:
