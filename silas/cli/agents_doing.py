@@ -17,6 +17,14 @@ _CATEGORIES = click.option(
     "-c", "--category", "categories", multiple=True, metavar="NAME", help="What it may see."
 )
 
+_LIMITS = {
+    "tokens": ("tokens", 1),
+    "usd": ("cost_micro_usd", 1_000_000),
+    "minutes": ("runtime_ms", 60_000),
+    "calls": ("tool_calls", 1),
+}
+"""The options of a budget: what they limit, and in which unit that is counted."""
+
 
 @click.command(cls=JsonCommand)
 @click.argument("kind", required=False)
@@ -62,18 +70,35 @@ def new(cli: CliContext, /, kind: str | None, file: Path | None, **said: Any) ->
 @click.option("--no-model", "offline", is_flag=True, help="Let fixed rules decide from now on.")
 @click.option(
     "--confirm-from",
-    type=click.Choice(["low", "medium", "high", "irreversible"]),
+    type=click.Choice(["low", "medium", "high"]),
     help="From which risk on you are asked.",
 )
+@click.option("--tokens", type=click.IntRange(min=0), help="What it may use in a day.")
+@click.option("--usd", type=click.FloatRange(0, 1_000_000), help="The same, in money.")
+@click.option("--minutes", type=click.IntRange(min=0), help="The same, in time.")
+@click.option("--calls", type=click.IntRange(min=0), help="The same, in calls of tools.")
 @pass_cli
 def configure(cli: CliContext, /, name: str, categories: tuple[str, ...], **said: Any) -> None:
-    """Change its name, what it may see, its model, or when it asks you."""
-    changes = {key: value for key, value in said.items() if value}
+    """Change its name, what it may see, its model, when it asks you, or its budget."""
+    budget = {
+        measure: round(said.pop(option) * unit)
+        for option, (measure, unit) in _LIMITS.items()
+        if said[option] is not None
+    }
+    changes = {key: value for key, value in said.items() if value and key not in _LIMITS}
     if categories:
         changes["category_ids"] = _category_ids(cli, categories, make=False)
-    if not changes:
+    if not changes and not budget:
         raise click.UsageError("Say what is to be different. See --help.")
-    _one(cli, name, "configure", **changes)
+
+    async def work(desk: Desk) -> Any:
+        found = await desk.find(name)
+        if budget:
+            changes["budget"] = {**found["budget"]["limits"], **budget}
+        return await desk.ask("configure", agent_id=found["id"], **changes)
+
+    changed = with_desk(cli, work)
+    cli.show(changed, companion_line(changed))
 
 
 @click.command(cls=JsonCommand)

@@ -52,6 +52,13 @@ def test_from_the_first_to_the_last(desk: Desk) -> None:
     assert len(agents(desk, "list", "--all")["companions"]) == 1
 
 
+def test_a_budget_that_is_used_up_can_be_made_larger(desk: Desk) -> None:
+    before = agents(desk, "new", "planner", "-c", "gym", "--name", "Paula")["budget"]["limits"]
+    after = agents(desk, "configure", "paula", "--calls", "900", "--usd", "2.5")["budget"]["limits"]
+    assert after == {**before, "tool_calls": 900, "cost_micro_usd": 2_500_000}
+    assert agents(desk, "configure", "paula", "--tokens", "0")["budget"]["limits"]["tokens"] == 0
+
+
 def test_stopping_holds_until_it_is_released(desk: Desk) -> None:
     agents(desk, "new", "gym_coach", "-c", "gym", "--name", "Gina")
     code, said, _ = desk.run("stop", "companions", "--json")
