@@ -7,6 +7,7 @@
 4. Using the token up and checking it is the approval engine's, as for every plan.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from silas.app.ground import Ground
@@ -117,11 +118,16 @@ def card_id(action: ApprovableAction) -> str:
 def _told(action: ApprovableAction) -> str:
     """What would happen, in one line; the action below says it whole."""
     changes = action.preview.get("changes", ())
-    told = [
-        f"{each['kind'].replace('_', ' ')} “{each['label']}” {each['what']}" for each in changes
-    ]
+    told = [_change(each) for each in changes]
     more = f" and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
     return "; ".join(told[:_MOST_TOLD]) + more
+
+
+def _change(change: Mapping[str, str]) -> str:
+    """`task “Stretch” created`; what has no name of its own is called what it is."""
+    kind, label = change["kind"].replace("_", " "), change["label"]
+    named = kind if label.casefold() == kind else f"{kind} “{label}”"
+    return f"{named} {change['what']}"
 
 
 def _intent(action: ApprovableAction) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from silas.companions.actions import (
     Provenance,
@@ -212,7 +213,8 @@ class RunRecord:
                 self.refused_report = error.message
             else:
                 return
-        self._keep_report(template_report(self.require_definition(), self.facts, now=now), now)
+        local = now.astimezone(ZoneInfo(self.time_zone))
+        self._keep_report(template_report(self.require_definition(), self.facts, now=local), now)
 
     def note_end(self, status: WakeStatus, error: CompanionError | None) -> None:
         """How it ended, if not as it should: a refusal of the model's door is a result as well."""

@@ -1,6 +1,6 @@
 """Reports: claims with sources, conclusions marked, freshness by time and by what has changed."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -108,6 +108,17 @@ async def test_a_change_elsewhere_leaves_a_report_fresh(tmp_path: Path) -> None:
         assert shown is not None
         assert shown.freshness.newer_changes
         assert (await room.desk.list())[0].report_fresh is False
+
+
+async def test_times_are_told_in_the_owner_s_time_zone(tmp_path: Path) -> None:
+    async with opened_room(tmp_path) as room:
+        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
+        await room.task("Squats", due_at=datetime(2031, 1, 5, 17, tzinfo=UTC))
+        await room.desk.wake(made.id)
+        await room.work()
+        shown = await room.desk.report(made.id)
+        assert shown is not None
+        assert "due 2031-01-05 18:00" in str(shown.report.content)
 
 
 async def test_a_model_s_report_without_sources_is_replaced_by_what_the_facts_say(

@@ -18,7 +18,10 @@ Claims = Callable[[Sequence[Fact], datetime], list[ClaimDraft]]
 def template_report(
     definition: CompanionDefinition, facts: Sequence[Fact], *, now: datetime
 ) -> ReportDraft:
-    """The report that the facts alone allow; every claim is one of them, or a sum over them."""
+    """The report that the facts alone allow; every claim is one of them, or a sum over them.
+
+    Times are told in the time zone of `now`.
+    """
     sections = tuple(
         SectionDraft(
             section_id=each.id,
@@ -51,42 +54,46 @@ def _count(facts: Sequence[Fact], now: datetime) -> str:
     return f"{len(still_open)} open, {len(overdue)} overdue"
 
 
-def _tasks(facts: Sequence[Fact], fits: Callable[[Fact], bool]) -> list[ClaimDraft]:
-    return [_claim(_task_line(each.fields), each) for each in facts if fits(each)]
+def _tasks(facts: Sequence[Fact], now: datetime, fits: Callable[[Fact], bool]) -> list[ClaimDraft]:
+    return [_claim(_task_line(each.fields, now), each) for each in facts if fits(each)]
 
 
-def _task_line(task: dict[str, Any]) -> str:
+def _local(at: str, now: datetime) -> datetime:
+    return parse_timestamp(at).astimezone(now.tzinfo)
+
+
+def _task_line(task: dict[str, Any], now: datetime) -> str:
     steps = task.get("open_item_count") or 0
     parts = [f"“{task['title']}” is {str(task['status']).replace('_', ' ')}"]
     if isinstance(at := task.get("due_at"), str):
-        parts.append(f"due {at[:16].replace('T', ' ')} UTC")
+        parts.append(f"due {_local(at, now):%Y-%m-%d %H:%M}")
     if steps:
         parts.append(f"{steps} open step{'s' if steps > 1 else ''}")
     return ", ".join(parts) + "."
 
 
 def _open(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
-    del now
-    return _tasks(facts, is_open)
+    return _tasks(facts, now, is_open)
 
 
 def _changed(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
-    del now
-    return _tasks(facts, lambda each: _is_task(each) and bool(each.fields.get("changed")))
+    return _tasks(facts, now, lambda each: _is_task(each) and bool(each.fields.get("changed")))
 
 
 def _done(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
-    del now
-    return _tasks(facts, lambda each: _is_task(each) and each.fields.get("status") == "done")
+    return _tasks(facts, now, lambda each: _is_task(each) and each.fields.get("status") == "done")
 
 
 def _overdue(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
-    return _tasks(facts, lambda each: is_open(each) and (at := due(each)) is not None and at < now)
+    return _tasks(
+        facts, now, lambda each: is_open(each) and (at := due(each)) is not None and at < now
+    )
 
 
 def _due_soon(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
     return _tasks(
         facts,
+        now,
         lambda each: is_open(each) and (at := due(each)) is not None and now <= at <= now + _SOON,
     )
 
@@ -129,10 +136,10 @@ def _ratings(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
 
 
 def _day(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
-    del now
     return [
         _claim(
-            f"{str(each.fields['starts_at'])[11:16]} to {str(each.fields['ends_at'])[11:16]} UTC: "
+            f"{_local(str(each.fields['starts_at']), now):%H:%M} to "
+            f"{_local(str(each.fields['ends_at']), now):%H:%M}: "
             f"{each.fields['note'] or 'planned'}.",
             each,
         )

@@ -74,7 +74,7 @@ function waiting({ waiting: found }, desk) {
   return h("section", { class: "companions-group" }, h("h4", {}, "Waits for your decision"),
     found.map((each) => h("div", { class: "companion-waiting" },
       h("p", {}, h("strong", {}, visible(each.tool_name.replaceAll("_", " "))), " ", visible(each.reason)),
-      h("pre", {}, visible(JSON.stringify(each.arguments, null, 2))),
+      h("details", { "data-key": `call-${each.operation_id}` }, h("summary", {}, "The call, to the letter"), h("pre", {}, visible(JSON.stringify(each.arguments, null, 2)))),
       each.status === "awaiting_approval" || each.status === "waiting" ? h("button", { type: "button", class: "primary", onclick: () => desk.show("review") }, "Decide in Review") : null)));
 }
 
@@ -113,11 +113,11 @@ function runs({ runs: found }, desk) {
 async function showTrace(run, node, desk) {
   try {
     const { trace } = await desk.read(`/runs/${run.run_key}`);
-    const facts = [["Model", trace.model_id ?? "none: fixed rules"], ["Prompt", trace.prompt_version], ["Persona", trace.persona_version_id], ["Took", `${trace.latency_ms} ms, ${trace.retries} retries`], ["Used", JSON.stringify(trace.usage)], ["Problem", trace.error_message]];
+    const facts = [["Model", trace.model_id ?? "none: fixed rules"], ["Prompt", trace.prompt_version], ["Persona", trace.persona_version_id], ["Took", `${trace.latency_ms} ms, ${trace.retries} retries`], ["Used", plain(trace.usage)], ["Problem", trace.error_message]];
     const result = h("p", { class: "meta", role: "status" });
     node.replaceChildren(
       h("dl", { class: "facts" }, facts.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(String(value)))])),
-      steps("Policy", trace.policy_decisions), steps("Calls", trace.tool_calls),
+      checks(trace.policy_decisions), steps("Calls", trace.tool_calls),
       h("button", { type: "button", class: "quiet", onclick: async () => {
         const told = await desk.change("replay", { run_key: run.run_key });
         if (told) result.textContent = told.matches ? "Replayed: it comes out the same." : `Replayed: ${told.differences.map(({ what }) => what).join(", ")} came out differently.`;
@@ -127,16 +127,32 @@ async function showTrace(run, node, desk) {
   }
 }
 
+// What was asked of the policy, one line for each subject; only a refusal says more.
+function checks(found) {
+  if (!found?.length) return "";
+  const subjects = new Map();
+  for (const each of found) subjects.set(each.subject, [...(subjects.get(each.subject) ?? []), each]);
+  return h("div", {}, h("h5", {}, "Policy: what was checked"), h("dl", { class: "facts" }, [...subjects].map(([subject, asked]) => [h("dt", {}, visible(words(subject))),
+    h("dd", {}, visible([...new Set(asked.map((each) => (each.allowed ? words(each.check) : `${words(each.check)}: no (${each.detail ?? each.error_code})`)))].join(", ")))])));
+}
+
+const words = (name) => String(name).replaceAll("_", " ");
 const steps = (name, found) => (found?.length ? h("div", {}, h("h5", {}, name), found.map((each) => h("pre", {}, visible(JSON.stringify(each, null, 1))))) : "");
 
 function personas({ companion, personas: found }, desk) {
   return h("details", { "data-key": "persona" }, h("summary", {}, "How it speaks"), found.map((each) => h("div", { class: "persona-version" },
     h("h5", {}, visible(`Version ${each.version.version}, ${each.in_use ? "in use" : each.version.status}, by ${each.version.authored_by === "user" ? "you" : each.version.authored_by}`)),
-    each.changes.map((change) => h("div", { class: "persona-change" }, h("span", {}, visible(change.field)), h("del", {}, visible(plain(change.before))), h("ins", {}, visible(plain(change.after))))),
+    each.changes.map((change) => h("div", { class: "persona-change" }, h("span", {}, visible(words(change.field))), empty(change.before) ? null : h("del", {}, visible(plain(change.before))), h("ins", {}, visible(plain(change.after))))),
     each.version.status === "draft" ? h("button", { type: "button", onclick: () => desk.change("approve_persona", { agent_id: companion.id, version_id: each.version.id }) }, "Approve this version") : null)));
 }
 
-const plain = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "nothing" : JSON.stringify(value));
+const empty = (value) => value === null || value === undefined;
+
+function plain(value) {
+  if (empty(value)) return "nothing";
+  if (Array.isArray(value)) return value.map(plain).join(" ");
+  return typeof value === "object" ? Object.entries(value).map(([name, inner]) => `${words(name)}: ${plain(inner)}`).join(" · ") : String(value);
+}
 
 function configuration({ companion, wakes_on: wakes, tools, confirm_from: confirmFrom }, desk) {
   const name = h("input", { type: "text", maxlength: 60, value: companion.display_name, "aria-label": "Its name" });

@@ -105,11 +105,14 @@ function upNext(cards, prefer) {
     h("ol", { start: "2" }, cards.map((card) => h("li", {}, h("button", { type: "button", onclick: () => prefer(card.request_id) }, h("span", {}, visible(card.title)), card.risk_level && riskBadge(card.risk_level))))));
 }
 
+// Who does not undo something has declined nothing that he was asked for.
+const howDecided = ({ kind, state: how }) => (kind === "result" && how === "declined" ? "Kept" : VERDICTS[how] ?? how);
+
 function decided() {
   const cards = [...state.cards.values()].filter((card) => card.state !== "open").slice(-DECIDED_SHOWN).reverse();
   if (!cards.length) return null;
   return h("div", { class: "decided" }, h("h3", {}, "Decided"),
     h("ul", {}, cards.map((card) => h("li", { class: `plan-${card.state}` },
       icon(AGREED.has(card.state) ? "check" : "cross"), h("span", {}, visible(card.title)),
-      h("span", { class: "decided-how" }, VERDICTS[card.state] ?? card.state), time(card.created_at)))));
+      h("span", { class: "decided-how" }, howDecided(card)), time(card.created_at)))));
 }
