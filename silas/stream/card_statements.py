@@ -7,13 +7,20 @@
 3. What a passkey signs is the plan's own hash; for several plans, the hash of their hashes.
 """
 
+import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from silas.approval import ApprovalDecision, DecisionRefused
 from silas.gates.risk import RiskLevel
-from silas.kernel import TaintLevel, canonical_bytes, format_timestamp
+from silas.kernel import (
+    CanonicalError,
+    TaintLevel,
+    canonical_bytes,
+    format_timestamp,
+    strict_loads,
+)
 from silas.kernel.models import Data, UtcDatetime
 from silas.work.models import WorkItem
 
@@ -113,6 +120,23 @@ def is_about(card: Card, statement: Mapping[str, Any], decision: ApprovalDecisio
     entries = [entry for entry in batch.get("items", ()) if entry.get("card_id") == card.card_id]
     wanted = batch_entry(card)
     return len(entries) == 1 and {name: entries[0].get(name) for name in wanted} == wanted
+
+
+def kept_signature(text: str | None) -> bytes:
+    """A signature from a row; what is none there is an empty one, which nobody has made."""
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except ValueError:
+        return b""
+
+
+def kept_statement(text: str) -> dict[str, Any]:
+    """What was said, from a row; what cannot be read says nothing."""
+    try:
+        said = strict_loads(text)
+    except CanonicalError:
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def challenge_of(plan_hashes: Mapping[str, str]) -> bytes:

@@ -55,6 +55,8 @@ from silas.stream.card_statements import (
     challenge_of,
     decision_bytes,
     is_about,
+    kept_signature,
+    kept_statement,
     require_shown,
     seal_bytes,
 )
@@ -345,12 +347,12 @@ class CardStore:
         statement, key_id, signature = row[15:18]
         if statement is None:
             return None
-        card, said = self._card(row), json.loads(statement)
+        card, said = self._card(row), kept_statement(statement)
         try:
             decided = ApprovalDecision.model_validate(said.get("decision"))
         except ValidationError:
             decided = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
-        signed = _Signed(str(statement).encode(), str(key_id), base64.b64decode(signature or ""))
+        signed = _Signed(str(statement).encode(), str(key_id), kept_signature(signature))
         if not is_about(card, said, decided) or not await self._is_owners(card, decided, signed):
             await self._audit.log("card_decision_forged", card_id=card_id)
             return None
@@ -391,8 +393,7 @@ class CardStore:
         """The card of a row; without its seal it is as risky as can be (rule 1)."""
         card = card_of(row)
         key_id, seal = row[18:20]
-        signature = base64.b64decode(seal or "")
-        now = self._clock.now()
+        signature, now = kept_signature(seal), self._clock.now()
         if key_id and self._signer.verify(key_id, seal_bytes(card), signature, at=now):
             return card
         worst = {"risk": RiskLevel.IRREVERSIBLE, "taint": TaintLevel.EXTERNAL, "sealed": False}

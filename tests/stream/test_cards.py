@@ -185,6 +185,23 @@ class TestForgery:
         await self.write(desk, **{column: {"risk": "low", "taint": "auth"}[column]})
         assert await desk.cards.decision("card_1") is None
 
+    async def test_a_seal_that_is_garbage_is_none_and_hides_no_other_card(self, desk: Desk) -> None:
+        await desk.ask("card_2")
+        await desk.database.execute(
+            "UPDATE card_seals SET signature = 'x' WHERE card_id = 'card_1'"
+        )
+        assert [card.sealed for card in await desk.cards.open_cards()] == [False, True]
+        no = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
+        assert (await desk.cards.decide("card_1", no)).state == "declined"
+
+    @pytest.mark.parametrize(
+        "forged", ["signature = 'x'", "decision = 'x'", "decision = '[]'", "decision = '{}'"]
+    )
+    async def test_a_decision_that_is_garbage_is_none(self, desk: Desk, forged: str) -> None:
+        await desk.cards.decide("card_1", YES, shown=SHOWN)
+        await desk.database.execute(f"UPDATE review_cards SET {forged}")
+        assert await desk.cards.decision("card_1") is None
+
     async def test_a_card_without_a_seal_or_with_that_of_another(self, desk: Desk) -> None:
         await desk.ask("card_2")
         await desk.database.execute(

@@ -168,6 +168,24 @@ class TestQuestions:
         with pytest.raises(CardNotOpen):
             await office.answer(question, {"selected_value": "not_now"})
 
+    @pytest.mark.parametrize("forged", ["seal = 'x'", "content = 'x'", "content = '{}'"])
+    async def test_a_row_that_is_garbage_hides_no_other_question(
+        self, office: Office, forged: str
+    ) -> None:
+        broken, whole = await office.put(habit(office)), await office.put(habit(office))
+        await office.desk.database.execute(
+            f"UPDATE questions SET {forged} WHERE id = ?", (broken.question_id,)
+        )
+        found = [each.question_id for each in await office.questions.open()]
+        assert found == [whole.question_id]
+
+    async def test_an_answer_that_is_garbage_is_none(self, office: Office) -> None:
+        question = await office.put(habit(office))
+        await office.answer(question, {"selected_value": "do_it"})
+        for forged in ("signature = 'x'", "answer = 'x'", "answer = '[]'"):
+            await office.desk.database.execute(f"UPDATE questions SET {forged}")
+            assert await office.questions.answered(question.question_id) is None
+
     async def test_the_owner_answers_with_his_own_key(self, office: Office) -> None:
         question = await office.put(habit(office))
         await office.questions.answer(question.question_id, {"selected_value": "not_now"})

@@ -9,6 +9,7 @@
 """
 
 import base64
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -19,6 +20,7 @@ from pydantic import ValidationError
 from silas.kernel import Clock, format_timestamp, parse_timestamp
 from silas.queue.store import QueueStore
 from silas.storage import Database, Durability, Row, Transaction
+from silas.stream.card_statements import kept_signature, kept_statement
 from silas.stream.cards import DeviceKeys, Signer
 from silas.stream.decisions import decision_made
 from silas.stream.errors import CardNotOpen, CardUnknown, DecisionNotSigned
@@ -100,8 +102,10 @@ class QuestionStore:
         rows = await self._database.fetch_all(
             f"{_SELECT} WHERE state = 'open' ORDER BY created_at, id"
         )
-        found = [self._question(row) for row in rows]
-        now = self._clock.now()
+        found, now = [], self._clock.now()
+        for row in rows:
+            with contextlib.suppress(CardUnknown):  # one that cannot be read hides no other one
+                found.append(self._question(row))
         return [each for each in found if each.sealed and now < each.expires_at]
 
     async def was_asked(self, about: str, *, since: datetime) -> bool:
@@ -171,8 +175,8 @@ class QuestionStore:
         question, (kept, key_id, signature) = self._question(row), row[10:13]
         if kept is None or not question.sealed:
             return None
-        answer: dict[str, Any] = json.loads(kept)
-        payload, made = answer_bytes(question, answer), base64.b64decode(signature)
+        answer = kept_statement(kept)
+        payload, made = answer_bytes(question, answer), kept_signature(signature)
         now = self._clock.now()
         if self._signer.verify(key_id, payload, made, at=now) or await self._devices.verify(
             key_id, payload, made
@@ -216,7 +220,7 @@ class QuestionStore:
             state=row[7],
         )
         sealed = self._signer.verify(
-            row[8], seal_bytes(question), base64.b64decode(row[9]), at=self._clock.now()
+            row[8], seal_bytes(question), kept_signature(row[9]), at=self._clock.now()
         )
         return question if sealed else question.model_copy(update={"sealed": False})
 
