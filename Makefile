@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 GUARDRAILS := .venv-guardrails
 TRIAL := .venv-trial
 CORPORA := .corpora
-WORKERS ?= 2
+# Most of the slow tests wait: for processes, browsers, the disk.
+WORKERS ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-guardrails live check docs bench load eval corpora trial-agentdojo mutants fuzz lock clean

@@ -25,6 +25,8 @@ SWITCHED_OFF = [
     "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests",
 ]
 _SECONDS = 20_000
+# A busy machine is slow, not wrong.
+expect.set_options(timeout=_SECONDS)
 
 
 @contextlib.asynccontextmanager
