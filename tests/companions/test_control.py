@@ -13,6 +13,8 @@ from silas.companions.models import (
     AgentMessage,
     BudgetLimits,
     Companion,
+    SagaEntry,
+    SagaStatus,
     StopScope,
     WaitingAction,
     WakeRun,
@@ -332,6 +334,28 @@ class TestLife:
         names = {each.name for each in room.hands.executor.registry.tools}
         for word in ("companion", "consent", "approve", "switch", "persona", "budget", "http"):
             assert not any(word in name for name in names)
+
+    async def test_who_is_destroyed_between_the_two_databases_leaves_nothing_half(
+        self, room: Room, agent: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        perform = room.journal.perform
+
+        async def destroyed_meanwhile(*args: Any, **more: Any) -> Any:
+            outcome = await perform(*args, **more)
+            await room.desk.destroy(agent)
+            return outcome
+
+        monkeypatch.setattr(room.journal, "perform", destroyed_meanwhile)
+        await room.call(agent, "get_or_create_day_plan", plan_date="2026-01-03")
+        monkeypatch.undo()
+        before = await room.journal.last_cursor()
+        await room.desk.recover()
+        (entry,) = await room.store.find(SagaEntry, {"agent_id": agent})
+        assert entry.status is SagaStatus.DONE
+        refused = await room.call(agent, "get_or_create_day_plan", plan_date="2026-01-04", op="2")
+        assert refused.error_code == "agent_destroyed"
+        assert await room.journal.last_cursor() == before
+        assert await room.desk.recover() == 0
 
 
 class TestConfiguring:

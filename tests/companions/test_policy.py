@@ -322,6 +322,22 @@ class TestBudgets:
         assert codes == [None, None, "budget_exceeded", "budget_exceeded"]
         assert (await room.desk.list())[0].health == "out_of_budget"
 
+    async def test_a_hard_limit_blocks_writes_also_after_a_restart(
+        self, room: Room, agent: str
+    ) -> None:
+        await room.desk.configure(agent, budget=BudgetLimits(tool_calls=1))
+        await room.call(agent, "list_tasks_in_scope")
+        before = await room.journal.last_cursor()
+        plan = {"plan_date": "2026-01-02"}
+        codes = [(await room.call(agent, "get_or_create_day_plan", op="w1", **plan)).error_code]
+        fresh = await restarted(room)
+        try:
+            result = await fresh.call(agent, "get_or_create_day_plan", op="w2", **plan)
+            assert [*codes, result.error_code] == ["budget_exceeded"] * 2
+            assert await fresh.journal.last_cursor() == before
+        finally:
+            await fresh.close()
+
     async def test_the_budget_is_enforced_across_a_restart(self, room: Room, agent: str) -> None:
         await room.desk.configure(agent, budget=BudgetLimits(tool_calls=1))
         await room.call(agent, "list_tasks_in_scope")
