@@ -10,6 +10,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,7 +46,8 @@ _CLOUD = {
     "google": ("Google", ("gemini-2.5-flash", "gemini-2.5-pro")),
     "deepseek": ("DeepSeek", ("deepseek-chat",)),
 }
-
+_KEY = re.compile(r"[!-~]+")
+"""What can stand in a header of a request."""
 
 _Secret = tuple[str, str]
 """Its name in the vault, and its value."""
@@ -201,6 +203,8 @@ def _cloud_values(wanted: ChosenModel, settings: Settings) -> tuple[dict[str, An
     given = wanted.key.get_secret_value().strip() if wanted.key else ""
     if not given:
         return values, None
+    if not _KEY.fullmatch(given):
+        raise SettingsNotChanged("This cannot be a key: it has spaces, line breaks or accents.")
     name = f"models/{provider}"
     keys = {**settings.models.api_keys, provider: f"secret:{name}"}
     return {**values, "api_keys": keys}, (name, given)

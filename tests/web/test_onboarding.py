@@ -202,6 +202,17 @@ class TestAnUnauthenticatedConfigurationWrite:
         assert "gate_blocked" in events
 
 
+@pytest.mark.parametrize("key", ["sk-SECR\u00c9T", "sk-SECRET\nX: 1", "sk SECRET"])
+async def test_what_cannot_be_a_key_is_refused_in_words(
+    place: Place, owner: TestDevice, key: str
+) -> None:
+    wanted = cloud(key=key)
+    refused = await owner.signed_post("/api/setup/model", wanted)
+    assert refused.status_code == 409
+    assert "SECR" not in refused.text
+    assert place.ground.vault.get("models/openai") is None
+
+
 async def test_a_refused_request_does_not_repeat_the_key(place: Place, owner: TestDevice) -> None:
     wrong = await owner.signed_post("/api/setup/model", {"kind": "cloud", "key": [KEY]})
     assert wrong.status_code == 422
