@@ -295,7 +295,10 @@ def _switched(
 
 
 def _show_switches(cli: CliContext, switches: list[dict[str, Any]]) -> None:
-    lines = [f"Stopped: {each['scope']} {each['target'] or ''}".rstrip() for each in switches]
+    lines = [
+        f"Stopped: {each['scope']} {each['target']}" if each["target"] else "All are stopped."
+        for each in switches
+    ]
     cli.show({"switches": switches}, "\n".join(lines) or "Nothing is stopped.")
 
 

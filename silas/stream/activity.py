@@ -4,6 +4,7 @@ Only the log is asked, never a model's memory of it. What has no sentence here i
 nothing is hidden by being left out.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -60,6 +61,9 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "goal_checked": "{work_item_id} was checked.",
     }
 )
+
+# Companions' actions are named by a hash; the log has it whole.
+_HASH = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{32,56}\b")
 
 
 class Entry(Protocol):
@@ -125,7 +129,8 @@ def sentence_of(entry: Entry) -> str | None:
     sentence = _SENTENCES.get(entry.event)
     if sentence is None:
         return None
-    return visible(sentence.format_map(_Known(entry.data)), keep_newlines=False)[:_LONGEST]
+    told = visible(sentence.format_map(_Known(entry.data)), keep_newlines=False)
+    return _HASH.sub(r"\1…", told)[:_LONGEST]
 
 
 def _line(entry: Entry) -> str | None:

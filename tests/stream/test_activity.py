@@ -40,6 +40,11 @@ async def test_sentences_and_a_count_of_the_rest() -> None:
     ]
 
 
+async def test_a_hash_is_told_by_its_beginning() -> None:
+    told = await recent_activity(Log(entry("approval_issued", work_item_id="ab12cd34" * 8)))
+    assert "signed for ab12cd34….\n" in told
+
+
 async def test_nothing_happened() -> None:
     assert (await recent_activity(Log())).startswith("Nothing that needed your attention.")
 
