@@ -43,6 +43,8 @@ class PasskeyCodes:
     keys: OwnerKey
     clock: Clock
     _open: dict[str, datetime] = field(default_factory=dict)
+    _taken: dict[str, datetime] = field(default_factory=dict)
+    """Every statement that was taken, until it is too old anyway: none is taken twice."""
     _guesses: int = 0
 
     def allow(self, statement: dict[str, str]) -> None:
@@ -58,6 +60,10 @@ class PasskeyCodes:
         genuine = self.keys.verify(key_id, payload, signature, at=now)
         if not genuine or not now < until <= now + CODE_LIFETIME:
             raise DecisionRefused("This is not the owner's word, or it is too old.")
+        self._taken = {name: end for name, end in self._taken.items() if now < end}
+        if digest in self._taken:
+            raise DecisionRefused("This code was given out already. Ask for a new one.")
+        self._taken[digest] = until
         self._open, self._guesses = {digest: until}, 0
 
     def redeem(self, code: str) -> None:

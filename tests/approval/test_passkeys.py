@@ -178,6 +178,7 @@ async def test_a_code_is_the_owners_word_once(desk: Desk) -> None:
     codes.redeem(given.code)
     with pytest.raises(DecisionRefused):
         codes.redeem(given.code)
+    given = make_code(desk.keys, desk.clock)
     codes.allow(given.statement)
     desk.clock.advance(minutes=11)
     with pytest.raises(DecisionRefused):
@@ -210,5 +211,16 @@ async def test_a_few_wrong_guesses_void_the_code(desk: Desk) -> None:
     for guess in range(5):
         with pytest.raises(DecisionRefused):
             codes.redeem(str(guess))
+    with pytest.raises(DecisionRefused):
+        codes.redeem(given.code)
+
+
+async def test_the_owners_word_for_a_code_is_taken_once(desk: Desk) -> None:
+    codes = PasskeyCodes(desk.keys, desk.clock)
+    given = make_code(desk.keys, desk.clock)
+    codes.allow(given.statement)
+    codes.redeem(given.code)
+    with pytest.raises(DecisionRefused):
+        codes.allow(given.statement)
     with pytest.raises(DecisionRefused):
         codes.redeem(given.code)
