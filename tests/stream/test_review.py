@@ -22,12 +22,18 @@ from silas.approval import (
     PublicKey,
 )
 from silas.gates import ActionEnvelope, GateAction, GateLane, GateResult
+from silas.gates.risk import RiskLevel
 from silas.kernel import IdFactory, TaintLevel
 from silas.queue import QueueName
 from silas.storage import SqliteDatabase
 from silas.stream.card_statements import batch_decision_bytes
 from silas.stream.cards import CardStore
-from silas.stream.errors import CardNotOpen, CardUnknown, DecisionNotSigned
+from silas.stream.errors import (
+    CardNotOpen,
+    CardUnknown,
+    DecisionNotSigned,
+    StrongerProofNeeded,
+)
 from silas.stream.gating import MAX_TEXT
 from silas.stream.ports import PlanReview
 from silas.stream.review.autonomy import Autonomy, AutonomyPolicy
@@ -185,6 +191,22 @@ class TestQuestions:
         for forged in ("signature = 'x'", "answer = 'x'", "answer = '[]'"):
             await office.desk.database.execute(f"UPDATE questions SET {forged}")
             assert await office.questions.answered(question.question_id) is None
+
+    async def test_what_cannot_be_undone_is_at_most_refused_on_a_device(
+        self, office: Office
+    ) -> None:
+        final = {"risk": RiskLevel.IRREVERSIBLE}
+        first, second = habit(office), habit(office)
+        first = first.model_copy(update={"content": first.content.model_copy(update=final)})
+        second = second.model_copy(update={"content": second.content.model_copy(update=final)})
+        await office.put(first)
+        await office.put(second)
+        with pytest.raises(StrongerProofNeeded):
+            await office.answer(first, {"selected_value": "do_it"})
+        await office.questions.answer(first.question_id, {"selected_value": "do_it"})
+        assert await office.questions.answered(first.question_id) is not None
+        await office.answer(second, {"selected_value": "not_now"})
+        assert await office.questions.answered(second.question_id) is not None
 
     async def test_the_owner_answers_with_his_own_key(self, office: Office) -> None:
         question = await office.put(habit(office))

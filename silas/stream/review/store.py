@@ -6,6 +6,8 @@
    owner's devices or by the owner's key, over the whole content and the answer.
 3. The event that lets the answer be followed is sent in the transaction that keeps it. Whoever
    follows it checks the signature again.
+4. What cannot be undone takes more than a device's key, and passkeys are for plans and calls: such
+   a question can be refused on a device, and is otherwise answered with the owner's key.
 """
 
 import base64
@@ -17,13 +19,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from silas.gates.risk import RiskLevel
 from silas.kernel import Clock, format_timestamp, parse_timestamp
 from silas.queue.store import QueueStore
 from silas.storage import Database, Durability, Row, Transaction
 from silas.stream.card_statements import kept_signature, kept_statement
 from silas.stream.cards import DeviceKeys, Signer
 from silas.stream.decisions import decision_made
-from silas.stream.errors import CardNotOpen, CardUnknown, DecisionNotSigned
+from silas.stream.errors import (
+    CardNotOpen,
+    CardUnknown,
+    DecisionNotSigned,
+    StrongerProofNeeded,
+)
 from silas.stream.review.models import Content, Question, answer_bytes, seal_bytes
 from silas.work.ports import AuditTrail
 
@@ -134,6 +142,8 @@ class QuestionStore:
         if not question.sealed or not await self._devices.verify(key_id, payload, signature):
             await self._audit.log("answer_unsigned", card_id=question_id, key_id=key_id)
             raise DecisionNotSigned
+        if _takes_more(question, answer):
+            raise StrongerProofNeeded
         return await self._keep(question, answer, key_id=key_id, signature=signature)
 
     async def answer(self, question_id: str, answer: Mapping[str, Any]) -> Question:
@@ -178,9 +188,9 @@ class QuestionStore:
         answer = kept_statement(kept)
         payload, made = answer_bytes(question, answer), kept_signature(signature)
         now = self._clock.now()
-        if self._signer.verify(key_id, payload, made, at=now) or await self._devices.verify(
-            key_id, payload, made
-        ):
+        if self._signer.verify(key_id, payload, made, at=now):
+            return question, answer
+        if not _takes_more(question, answer) and await self._devices.verify(key_id, payload, made):
             return question, answer
         await self._audit.log("answer_forged", card_id=question_id)
         return None
@@ -229,3 +239,10 @@ class QuestionStore:
         if row is None:
             raise CardUnknown(f"There is no card {question_id!a}. `silas review list` shows them.")
         return row
+
+
+def _takes_more(question: Question, answer: Mapping[str, Any]) -> bool:
+    """Rule 4; the last of the actions is the one that refuses."""
+    refused = question.content.actions[-1].value
+    said = [answer[name] for name in _SAID if answer.get(name)]
+    return question.content.risk is RiskLevel.IRREVERSIBLE and said != [refused]
