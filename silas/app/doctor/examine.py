@@ -62,7 +62,8 @@ async def _installed(
 async def _clock(ground: Ground) -> Finding:
     newest = await ground.audit.tail(1)
     moment = parse_timestamp(newest[-1].at) if newest else None
-    return machine.clock_is_sane(SystemClock(), moment)
+    zone = ground.settings.scheduler.timezone
+    return machine.clock_is_sane(SystemClock(), moment, zone=zone)
 
 
 async def _made(topic: str, check: Check) -> Finding:

@@ -92,7 +92,7 @@ def port(host: str, number: int, *, running: bool = False) -> Finding:
     return ok("port", f"{host} port {number} is free.")
 
 
-def clock_is_sane(clock: Clock, newest_entry: datetime | None) -> Finding:
+def clock_is_sane(clock: Clock, newest_entry: datetime | None, *, zone: str) -> Finding:
     """Whether this machine's time can be true."""
     now = clock.now()
     if now < _BUILT:
@@ -104,7 +104,7 @@ def clock_is_sane(clock: Clock, newest_entry: datetime | None) -> Finding:
             f"{newest_entry:%Y-%m-%d %H:%M}.",
             fix="timedatectl set-ntp true",
         )
-    return ok("clock", f"{now:%Y-%m-%d %H:%M} UTC.")
+    return ok("clock", f"{now:%Y-%m-%d %H:%M} UTC. You live in {zone} (`scheduler.timezone`).")
 
 
 def _open_to_others(data_dir: Path) -> Iterator[Path]:
