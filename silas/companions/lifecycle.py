@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from silas.companions.errors import CompanionInvalid
 from silas.companions.ids import manual_run_key, run_thread, state_id
 from silas.companions.links import LinkBook
+from silas.companions.log import forget_log_in
 from silas.companions.models import (
     AgentConfig,
     AgentLifecycle,
@@ -163,12 +164,15 @@ class Lifecycle:
     ) -> Companion:
         """Change what was given to a companion, as it is now: a pause meanwhile stays one.
 
-        What runs began with other borders, or another model: it is asked to stop.
+        What runs began with other borders, or another model: it is asked to stop. Who may not see
+        a category any more forgets its log: what it remembers may hold something of it.
         """
 
         def write(tx: Transaction) -> tuple[Companion, Companion]:
             before = self._store.require_in(tx, Companion, agent_id)
             after = self._store.put_in(tx, change(before))
+            if set(before.allowed_category_ids) - set(after.allowed_category_ids):
+                forget_log_in(tx, self._store, agent_id)
             if also is not None:
                 also(tx)
             return before, after

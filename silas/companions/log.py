@@ -13,6 +13,8 @@ from silas.companions.models import (
     AgentLinkRelation,
     AgentMessage,
     AgentMessagePayload,
+    AgentState,
+    Companion,
     JsonMap,
     MessageDraft,
     MessagePointer,
@@ -151,3 +153,16 @@ def pointer_to(message: AgentMessage) -> MessagePointer:
 def approximate_tokens(content: JsonMap | None) -> int:
     """About how many tokens of a model this content is."""
     return 0 if content is None else 1 + len(canonical_bytes(content)) // _BYTES_PER_TOKEN
+
+
+def forget_log_in(tx: Transaction, store: CompanionStore, agent_id: str) -> None:
+    """Make tombstones of everything that a companion has said, summaries included."""
+    for said in store.find_in(tx, AgentMessage, {"agent_id": agent_id}):
+        store.delete_in(tx, AgentMessage, said.id)
+    for content in store.find_in(tx, AgentMessagePayload, {"agent_id": agent_id}):
+        store.delete_in(tx, AgentMessagePayload, content.id)
+    state_id = store.require_in(tx, Companion, agent_id).current_state_id
+    state = store.get_in(tx, AgentState, state_id)
+    if state is not None:
+        forgotten = {"recent_head": None, "latest_summary": None}
+        store.put_in(tx, state.model_copy(update=forgotten))

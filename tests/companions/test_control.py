@@ -11,6 +11,8 @@ from silas.companions.errors import AgentDestroyed, CompanionInvalid, Stopped
 from silas.companions.models import (
     AgentActionType,
     AgentMessage,
+    AgentMessagePayload,
+    AgentState,
     BudgetLimits,
     Companion,
     SagaEntry,
@@ -422,3 +424,31 @@ class TestConfiguring:
             await room.work()
             assert (await room.store.require(WakeRun, woken.run_key)).status == "cancelled"
         assert len(gateway.sent) == 1
+
+
+class TestMemory:
+    async def test_who_loses_a_category_forgets_what_was_said_in_it(
+        self, room: Room, agent: str
+    ) -> None:
+        gym, other = room.categories["gym"], room.categories["work"]
+        await room.desk.configure(agent, category_ids=[gym, other])
+        await room.desk.wake(agent, said="The squats went badly")
+        await room.work()
+        assert await room.store.find(AgentMessage, {"agent_id": agent})
+        await room.desk.configure(agent, category_ids=[other])
+        assert await room.store.find(AgentMessage, {"agent_id": agent}) == []
+        assert await room.store.find(AgentMessagePayload, {"agent_id": agent}) == []
+        state = await room.store.require(
+            AgentState, (await room.store.require(Companion, agent)).current_state_id
+        )
+        assert (state.recent_head_message_id, state.latest_summary_message_id) == (None, None)
+        await room.desk.wake(agent, said="And now?")
+        await room.work()
+        assert await room.store.find(AgentMessage, {"agent_id": agent})
+
+    async def test_who_gains_one_forgets_nothing(self, room: Room, agent: str) -> None:
+        await room.desk.wake(agent, said="The squats went badly")
+        await room.work()
+        before = await room.store.find(AgentMessage, {"agent_id": agent})
+        await room.desk.configure(agent, category_ids=list(room.categories.values()))
+        assert await room.store.find(AgentMessage, {"agent_id": agent}) == before
