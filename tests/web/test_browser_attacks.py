@@ -46,11 +46,19 @@ async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place
 @pytest_asyncio.fixture(loop_scope="module")
 async def person(place: Place, browser: Browser) -> AsyncIterator[Person]:
     """Somebody who is paired; what he leaves open is declined when he goes."""
+    await close_everything(place)
     person = await Person.at(browser, DESK)
     await person.pair(place.web.link())
     yield person
     await person.page.context.close()
+    await close_everything(place)
+
+
+async def close_everything(place: Place) -> None:
+    """Cards, and the questions that follow from deciding many of them."""
     await place.ground.database.execute("UPDATE review_cards SET state = 'declined'")
+    for question in await place.house.desk.questions.open():
+        await place.house.desk.questions.close(question.question_id, "outdated")
     await place.web.hub.tell_cards(place.front)
 
 

@@ -236,7 +236,10 @@ class TestFrames:
 
     async def test_answers_to_what_nobody_asked(self, device: TestDevice) -> None:
         async with device.conversation() as line:
-            await line.send({"type": "gate_response", "request_id": "x", "verdict": "approve"})
+            answer = {"type": "gate_response", "request_id": "x", "verdict": "approve"}
+            await line.send(answer)
+            assert (await line.until("error"))["code"] == "E_CHANNEL_FRAME"  # it is not signed
+            await line.send({**answer, "signature": "AAAA"})
             assert (await line.until("error"))["about"] == "x"
 
 

@@ -57,6 +57,7 @@ export function companionsView(page) {
       tell(problem.message);
     }
     reflect();
+    if (place.making && !own) return; // a form that is drawn anew would lose the tap on its button
     // Nobody loses what is being typed because something changed elsewhere.
     if (own || !body.contains(document.activeElement) || !/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) draw();
   }
