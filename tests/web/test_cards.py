@@ -175,6 +175,8 @@ async def test_an_undo_that_would_lose_somebodys_work_is_not_done(
     await person.sees_it_done()
     (folder / "b.txt").write_text("theirs\n")
     card = page.locator(".just-done .card")
+    await card.wait_for()
+    await person.card_is_awake()
     await card.get_by_role("button", name="Undo it").click()
     await person.card_is_awake()
     await card.get_by_role("button", name=re.compile("^Yes: ")).click()
