@@ -40,6 +40,8 @@ export function companionsView(page) {
   const place = { agent: null, making: false, run: null };
   let data = null;
   let detail = null;
+  let loads = 0;
+  let wanted = false; // a look that was asked for here is drawn, whichever look brings it
   const isOpen = () => node.hasAttribute("data-current");
   const node = h("section", { class: "surface companions", id: "companions", "aria-label": "Companions", tabindex: "-1" },
     h("header", { class: "companions-head" }, h("h2", {}, "Companions"),
@@ -49,17 +51,22 @@ export function companionsView(page) {
   // Also unseen, the line on top has to know whether there is something to stop.
   async function load({ own = false, unseen = false } = {}) {
     if (!isOpen() && !unseen) return;
+    const mine = ++loads;
+    wanted ||= own;
     try {
-      data = await desk.read();
-      detail = place.agent && data.companions.some(({ id }) => id === place.agent) ? await desk.read(`/of/${place.agent}`) : null;
+      const found = await desk.read();
+      const shown = place.agent && found.companions.some(({ id }) => id === place.agent) ? await desk.read(`/of/${place.agent}`) : null;
+      if (mine !== loads) return; // a newer look knows more
+      data = found;
+      detail = shown;
       if (!detail) place.agent = null;
     } catch (problem) {
       tell(problem.message);
     }
     reflect();
-    if (place.making && !own) return; // a form that is drawn anew would lose the tap on its button
+    if (place.making && !wanted) return; // a form that is drawn anew would lose the tap on its button
     // Nobody loses what is being typed because something changed elsewhere.
-    if (own || !body.contains(document.activeElement) || !/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) draw();
+    if (wanted || !body.contains(document.activeElement) || !/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) draw();
   }
 
   function reflect() {
@@ -76,6 +83,7 @@ export function companionsView(page) {
   }
 
   function draw() {
+    wanted = false;
     const opened = new Set([...body.querySelectorAll("details[open][data-key]")].map((each) => each.dataset.key));
     body.replaceChildren(...contents());
     for (const each of body.querySelectorAll("details[data-key]")) each.open ||= opened.has(each.dataset.key);
