@@ -9,6 +9,7 @@ from silas.app.setup import set_up
 from silas.kernel import SystemClock
 from silas.secrets import create_vault
 from silas.storage import SqliteDatabase, load_migrations, migrate
+from tests.cli.desk import Desk
 from tests.cli.machine import Machine, free_port
 from tests.secrets.files import FAST_N, PASSPHRASE
 
@@ -47,3 +48,14 @@ def owner(machine: Machine) -> Machine:
     )
     asyncio.run(set_up(loaded, environ=machine.environ, clock=SystemClock()))
     return machine
+
+
+@pytest.fixture
+def desk(
+    owner: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Desk:
+    """The same, with its commands at hand."""
+    for name, value in owner.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(owner.data_dir)
+    return Desk(owner, capsys)

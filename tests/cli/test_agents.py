@@ -5,18 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.machine import Machine
-from tests.cli.test_journal import Desk
-
-
-@pytest.fixture
-def desk(
-    owner: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Desk:
-    for name, value in owner.environ.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(owner.data_dir)
-    return Desk(owner, capsys)
+from tests.cli.desk import Desk
 
 
 def agents(desk: Desk, *words: str) -> Any:

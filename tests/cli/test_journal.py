@@ -3,54 +3,18 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from silas.app.instance import call_server
 from silas.app.journal import open_journal_file
 from silas.app.paths import Paths
-from silas.cli.main import main
 from silas.journal import Journal
 from silas.kernel import IdFactory, SystemClock
+from tests.cli.desk import Desk
 from tests.cli.machine import Machine, output_of
 from tests.cli.test_backup import elsewhere
 from tests.cli.test_start import running
-
-
-class Desk:
-    """The commands of one machine, in this process: starting one for each would take too long."""
-
-    def __init__(self, machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
-        self.machine = machine
-        self._capsys = capsys
-
-    def run(self, *words: str) -> tuple[int, str, str]:
-        """The exit code, what was said, and what was complained about."""
-        self._capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(["--data-dir", str(self.machine.data_dir), *words])
-        said = self._capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, said.out, said.err
-
-    def say(self, *words: str) -> str:
-        code, said, complaint = self.run("journal", *words)
-        assert code == 0, complaint or said
-        return said
-
-    def data(self, *words: str) -> Any:
-        return json.loads(self.say(*words, "--json"))
-
-
-@pytest.fixture
-def desk(
-    owner: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Desk:
-    for name, value in owner.environ.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(owner.data_dir)
-    return Desk(owner, capsys)
 
 
 def test_a_day_on_the_command_line(desk: Desk) -> None:

@@ -1,6 +1,6 @@
 // Three taps: what kind, which part of the journal, done.
 import { h, icon } from "/dom.js";
-import { signedFetch, nonce } from "/keys.js";
+import { makeDesk } from "/journal_desk.js";
 import { state } from "/state.js";
 import { visible } from "/visible.js";
 
@@ -26,9 +26,8 @@ export function creation(data, desk) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     make.disabled = true;
-    const categories = await withFresh(desk, chosen.categories, fresh.value.trim());
-    const made = categories && await desk.change("new", {
-      kind: chosen.kind, category_ids: categories, display_name: named.value.trim() || null, model_id: model.value || null,
+    const made = await makeFresh(desk, chosen.categories, fresh) && await desk.change("new", {
+      kind: chosen.kind, category_ids: [...chosen.categories], display_name: named.value.trim() || null, model_id: model.value || null,
     });
     make.disabled = false;
     if (made) desk.go({ agent: made.id });
@@ -36,13 +35,15 @@ export function creation(data, desk) {
   return form;
 }
 
-async function withFresh(desk, chosen, name) {
-  if (!name) return [...chosen];
-  const answer = await signedFetch(desk.device, "/api/journal/do", { operation: "create_category", arguments: { name }, operation_id: `page-${nonce()}` });
-  const told = await answer.json();
-  if (answer.ok) return [...chosen, told.payload.category_id];
-  desk.tell(typeof told.detail === "string" ? told.detail : "This category cannot be made.");
-  return null;
+// A category that was made is chosen from then on, so that a second try does not make it again.
+async function makeFresh({ device, tell }, chosen, field) {
+  const name = field.value.trim();
+  if (!name) return true;
+  const made = await makeDesk({ device, tell, done: () => {} }).change("create_category", { name });
+  if (!made) return false;
+  chosen.add(made.category_id);
+  field.value = "";
+  return true;
 }
 
 /** The models that there are; none is the first choice. */

@@ -3,7 +3,7 @@ import { companionPart } from "/companion.js";
 import { creation } from "/companion_new.js";
 import { health, meter, question } from "/companion_parts.js";
 import { h, icon } from "/dom.js";
-import { signedFetch } from "/keys.js";
+import { answerOf, signedFetch } from "/keys.js";
 import { changed, onChange, state } from "/state.js";
 import { visible } from "/visible.js";
 
@@ -18,9 +18,7 @@ export function makeDesk({ device, tell, done }) {
   async function change(call, args = {}) {
     tell("");
     try {
-      const answer = await signedFetch(device, "/api/companions/do", { call, arguments: args });
-      const told = await answer.json();
-      if (!answer.ok) throw new Error(typeof told.detail === "string" ? told.detail : "This is not possible.");
+      const told = await answerOf(await signedFetch(device, "/api/companions/do", { call, arguments: args }), "This is not possible.");
       done();
       return told.answer ?? true;
     } catch (problem) {

@@ -1,6 +1,6 @@
 // How the journal is read and changed, and how its times and names are written.
 import { h } from "/dom.js";
-import { nonce, signedFetch } from "/keys.js";
+import { answerOf, nonce, signedFetch } from "/keys.js";
 
 /** `read(day)`, and `change(operation, arguments, said)`; `done` is called after each change. */
 export function makeDesk({ device, tell, done }) {
@@ -9,9 +9,8 @@ export function makeDesk({ device, tell, done }) {
     // The same id if the answer is lost and it is sent again: it is done once.
     const body = { operation, arguments: args, said, operation_id: `page-${nonce()}` };
     try {
-      const answer = await signedFetch(device, "/api/journal/do", body).catch(() => signedFetch(device, "/api/journal/do", body));
-      const told = await answer.json();
-      if (!answer.ok) throw new Error(typeof told.detail === "string" ? told.detail : "The journal does not take this.");
+      const send = () => signedFetch(device, "/api/journal/do", body);
+      const told = await answerOf(await send().catch(send), "The journal does not take this.");
       if (operation === "delete_record") tell("Deleted. ", undo(args.record_id));
       done();
       return told.payload;

@@ -41,8 +41,7 @@ export async function pair({ code, name, token }) {
       code, name, public_key: publicKey, signature: await signed(keys.privateKey, proof), token: token || null,
     }),
   });
-  const said = await answer.json();
-  if (!answer.ok) throw new Error(said.detail ?? said.error ?? "Silas refused this.");
+  const said = await answerOf(answer, "Silas refused this.");
   const device = { keys, deviceId: said.device_id, name: said.name, token: token || null };
   await keepDevice(device);
   return device;
@@ -77,4 +76,11 @@ export async function signedFetch(device, path, value) {
     },
     body,
   });
+}
+
+/** What an answer says; a refusal becomes an error in Silas's words, or in these. */
+export async function answerOf(answer, otherwise) {
+  const said = await answer.json();
+  if (!answer.ok) throw new Error(typeof said.detail === "string" ? said.detail : said.error ?? otherwise);
+  return said;
 }

@@ -1,7 +1,7 @@
 // Passkeys: what a person proves with a finger, a face or a PIN, over exactly the hash of a plan.
 import { base64, canonicalBytes, sha256 } from "/canonical.js";
 import { h } from "/dom.js";
-import { signedFetch } from "/keys.js";
+import { answerOf, signedFetch } from "/keys.js";
 import { visible } from "/visible.js";
 
 export const url64 = (buffer) => base64(buffer).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
@@ -66,10 +66,7 @@ async function approvalOf({ credential_id, authenticator_data }, name) {
 }
 
 async function post(device, path, value) {
-  const answer = await signedFetch(device, path, value);
-  const said = await answer.json();
-  if (!answer.ok) throw new Error(typeof said.detail === "string" ? said.detail : "That did not work.");
-  return said;
+  return answerOf(await signedFetch(device, path, value), "That did not work.");
 }
 
 /** The part of the dialog that lists passkeys and adds one; `draw()` fills it. */

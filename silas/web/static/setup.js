@@ -1,6 +1,6 @@
 // Who thinks: a model on this machine, one of a provider, or nobody. It is asked before it is used.
 import { h, icon } from "/dom.js";
-import { signedFetch } from "/keys.js";
+import { answerOf, signedFetch } from "/keys.js";
 import { visible } from "/visible.js";
 
 /** How things stand: what is chosen, and what can be. */
@@ -19,9 +19,7 @@ async function readLocal() {
 }
 
 async function choose(device, wanted) {
-  const answer = await signedFetch(device, "/api/setup/model", wanted);
-  const said = await answer.json();
-  if (!answer.ok) throw new Error(typeof said.detail === "string" ? said.detail : "Silas does not take this.");
+  const said = await answerOf(await signedFetch(device, "/api/setup/model", wanted), "Silas does not take this.");
   if (!said.ok) throw new Error(said.message);
   return said;
 }
