@@ -55,10 +55,11 @@ async def person(place: Place, browser: Browser) -> AsyncIterator[Person]:
 
 
 async def close_everything(place: Place) -> None:
-    """Cards, and the questions that follow from deciding many of them."""
+    """Cards, the questions that follow from deciding many of them, and secrets asked for."""
     await place.ground.database.execute("UPDATE review_cards SET state = 'declined'")
     for question in await place.house.desk.questions.open():
         await place.house.desk.questions.close(question.question_id, "outdated")
+    place.front.secrets._requests.clear()
     await place.web.hub.tell_cards(place.front)
 
 
