@@ -34,12 +34,12 @@ class CardApprovals:
         self._ground = ground
         self._questions = questions
 
-    async def ask(self, action: ApprovableAction) -> None:
+    async def ask(self, action: ApprovableAction, *, taint: TaintLevel) -> None:
         """Put the action before the owner, once (rule 2)."""
         try:
             await self._questions.get(card_id(action))
         except CardUnknown:
-            await self._questions.ask(self._card(action))
+            await self._questions.ask(self._card(action, taint))
 
     async def token_for(self, action: ApprovableAction) -> ApprovalToken | None:
         """A token, if the owner has signed a yes to exactly this (rule 3)."""
@@ -88,7 +88,7 @@ class CardApprovals:
         question, answer = found
         return question, str(answer.get("verdict") or answer.get("selected_value"))
 
-    def _card(self, action: ApprovableAction) -> Question:
+    def _card(self, action: ApprovableAction, taint: TaintLevel) -> Question:
         now, name = self._ground.clock.now(), card_id(action)
         return Question(
             question_id=name,
@@ -100,8 +100,7 @@ class CardApprovals:
                 intent=_intent(action),
                 rationale=action.reason or "It follows from what the companion is for.",
                 risk=action.risk,
-                # What a companion proposes is drawn from text that may come from anywhere.
-                taint=TaintLevel.EXTERNAL,
+                taint=taint,
                 actions=_ACTIONS,
                 body={"question": _told(action), "action": dict(action.shown())},
             ),

@@ -130,7 +130,9 @@ class Approving:
             return
         # Without the owner's key no card can be sealed; it is asked when the vault is open.
         with self._readable(), contextlib.suppress(SecretsError):
-            await approvals.ask(ApprovableAction.model_validate(waiting.approvable))
+            taint = AgentToolCall.model_validate(waiting.call).taint
+            action = ApprovableAction.model_validate(waiting.approvable)
+            await approvals.ask(action, taint=taint)
 
     async def _token(
         self, waiting: WaitingAction, approvals: ActionApprovals, action: ApprovableAction

@@ -13,7 +13,7 @@ from silas.approval import ApprovalToken
 from silas.companions.models import WakeReason
 from silas.companions.proposals import CompanionProposal
 from silas.gates.risk import RiskLevel
-from silas.kernel import canonical_bytes
+from silas.kernel import TaintLevel, canonical_bytes
 from silas.kernel.models import Data
 
 
@@ -143,7 +143,7 @@ class ApprovableAction(Data):
 class ActionApprovals(Protocol):
     """Durable cards for actions. Absent: nothing that needs a yes is ever done."""
 
-    async def ask(self, action: ApprovableAction) -> None:
+    async def ask(self, action: ApprovableAction, *, taint: TaintLevel) -> None:
         """Put the action before the owner, once: asking again changes nothing."""
         ...
 

@@ -42,7 +42,7 @@ class WaitingRoom:
             reason=action.reason,
         )
         if kept.status is WaitingStatus.WAITING:
-            await self.approvals.ask(action)
+            await self.approvals.ask(action, taint=call.taint)
 
     async def _require_room(self, call: AgentToolCall) -> None:
         """Nobody is asked about more than a person can look at."""

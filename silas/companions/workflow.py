@@ -36,6 +36,7 @@ from silas.companions.models import (
     WakeStatus,
 )
 from silas.companions.models.runs import PlannedAction
+from silas.companions.origins import taint_of_action
 from silas.companions.persona import Personas
 from silas.companions.policy.gateway import ModelDoor
 from silas.companions.ports import CallAllowance, CompanionRequest
@@ -234,7 +235,8 @@ class CompanionWorkflow:
         if action.question is not None:
             record.ask(self.prompts, planned, action.question, now=self.store.clock.now())
             return False
-        call = self._call(record, planned)
+        taint = await taint_of_action(self.journal, record.job, planned, model_id=proposal.model_id)
+        call = self._call(record, planned).model_copy(update={"taint": taint})
         needed = record.questions_before(proposal, action)
         if needed:
             await self.executor.waiting.block(call, prompt_item_ids=needed, reason=action.reason)

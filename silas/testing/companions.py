@@ -18,6 +18,7 @@ from silas.companions.ports import (
     Destination,
 )
 from silas.companions.proposals import CompanionProposal
+from silas.kernel import TaintLevel
 
 _ONE_CALL = frozenset({ApprovalScope.SINGLE_STEP})
 OFFLINE = Destination(provider="offline", model="brain")
@@ -29,6 +30,7 @@ class OwnerApprovals:
     def __init__(self, engine: ApprovalEngine) -> None:
         self._engine = engine
         self.asked: dict[str, ApprovableAction] = {}
+        self.taints: dict[str, TaintLevel] = {}
         self.times_asked = 0
         self._tokens: dict[str, ApprovalToken] = {}
         self._declined: set[str] = set()
@@ -39,8 +41,9 @@ class OwnerApprovals:
         self._engine = engine
         return self
 
-    async def ask(self, action: ApprovableAction) -> None:
+    async def ask(self, action: ApprovableAction, *, taint: TaintLevel) -> None:
         self.times_asked += 1
+        self.taints.setdefault(action.operation_id, taint)
         self.asked.setdefault(action.operation_id, action)
 
     async def approve(self, operation_id: str) -> ApprovalToken:

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from silas.companions.models import ToolResultStatus, WakeReason
+from silas.kernel import TaintLevel
 from silas.kernel.models import Data
 
 
@@ -68,6 +69,8 @@ class AgentToolCall(Data):
     scope: AgentAccessScope
     arguments: dict[str, Any] = Field(default_factory=dict)
     preview_only: bool = False
+    taint: TaintLevel = TaintLevel.EXTERNAL
+    """Whose words it is made of; where nobody has looked, anybody's."""
 
 
 class AgentToolResult(Data):
