@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 import click
+import tzlocal
 
 from silas.agents.models.detection import FoundServer, detect_servers
 from silas.agents.models.roles import Role
 from silas.app.model_choices import model_name
 from silas.app.settings import LoadedSettings
+from silas.app.settings.fields import is_time_zone
+from silas.app.settings.origin import DEFAULT
 from silas.app.setup import SetupReport, set_up
 from silas.cli.commands import JsonCommand
 from silas.cli.context import CliContext, pass_cli
@@ -47,7 +50,7 @@ def init(cli: CliContext, yes: bool, vault_choice: str) -> None:
     loaded = settings_of(cli)
     ask = on_terminal() and not yes and not cli.as_json
     servers = _local_servers(loaded)
-    chosen = _offer(servers) if ask and not loaded.file_exists else {}
+    model = _offer(servers) if ask and not loaded.file_exists else {}
     if ask and not loaded.paths.vault.exists():
         cli.say(_EXPLAIN_VAULT)
     report = asyncio.run(
@@ -58,10 +61,10 @@ def init(cli: CliContext, yes: bool, vault_choice: str) -> None:
             vault_choice=cast("VaultChoice", vault_choice),
             new_passphrase=new_passphrase_prompt() if ask else None,
             passphrase=passphrase_prompt() if ask else None,
-            chosen=chosen,
+            chosen={**_time_zone(loaded), **model},
         )
     )
-    hints = [] if chosen else [line for server in servers for line in how_to_use(server)]
+    hints = [] if model else [line for server in servers for line in how_to_use(server)]
     data = {
         **report.model_dump(mode="json"),
         "local_models": [server.model_dump(mode="json") for server in servers],
@@ -74,6 +77,16 @@ def _local_servers(loaded: LoadedSettings) -> list[FoundServer]:
     if any(model_name(loaded.settings, role) for role in Role):
         return []
     return asyncio.run(detect_servers())
+
+
+def _time_zone(loaded: LoadedSettings) -> Mapping[str, str]:
+    """The zone that this machine's clock is set to, as long as nobody has chosen one."""
+    try:
+        name = tzlocal.get_localzone_name()
+    except (OSError, LookupError, ValueError):  # a machine that does not say; the default stays
+        return {}
+    chosen = loaded.origin_of(("scheduler", "timezone")) != DEFAULT
+    return {} if chosen or not is_time_zone(name) else {"scheduler.timezone": name}
 
 
 def _offer(servers: list[FoundServer]) -> Mapping[str, str]:

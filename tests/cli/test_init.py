@@ -32,6 +32,15 @@ def test_it_makes_everything_and_only_the_owner_may_read_it(machine: Machine) ->
         assert path.stat().st_mode & 0o077 == 0, path
 
 
+def test_the_owner_lives_in_the_time_zone_of_his_machine(machine: Machine) -> None:
+    fresh = bare(machine)
+    fresh.environ["TZ"] = "Asia/Tokyo"
+    run_init(fresh, "--yes")
+    shown = json.loads(output_of(fresh.run("config", "show", "--json")))
+    assert "Asia/Tokyo" in json.dumps(shown)
+    assert 'timezone: "Asia/Tokyo"' in (fresh.data_dir / "silas.yaml").read_text()
+
+
 def test_a_second_run_changes_nothing(owner: Machine) -> None:
     before = {path: path.read_bytes() for path in owner.data_dir.rglob("*.*") if path.is_file()}
     first = owner.run("init", "--json", "--yes")
