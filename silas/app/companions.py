@@ -11,6 +11,7 @@ from silas.app.companion_destinations import Destinations, VaultSecrets
 from silas.app.gates import open_gates
 from silas.app.ground import Ground
 from silas.app.housekeeping import PeriodicJob
+from silas.app.machine import OpenDatabase
 from silas.app.paths import Paths
 from silas.companions.compaction.model import ModelSummariser
 from silas.companions.desk import CompanionDesk
@@ -58,13 +59,18 @@ class SettingsZone:
 
 @contextlib.asynccontextmanager
 async def open_companion_store(
-    paths: Paths, *, clock: Clock, ids: IdFactory, host_id: str
+    paths: Paths,
+    *,
+    clock: Clock,
+    ids: IdFactory,
+    host_id: str,
+    open_database: OpenDatabase = SqliteDatabase.open,
 ) -> AsyncIterator[CompanionStore]:
     """The companions' records; the file is made if it is not there yet.
 
     `host_id` is the journal's: a device has one name in all vector clocks.
     """
-    database = SqliteDatabase.open(paths.companions)
+    database = open_database(paths.companions)
     try:
         await migrate(database, load_migrations("agent"), clock=clock)
         yield CompanionStore(database, clock=clock, ids=ids, host_id=host_id)
@@ -133,7 +139,11 @@ async def open_companions(
 ) -> AsyncIterator[CompanionRoom]:
     """Companions, awake for as long as the block lasts."""
     async with open_companion_store(
-        ground.paths, clock=ground.clock, ids=ground.ids, host_id=journal.host_id
+        ground.paths,
+        clock=ground.clock,
+        ids=ground.ids,
+        host_id=journal.host_id,
+        open_database=ground.machine.open_database,
     ) as store:
         room = make_companions(
             ground,

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from silas.app.errors import NotInitialised
+from silas.app.machine import Machine
 from silas.app.paths import Paths
 from silas.app.settings import LoadedSettings, Settings
 from silas.approval import (
@@ -95,6 +96,7 @@ class Ground:
 
     paths: Paths
     settings: Settings
+    machine: Machine
     clock: Clock
     ids: IdFactory
     database: SqliteDatabase
@@ -132,24 +134,31 @@ async def open_ground(
 
 @asynccontextmanager
 async def make_ground(
-    loaded: LoadedSettings, vault: OnDemandVault, *, clock: Clock | None = None
+    loaded: LoadedSettings,
+    vault: OnDemandVault,
+    *,
+    clock: Clock | None = None,
+    machine: Machine | None = None,
 ) -> AsyncIterator[Ground]:
     """The same, creating the database if it is not there yet."""
-    clock = clock or SystemClock()
-    paths = loaded.paths
-    database = SqliteDatabase.open(paths.database)
+    clock, machine = clock or SystemClock(), machine or Machine()
+    database = machine.open_database(loaded.paths.database)
     try:
         await migrate(database, load_migrations("runtime"), clock=clock)
-        yield _wire(loaded, database, vault, clock)
+        yield _wire(loaded, database, vault, clock, machine)
     finally:
         await database.close()
 
 
 def _wire(
-    loaded: LoadedSettings, database: SqliteDatabase, vault: OnDemandVault, clock: Clock
+    loaded: LoadedSettings,
+    database: SqliteDatabase,
+    vault: OnDemandVault,
+    clock: Clock,
+    machine: Machine,
 ) -> Ground:
     settings, paths = loaded.settings, loaded.paths
-    ids = IdFactory(clock)
+    ids = IdFactory(clock, entropy=machine.entropy)
     keys = KeyManager(vault, clock=clock)
     audit = AuditLog(
         database,
@@ -166,6 +175,7 @@ def _wire(
     return Ground(
         paths=paths,
         settings=settings,
+        machine=machine,
         clock=clock,
         ids=ids,
         database=database,
@@ -181,6 +191,7 @@ def _wire(
             clock=clock,
             ids=ids,
             policy=_policy(settings),
+            entropy=machine.entropy,
         ),
         messages=MessageVerifier(
             database, nonces=nonces, audit=audit, clock=clock, devices=devices

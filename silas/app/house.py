@@ -21,7 +21,7 @@ from silas.app.memory_cards import MemoryCards, learning_jobs
 from silas.app.minds import open_minds
 from silas.app.personality import open_personality
 from silas.app.review import desk_jobs, open_desk, open_gate_desk, open_questions
-from silas.app.stream import Rooms, Stream, open_queue, open_stream
+from silas.app.stream import Minds, Rooms, Stream, open_queue, open_stream
 from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.journal import Journal
 from silas.journal.spoken import SpokenJournal
@@ -76,10 +76,12 @@ async def open_house(
     home: Path,
     approver: Approver | None = None,
     live: Live | None = None,
+    minds: Minds | None = None,
 ) -> AsyncIterator[House]:
     """Everything, running; at the end of the block it is taken down, and nothing is lost.
 
-    If a gate of the configuration could not do its work, nothing is started.
+    If a gate of the configuration could not do its work, nothing is started. `minds` are instead of
+    those of the settings.
     """
     _make_workspace(ground)
     queue = open_queue(ground)
@@ -95,11 +97,11 @@ async def open_house(
     )
     async with (
         open_memory(ground) as memory,
-        open_minds(ground, environ=environ, home=home) as minds,
+        _given(minds) if minds else open_minds(ground, environ=environ, home=home) as thinking,
         open_journal(ground) as journal,
     ):
-        await load_system_gates(ground, model=minds.gate)
-        context = open_context(ground, memory=memory, scorer=minds.scorer, exact=minds.tokens)
+        await load_system_gates(ground, model=thinking.gate)
+        context = open_context(ground, memory=memory, scorer=thinking.scorer, exact=thinking.tokens)
         learning = MemoryCards(ground, memory, questions, promoted=context.pin_defaults)
         desk.on_answer(Kind.MEMORY, learning.answered)
         rooms = Rooms(
@@ -116,14 +118,14 @@ async def open_house(
             live=live,
         )
         async with (
-            open_stream(ground, minds, rooms=rooms, queue=queue) as stream,
+            open_stream(ground, thinking, rooms=rooms, queue=queue) as stream,
             open_companions(
                 ground,
                 journal,
                 queue=queue,
                 questions=questions,
                 environ=environ,
-                gate_model=minds.gate,
+                gate_model=thinking.gate,
                 models=ModelGateway(ground, environ=environ),
             ) as companions,
             _in_background(channel.run()),
@@ -170,6 +172,11 @@ def _jobs(house: House, memory: MemoryRoom) -> list[PeriodicJob]:
         *context_jobs(house.ground),
         *memory_jobs(house.ground, memory),
     ]
+
+
+@contextlib.asynccontextmanager
+async def _given(minds: Minds) -> AsyncIterator[Minds]:
+    yield minds
 
 
 @contextlib.asynccontextmanager

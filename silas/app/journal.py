@@ -14,6 +14,7 @@ from typing import Any
 
 from silas.app.ground import Ground
 from silas.app.instance import NotRunning, ServerRefused, call_server
+from silas.app.machine import OpenDatabase
 from silas.app.paths import Paths
 from silas.journal import OWNER, Journal, Outcome, desk
 from silas.kernel import Clock, IdFactory, JournalError, ServerError
@@ -27,16 +28,25 @@ METHOD = "journal"
 @contextlib.asynccontextmanager
 async def open_journal(ground: Ground) -> AsyncIterator[Journal]:
     """The journal of this data directory; at the end everybody has heard what was changed."""
-    async with open_journal_file(ground.paths, clock=ground.clock, ids=ground.ids) as journal:
+    async with open_journal_file(
+        ground.paths,
+        clock=ground.clock,
+        ids=ground.ids,
+        open_database=ground.machine.open_database,
+    ) as journal:
         yield journal
 
 
 @contextlib.asynccontextmanager
 async def open_journal_file(
-    paths: Paths, *, clock: Clock, ids: IdFactory
+    paths: Paths,
+    *,
+    clock: Clock,
+    ids: IdFactory,
+    open_database: OpenDatabase = SqliteDatabase.open,
 ) -> AsyncIterator[Journal]:
     """The same, for whoever needs nothing else; the file is made if it is not there yet."""
-    database = SqliteDatabase.open(paths.journal)
+    database = open_database(paths.journal)
     try:
         await migrate(database, load_migrations("journal"), clock=clock)
         journal = await Journal.open(database, clock=clock, ids=ids)

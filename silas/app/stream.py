@@ -35,7 +35,7 @@ from silas.stream.research_store import ResearchStore
 from silas.stream.scheduling import Clockwork
 from silas.stream.turn_context import TurnContext
 from silas.work.executor import WorkItemExecutor
-from silas.work.runners import may_be_alive, this_runner
+from silas.work.runners import may_be_alive
 
 __all__ = ["Minds", "Rooms", "Stream", "make_stream", "open_intake", "open_queue", "open_stream"]
 
@@ -116,7 +116,7 @@ def open_queue(ground: Ground) -> QueueStore:
         ground.database,
         clock=clock,
         ids=ground.ids,
-        holder=this_runner(),
+        holder=ground.machine.runner,
         after_death=after_death(clock),
     )
 

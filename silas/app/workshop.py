@@ -17,8 +17,15 @@ from silas.work.executors import ExecutorRegistry, Tool, core_tools
 from silas.work.executors.search_providers import make_provider
 from silas.work.executors.web_search import SearchLimits
 from silas.work.paused import PausedRuns
-from silas.work.ports import Approver, ExecutorAgent, GateRunner, Planner, Progress, SkillFiles
-from silas.work.runners import this_runner
+from silas.work.ports import (
+    Approver,
+    ExecutorAgent,
+    GateRunner,
+    Planner,
+    Progress,
+    SandboxRunner,
+    SkillFiles,
+)
 from silas.work.script_worker import ScriptWorker
 from silas.work.verification import VerificationRunner
 from silas.work.workbench import Workbench, silent
@@ -56,7 +63,7 @@ def open_workshop(
     Gates are evaluated by the runner that is given, or by the ground floor's own.
     """
     settings, clock = ground.settings, ground.clock
-    stores, sandbox = work_stores(ground), _sandbox(ground)
+    stores, sandbox = work_stores(ground), ground.machine.sandbox or _sandbox(ground)
     bench = Workbench(
         items=stores.items,
         attempts=stores.attempts,
@@ -75,7 +82,7 @@ def open_workshop(
         audit=ground.audit,
         clock=clock,
         ids=ground.ids,
-        runner=this_runner(),
+        runner=ground.machine.runner,
         agent=agent or ScriptWorker(),
         gates=gates or open_gates(ground),
         planner=planner,
@@ -105,7 +112,7 @@ def _sandbox(ground: Ground) -> ChosenSandbox:
     return ChosenSandbox(BackendChoice(backends), settings.backend)
 
 
-def _tools(settings: Settings, sandbox: ChosenSandbox) -> list[Tool]:
+def _tools(settings: Settings, sandbox: SandboxRunner) -> list[Tool]:
     search = settings.search
     key = search.api_key.get_secret_value() if search.api_key else None
     return core_tools(

@@ -10,8 +10,8 @@
 """
 
 import asyncio
-import secrets
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -44,6 +44,7 @@ from silas.storage import Database, Durability, Transaction
 VALID = (True, "Valid")
 _STANDING = frozenset({ApprovalScope.STANDING})
 MAX_SHOWN_BYTES = 1_000_000
+_NONCE_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class ApprovalEngine:
         clock: Clock,
         ids: IdFactory,
         policy: ApprovalPolicy,
+        entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._database = database
         self._keys = keys
@@ -80,6 +82,7 @@ class ApprovalEngine:
         self._clock = clock
         self._ids = ids
         self._policy = policy
+        self._entropy = entropy
         self.tokens = TokenStore(database)
 
     async def issue_token(
@@ -107,7 +110,7 @@ class ApprovalEngine:
             signature=b"",
             issued_at=now,
             expires_at=now + (ttl or self._ttl(scope)),
-            nonce=f"{token_id}.{secrets.token_hex(16)}",
+            nonce=f"{token_id}.{self._entropy(_NONCE_BYTES).hex()}",
             approval_strength=decision.approval_strength,
             conditions=conditions,
             max_executions=uses,
@@ -248,7 +251,7 @@ class ApprovalEngine:
         return content_hash
 
     async def _consume(self, token: ApprovalToken, content_hash: str) -> None:
-        nonce = secrets.token_hex(16)
+        nonce = self._entropy(_NONCE_BYTES).hex()
         binding = f"{token.token_id}:{content_hash}:{nonce}"
         event = {**_summary(token), "content_hash": content_hash}
 

@@ -36,8 +36,11 @@ _WORTH_A_THREAD = (apsw.InterruptError, apsw.BusyError, apsw.LockedError)
 class SqliteDatabase:
     """One SQLite file in WAL mode. Create it with `open`, end it with `close`."""
 
-    def __init__(self, path: Path, writer: GroupCommitWriter, near: apsw.Connection) -> None:
+    def __init__(
+        self, path: Path, writer: GroupCommitWriter, near: apsw.Connection, *, vfs: str | None
+    ) -> None:
         self._path = path
+        self._vfs = vfs
         self._writer = writer
         self._near = near
         self._near_reader = ConnectionReader(near, str(path))
@@ -48,12 +51,16 @@ class SqliteDatabase:
         self._closed = False
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """Open the file, creating it (readable by its owner alone) if it is missing."""
+    def open(cls, path: Path, *, vfs: str | None = None, threaded: bool = True) -> Self:
+        """Open the file, creating it (readable by its owner alone) if it is missing.
+
+        A simulation names the disk it makes (`vfs`, as SQLite calls it) and allows no thread: its
+        transactions run on the event loop, and so do all reads if that loop has no threads.
+        """
         with translated(str(path)):
             make_private_directory(path.parent)
             ensure_private_file(path)
-            writing = _connect(path)
+            writing = _connect(path, vfs=vfs)
             if writing.readonly("main"):
                 raise apsw.ReadOnlyError("opened for reading only")
             _use_write_ahead_log(writing)
@@ -61,10 +68,12 @@ class SqliteDatabase:
             writing.execute("PRAGMA fullfsync=ON")
             # What a change leaves behind on a page that is written anyway is overwritten.
             writing.execute("PRAGMA secure_delete=FAST")
-            near = _connect(path, read_only=True)
+            near = _connect(path, vfs=vfs, read_only=True)
             near.set_busy_timeout(0)
-        writer = GroupCommitWriter(writing, name=str(path), busy_timeout_ms=_BUSY_TIMEOUT_MS)
-        return cls(path, writer, near)
+        writer = GroupCommitWriter(
+            writing, name=str(path), busy_timeout_ms=_BUSY_TIMEOUT_MS, threaded=threaded
+        )
+        return cls(path, writer, near, vfs=vfs)
 
     async def execute(
         self,
@@ -138,7 +147,7 @@ class SqliteDatabase:
             connection = self._far.get_nowait()
         except queue.Empty:
             with translated(str(self._path)):
-                connection = _connect(self._path, read_only=True)
+                connection = _connect(self._path, vfs=self._vfs, read_only=True)
         try:
             return _read_once(connection, body, str(self._path))
         except apsw.Error as error:
@@ -180,9 +189,11 @@ def _use_write_ahead_log(connection: apsw.Connection) -> None:
             return
 
 
-def _connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
+def _connect(path: Path, *, vfs: str | None, read_only: bool = False) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
-    connection = apsw.Connection(str(path), flags=flags, statementcachesize=_PREPARED_STATEMENTS)
+    connection = apsw.Connection(
+        str(path), flags=flags, vfs=vfs, statementcachesize=_PREPARED_STATEMENTS
+    )
     connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
     # Else SQLite looks at the values while it plans, and plans anew whenever they change: a lease
     # from a queue would spend five times as long on its plan as on its work.

@@ -9,10 +9,14 @@ one turn, and would else be split between the disk sync of the first and that of
 A transaction that is shorter than a hop to this thread can be run where its caller is, while the
 thread has nothing to do. It never waits there: not for a lock, not for the disk to sync, and not
 for statements that go on and on. Whatever would take longer is left to the thread.
+
+A writer without a thread does the same on the event loop. A simulation needs that: there, nothing
+but its seed may decide what comes first.
 """
 
 import asyncio
 import contextlib
+import math
 import queue
 import secrets
 import threading
@@ -58,7 +62,14 @@ class _Signal(Enum):
 class GroupCommitWriter:
     """Runs transactions one after the other on its own thread and connection."""
 
-    def __init__(self, connection: apsw.Connection, *, name: str, busy_timeout_ms: int) -> None:
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        *,
+        name: str,
+        busy_timeout_ms: int,
+        threaded: bool = True,
+    ) -> None:
         self._connection = connection
         self._busy_timeout_ms = busy_timeout_ms
         self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
@@ -75,8 +86,11 @@ class GroupCommitWriter:
         connection.authorizer = self._authorize
         # Instead of SQLite's own hook, which syncs in the commit that makes the log too long.
         connection.set_wal_hook(self._note_log)
-        self._thread = threading.Thread(target=self._serve, name=f"writer {name}", daemon=True)
-        self._thread.start()
+        self._seconds_here = _SECONDS_HERE if threaded else math.inf
+        self._thread: threading.Thread | None = None
+        if threaded:
+            self._thread = threading.Thread(target=self._serve, name=f"writer {name}", daemon=True)
+            self._thread.start()
 
     def submit(self, job: Job) -> None:
         """Put a transaction in line; for the thread of its event loop."""
@@ -96,17 +110,26 @@ class GroupCommitWriter:
 
     def stop(self) -> None:
         """Finish what was submitted, then end the thread and close the connection."""
-        self._signals.put(_Signal.STOP)
-        self._thread.join()
+        if self._thread is None:
+            self._serve_rest()
+        else:
+            self._signals.put(_Signal.STOP)
+            self._thread.join()
         self._connection.close()
 
     def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
         self._gathering.discard(loop)
-        self._signals.put(_Signal.LOOK)
+        if self._thread is None:
+            self._serve_rest()
+        else:
+            self._signals.put(_Signal.LOOK)
 
     def _serve(self) -> None:
         while self._signals.get() is not _Signal.STOP:
             self._serve_group()
+        self._serve_rest()
+
+    def _serve_rest(self) -> None:
         while not self._jobs.empty():
             self._serve_group()
 
@@ -132,7 +155,7 @@ class GroupCommitWriter:
         connection = self._connection
         connection.set_busy_timeout(0)
         # The time of this thread: what others take from it on a busy machine is not its fault.
-        deadline = time.thread_time() + _SECONDS_HERE
+        deadline = time.thread_time() + self._seconds_here
         connection.set_progress_handler(lambda: time.thread_time() > deadline, _STEPS_BETWEEN_LOOKS)
         try:
             self._begin(Durability.ORDINARY)
