@@ -49,6 +49,15 @@ class Budgets:
         window = await self._store.get(BudgetWindow, key)
         return _state(companion, self.today(), window)
 
+    async def states(self, companions: list[Companion]) -> dict[str, BudgetState]:
+        """The same for many, by companion."""
+        where: dict[str, object] = {"window_start_local_date": self.today()}
+        if len(companions) == 1:
+            where["agent_id"] = companions[0].id
+        windows = {each.agent_id: each for each in await self._store.find(BudgetWindow, where)}
+        today = self.today()
+        return {each.id: _state(each, today, windows.get(each.id)) for each in companions}
+
     async def require(self, companion: Companion, **wanted: int) -> BudgetState:
         """Raise `BudgetExceeded` if nothing is left, or if this much more would be too much."""
         state = await self.state(companion)

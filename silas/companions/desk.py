@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from silas.companions.desk_views import DeskViews, kind_view
-from silas.companions.errors import CompanionInvalid
+from silas.companions.errors import CompanionInvalid, CompanionUnknown
 from silas.companions.hands import Hands
 from silas.companions.kinds.definition import CompanionDefinition
 from silas.companions.kinds.library import KindLibrary
@@ -104,12 +104,16 @@ class CompanionDesk:
         return await self._views.sources(report_id, claim_id)
 
     async def trace(self, run_key: str) -> RunTrace:
-        """All that explains a run; raises `CompanionUnknown`."""
-        return await self._store.require(RunTrace, run_key)
+        """All that explains a run, named by its key or the beginning of it."""
+        key = await self._views.run_key(run_key)
+        found = await self._store.get(RunTrace, key)
+        if found is None:
+            raise CompanionUnknown(f"There is no trace of the run {key[:12]} (yet).")
+        return found
 
     async def replay(self, run_key: str) -> ReplayResult:
         """The run once more from its trace: nothing happens, and what differs is told."""
-        return await self._hands.replayer.replay(run_key)
+        return await self._hands.replayer.replay(await self._views.run_key(run_key))
 
     # Making and configuring.
 
@@ -162,7 +166,10 @@ class CompanionDesk:
         budget: BudgetLimits | None = None,
         confirm_from: RiskLevel | None = None,
     ) -> CompanionView:
-        """Change what is given. `offline` takes the model away. A new model needs a new consent."""
+        """Change what is given, of a budget too. `offline` takes the model away.
+
+        A new model needs a new consent.
+        """
         companion = await self._store.require(Companion, agent_id)
         config: dict[str, Any] = {}
         if offline or model_id is not None:
@@ -171,8 +178,6 @@ class CompanionDesk:
                 "model_id": chosen,
                 "provider_id": chosen.partition(":")[0] if chosen else None,
             }
-        if budget is not None:
-            config["budget"] = budget
         changes: dict[str, Any] = {}
         if display_name is not None:
             changes["display_name"] = display_name
@@ -181,7 +186,9 @@ class CompanionDesk:
 
         def changed(known: Companion) -> Companion:
             given = {**known.model_dump(), **changes}
-            return checked(Companion, {**given, "config": known.config.model_copy(update=config)})
+            limits = budget.model_dump(exclude_unset=True) if budget is not None else {}
+            merged = {**config, "budget": known.config.budget.model_copy(update=limits)}
+            return checked(Companion, {**given, "config": known.config.model_copy(update=merged)})
 
         wanted = changed(companion)
         await self._require_possible(wanted, wanted.config.model_id)

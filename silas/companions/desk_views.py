@@ -1,20 +1,15 @@
 """How the desk's views are put together from the records."""
 
-from collections.abc import Mapping
-from datetime import timedelta
-
-from silas.companions.errors import CompanionUnknown, NetworkDenied
+from silas.companions.errors import CompanionInvalid, CompanionUnknown
+from silas.companions.glances import Glances, latest_change, max_age
 from silas.companions.hands import Hands
 from silas.companions.ids import persona_head_id, report_head_id
-from silas.companions.kinds.definition import CompanionDefinition
 from silas.companions.kinds.library import BUILT_IN, KindLibrary
 from silas.companions.models import (
     AgentPersonaHead,
     AgentPersonaVersion,
     AgentReport,
     AgentReportHead,
-    AgentRunStatus,
-    AgentState,
     AgentSubscription,
     AgentTimer,
     Companion,
@@ -29,11 +24,9 @@ from silas.companions.reports import freshness_of
 from silas.companions.requests import allowed_fields
 from silas.companions.store import CompanionStore
 from silas.companions.views import (
-    CategoryRef,
     CompanionDetail,
     CompanionView,
     DisclosureView,
-    Health,
     KindView,
     PersonaView,
     QuestionView,
@@ -47,10 +40,10 @@ from silas.journal.models import Record
 from silas.journal.store import Journal
 from silas.kernel import SilasError
 
+_RUNS = "SELECT run_key FROM wake_run_log WHERE run_key >= ? AND run_key < ? LIMIT 2"
+_LAST = "z"
+"""Keys are hexadecimal: it comes after whatever a key may go on with."""
 _LABELS = ("title", "name", "text", "note", "date")
-_FAILING = 3
-_MOST_BATCHES = 500
-"""After so many changes elsewhere a report is old by its age, or soon will be."""
 
 
 class DeskViews:
@@ -62,20 +55,19 @@ class DeskViews:
         self._store = store
         self._journal = journal
         self._hands = hands
-        self._worker = worker
+        self._glances = Glances(store, journal, hands, worker=worker)
 
     async def all(self, *, with_destroyed: bool) -> tuple[CompanionView, ...]:
         """Every companion."""
-        names = await self._category_names()
         found = await self._store.find(Companion)
-        return tuple(
-            [await self._view(each, names) for each in found if with_destroyed or _alive(each)]
+        return await self._glances.of(
+            [each for each in found if with_destroyed or not each.is_destroyed]
         )
 
     async def one(self, agent_id: str) -> CompanionView:
         """One companion; raises `CompanionUnknown`."""
         companion = await self._store.require(Companion, agent_id)
-        return await self._view(companion, await self._category_names())
+        return (await self._glances.of([companion]))[0]
 
     async def detail(self, agent_id: str) -> CompanionDetail:
         """Everything about one companion."""
@@ -111,6 +103,16 @@ class DeskViews:
             for each in found
         )
 
+    async def run_key(self, text: str) -> str:
+        """The key of the run that begins like this; raises unless there is exactly one."""
+        rows = await self._store.database.fetch_all(_RUNS, (text, f"{text}{_LAST}"))
+        keys = [str(row[0]) for row in rows]
+        if not keys:
+            raise CompanionUnknown(f"There is no run {text[:80]!a}. `silas agents runs` has them.")
+        if len(keys) > 1 and text not in keys:
+            raise CompanionInvalid(f"More than one run begins with {text[:80]!a}. Say more of it.")
+        return text if text in keys else keys[0]
+
     async def report(self, agent_id: str, *, scope: ReportScope | None) -> ReportView | None:
         """The newest report."""
         companion = await self._store.require(Companion, agent_id)
@@ -120,11 +122,13 @@ class DeskViews:
         if head is None:
             return None
         report = await self._store.require(AgentReport, head.report_id)
+        seen = int(report.provenance.get("source_cursor", 0))
+        changes = await self._journal.newest_changes(seen)
         freshness = freshness_of(
             report,
             now=self._store.clock.now(),
-            max_age=_max_age(definition, report),
-            latest_cursor=await self._latest_cursor(companion, report),
+            max_age=max_age(definition, report.scope),
+            latest_cursor=latest_change(companion, changes, seen=seen),
         )
         return ReportView(report=report, freshness=freshness)
 
@@ -164,7 +168,8 @@ class DeskViews:
     async def questions(self, agent_id: str | None) -> tuple[QuestionView, ...]:
         """Open questions."""
         blocked = await self._hands.waiting.of(agent_id, status=WaitingStatus.BLOCKED)
-        names = {each.id: each.display_name for each in await self._store.find(Companion)}
+        items = await self._hands.prompts.open_items(agent_id)
+        names = await self._names({item.agent_id for item in items})
         return tuple(
             QuestionView(
                 id=item.id,
@@ -177,7 +182,7 @@ class DeskViews:
                 gates=sum(item.id in each.prompt_item_ids for each in blocked),
                 created_at=item.created_at,
             )
-            for item in await self._hands.prompts.open_items(agent_id)
+            for item in items
         )
 
     async def waiting(self, agent_id: str | None) -> tuple[WaitingView, ...]:
@@ -199,71 +204,9 @@ class DeskViews:
             changes=await self._hands.personas.diff(version.id),
         )
 
-    async def _view(self, companion: Companion, names: Mapping[str, str]) -> CompanionView:
-        agent_id = companion.id
-        state = await self._store.get(AgentState, companion.current_state_id)
-        budget = await self._hands.budgets.state(companion)
-        report = await self.report(agent_id, scope=None) if _alive(companion) else None
-        waiting = await self._hands.waiting.of(agent_id)
-        return CompanionView(
-            id=agent_id,
-            kind=companion.kind,
-            display_name=companion.display_name,
-            health=await self._health(companion, state, spent=bool(budget.over_hard)),
-            lifecycle=companion.lifecycle,
-            mode=companion.mode,
-            categories=tuple(
-                CategoryRef(id=each, name=names.get(each, each))
-                for each in companion.allowed_category_ids
-            ),
-            model_id=companion.config.model_id,
-            needs_consent=await self._needs_consent(companion),
-            budget=budget,
-            open_questions=len(await self._hands.prompts.open_items(agent_id)),
-            waiting_actions=sum(not each.status.is_over for each in waiting),
-            report_fresh=report.freshness.fresh if report else None,
-            consecutive_failures=state.consecutive_failure_count if state else 0,
-            last_wake_at=state.last_wake_at if state else None,
-            created_at=companion.created_at,
-        )
-
-    async def _health(
-        self, companion: Companion, state: AgentState | None, *, spent: bool
-    ) -> Health:
-        now = self._store.clock.now()
-        asleep = state is not None and state.sleep_until is not None and state.sleep_until > now
-        running = self._worker.runtime(companion.id).run_status is AgentRunStatus.RUNNING
-        stopped = await self._hands.switches.stopping(companion.id) is not None
-        failing = state is not None and state.consecutive_failure_count >= _FAILING
-        order = (
-            (not _alive(companion), Health.DESTROYED),
-            (stopped, Health.STOPPED),
-            (companion.paused_at is not None, Health.PAUSED),
-            (running, Health.RUNNING),
-            (spent, Health.OUT_OF_BUDGET),
-            (asleep or companion.lifecycle == "dormant", Health.SLEEPING),
-            (failing, Health.FAILING),
-        )
-        return next((health for applies, health in order if applies), Health.IDLE)
-
-    async def _needs_consent(self, companion: Companion) -> bool:
-        if companion.config.model_id is None or not _alive(companion):
-            return False
-        try:
-            destination = self._hands.door.destination(companion)
-        except NetworkDenied:
-            return False
-        return not destination.local and not await self._hands.consents.confirmed(destination)
-
-    async def _latest_cursor(self, companion: Companion, report: AgentReport) -> int:
-        """The place of the newest change in the companion's categories, after the report."""
-        seen = int(report.provenance.get("source_cursor", 0))
-        mine = {f"subtype_token|category|{each}" for each in companion.allowed_category_ids}
-        newest = seen
-        for batch in await self._journal.batches_after(seen, limit=_MOST_BATCHES):
-            if mine & {token.token_key for token in batch.typed_tokens}:
-                newest = batch.source_cursor or newest
-        return newest
+    async def _names(self, agent_ids: set[str]) -> dict[str, str]:
+        found = [await self._store.get(Companion, each) for each in sorted(agent_ids)]
+        return {each.id: each.display_name for each in found if each is not None}
 
     async def _wakes_on(self, agent_id: str) -> tuple[str, ...]:
         where = {"agent_id": agent_id}
@@ -274,9 +217,6 @@ class DeskViews:
             *(f"{each.token_namespace or each.token_class} {each.token_value}" for each in tokens),
             *(f"{each.kind} {each.expression}" for each in timers if each.active),
         )
-
-    async def _category_names(self) -> dict[str, str]:
-        return {each.id: each.name for each in await self._journal.categories()}
 
 
 def kind_view(library: KindLibrary, name: str) -> KindView:
@@ -293,15 +233,6 @@ def kind_view(library: KindLibrary, name: str) -> KindView:
         summary=definition.summary,
         built_in=name in BUILT_IN,
     )
-
-
-def _alive(companion: Companion) -> bool:
-    return not companion.is_destroyed
-
-
-def _max_age(definition: CompanionDefinition, report: AgentReport) -> timedelta | None:
-    same = report.scope is definition.report.scope
-    return timedelta(hours=definition.report.max_age_hours) if same else None
 
 
 def _record_id(ref: ReportSourceRef) -> str:

@@ -80,9 +80,10 @@ def freshness_of(
 ) -> Freshness:
     """Rule 3. `latest_cursor` is the place of the newest change in the companion's categories."""
     age = now - report.created_at
-    too_old = age >= (max_age or MAX_AGE[report.scope])
     seen = int(report.provenance.get("source_cursor", 0))
-    newer = latest_cursor > seen
+    too_old, newer = staleness(
+        report.scope, age, seen=seen, max_age=max_age, latest_cursor=latest_cursor
+    )
     reasons = [
         *(["it is older than it should be"] if too_old else []),
         *(["the journal has changed since"] if newer else []),
@@ -94,6 +95,18 @@ def freshness_of(
         age_seconds=max(0, int(age.total_seconds())),
         sentence=f"Stale: {' and '.join(reasons)}." if reasons else "Up to date.",
     )
+
+
+def staleness(
+    scope: ReportScope,
+    age: timedelta,
+    *,
+    seen: int,
+    max_age: timedelta | None,
+    latest_cursor: int,
+) -> tuple[bool, bool]:
+    """Whether a report is too old, and whether something has changed since (rule 3)."""
+    return age >= (max_age or MAX_AGE[scope]), latest_cursor > seen
 
 
 def _sources(claim: ClaimDraft, claim_id: str, known: Mapping[str, Fact]) -> list[Fact]:

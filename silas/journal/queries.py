@@ -30,6 +30,7 @@ from silas.storage import Database, Reader
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
+_MOST_COMMITS = 5_000
 _HISTORY = """
 SELECT h.number, h.before, h.after, h.host_id, h.counter, b.actor, b.operation_id, b.at
 FROM history AS h JOIN batches AS b ON b.cursor = h.batch
@@ -59,6 +60,13 @@ class Queries:
     async def read(self, body: Callable[[Reader], T]) -> T:
         """Several queries of `reading` on one consistent view."""
         return await self._database.snapshot(body)
+
+    async def newest_changes(self, after: int) -> dict[str, int]:
+        """By category, the place of its newest change after this one.
+
+        Of more than a few thousand commits only the newest are looked at.
+        """
+        return await self.read(lambda view: reading.newest_changes(view, after, most=_MOST_COMMITS))
 
     async def find(
         self, kind: type[R], record_id: str, *, scope: AccessScope = OWNER, deleted: bool = False

@@ -56,6 +56,12 @@ _PARTS = f"""
 SELECT {CONTENT} FROM json_each(?) AS wanted CROSS JOIN records AS r
 ON r.parent_id = wanted.value AND r.kind = ? AND r.deleted = 0
 """  # noqa: S608
+_NEWEST = """
+SELECT token.value ->> 'token_value', max(recent.cursor) FROM (
+    SELECT cursor, typed_tokens FROM batches WHERE cursor > ? ORDER BY cursor DESC LIMIT ?
+) AS recent, json_each(recent.typed_tokens) AS token
+WHERE token.value ->> 'token_namespace' = 'category' GROUP BY 1
+"""
 _SEARCH = f"""
 SELECT {CONTENT} FROM record_words AS w JOIN records AS r ON r.number = w.rowid
 WHERE record_words MATCH ? ORDER BY w.rank, r.number DESC
@@ -108,6 +114,11 @@ def pressing(task: Task) -> tuple[str, str, str]:
 def checklists_of(reader: Reader, task_id: str) -> list[tuple[Checklist, list[ChecklistItem]]]:
     """The checklists of a task, each with its items in their order."""
     return checklists_of_all(reader, [task_id])[task_id]
+
+
+def newest_changes(reader: Reader, after: int, *, most: int) -> dict[str, int]:
+    """By category, the place of its newest change after this one, among the newest of all."""
+    return {str(row[0]): int(row[1]) for row in reader.fetch_all(_NEWEST, (after, most))}
 
 
 def checklists_of_all(

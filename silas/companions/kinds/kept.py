@@ -21,6 +21,22 @@ class Definitions:
             raise CompanionUnknown(f"It is not known what {agent_id} may do, so it does nothing.")
         return CompanionDefinition.model_validate(kept.definition)
 
+    async def all(self, agent_id: str | None = None) -> dict[str, CompanionDefinition]:
+        """The definitions of all, or of one, by companion; the same one is read once."""
+        where = "" if agent_id is None else "WHERE agent_id = ?"
+        rows = await self._store.database.fetch_all(
+            f"SELECT agent_id, definition_hash, body FROM agent_definitions {where}",  # noqa: S608
+            () if agent_id is None else (agent_id,),
+        )
+        bodies = {definition_hash: body for _, definition_hash, body in rows}
+        read = {
+            each: CompanionDefinition.model_validate(
+                KeptDefinition.model_validate_json(body).definition
+            )
+            for each, body in bodies.items()
+        }
+        return {agent: read[definition_hash] for agent, definition_hash, _ in rows}
+
     def keep_in(self, tx: Transaction, agent_id: str, definition: CompanionDefinition) -> None:
         """Keep a definition for a companion."""
         plain = definition.model_dump(mode="json")
