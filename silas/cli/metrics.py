@@ -36,4 +36,6 @@ def _line(metric: Metric) -> str:
     if metric.value is None:
         return f"{name}: nothing to measure yet (good is {metric.target})"
     told = f"{name}: {metric.value:g} {metric.unit} of {metric.samples} (good is {metric.target})"
+    if metric.signal is Signal.UNKNOWN:
+        return f"{told}: too few to say"
     return told if metric.signal is Signal.GOOD else f"{told}: {metric.means or metric.signal}"

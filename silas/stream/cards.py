@@ -60,7 +60,8 @@ from silas.stream.card_statements import (
     require_shown,
     seal_bytes,
 )
-from silas.stream.decisions import decision_made
+from silas.stream.decision_log import event_of
+from silas.stream.decisions import UNDO, decision_made
 from silas.stream.errors import (
     CardNotOpen,
     CardUnknown,
@@ -306,7 +307,7 @@ class CardStore:
     ) -> None:
         """All of the cards, or none."""
         made = base64.b64encode(signed.signature).decode()
-        now, verdict = format_timestamp(self._clock.now()), decision.verdict.value
+        now, verdict = self._clock.now(), decision.verdict.value
         events = [
             decision_made(
                 card.card_id, trace_id=card.trace_id, scope_id=card.scope_id, clock=self._clock
@@ -316,7 +317,8 @@ class CardStore:
 
         def write(tx: Transaction) -> None:
             for card, event in zip(cards, events, strict=True):
-                values = (verdict, signed.statement.decode(), signed.key_id, made, now)
+                at = format_timestamp(now)
+                values = (verdict, signed.statement.decode(), signed.key_id, made, at)
                 if tx.execute(DECIDE, (*values, card.card_id)) != 1:
                     raise CardNotOpen(f"{card.card_id} was decided already.")
                 self._keep_proof(tx, card.card_id, signed)
@@ -325,7 +327,8 @@ class CardStore:
         await self._database.transaction(write, durability=Durability.TRUST)
         self._queue.bus.notify_of(events)
         for card in cards:
-            await self._audit.log("card_decided", card_id=card.card_id, verdict=verdict)
+            event = event_of(verdict, late=now >= card.expires_at, undo=card.requested_by == UNDO)
+            await self._audit.log(event, card_id=card.card_id, verdict=verdict)
 
     def _keep_proof(self, tx: Transaction, card_id: str, signed: _Signed) -> None:
         if signed.proof is None or signed.use is None or self._passkeys is None:
@@ -337,7 +340,6 @@ class CardStore:
         """Nobody decided in time: that is a no."""
         late = [card for card in await self.open_cards() if self._clock.now() >= card.expires_at]
         for card in late:
-            await self._audit.log("card_expired", card_id=card.card_id)
             await self.decide(card.card_id, ApprovalDecision(verdict=ApprovalVerdict.DECLINED))
         return len(late)
 

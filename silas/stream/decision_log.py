@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from silas.kernel import parse_timestamp
 
 ASKED, DECIDED, EXPIRED = "card_asked", "card_decided", "card_expired"
+KEPT = "undo_not_wanted"
 RISKY = frozenset({"medium", "high", "irreversible"})
 
 
@@ -40,6 +41,13 @@ class Decided(NamedTuple):
     seconds: float
     risk: str
     verdict: str
+
+
+def event_of(verdict: str, *, late: bool, undo: bool) -> str:
+    """How the log calls the end of a card: who lets a result stand has declined nothing."""
+    if undo and verdict == "declined":
+        return KEPT
+    return EXPIRED if late else DECIDED
 
 
 def decisions(entries: Iterable[Entry]) -> Iterator[Decided]:

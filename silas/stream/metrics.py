@@ -11,6 +11,8 @@ from silas.stream.decision_log import Decided, Entry, decisions
 from silas.stream.decisions import UNDO
 
 _DAYS_A_WEEK = 7
+_ENOUGH = 10
+"""Of fewer cases, a share says nothing: of two decisions none is declined by chance."""
 _CORRECTED = frozenset({"declined", "edit_requested"})
 _BATCH = "batch_decided"
 _UNDOING = f"{UNDO}_"
@@ -129,7 +131,8 @@ def _per_week(name: str, count: int, days: float, target: Target) -> Metric:
 
 
 def _metric(name: str, value: float | None, target: Target, *, unit: str, samples: int) -> Metric:
-    signal, means = target.judge(value)
+    judged = unit != "%" or samples >= _ENOUGH
+    signal, means = target.judge(value if judged else None)
     return Metric(
         name=name,
         value=None if value is None else round(value, 2),

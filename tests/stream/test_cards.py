@@ -102,6 +102,12 @@ class TestCards:
         desk.clock.advance(days=8)
         assert await desk.cards.decline_expired() == 1
         assert (await desk.cards.get("card_2")).state == "declined"
+        assert desk.audit.events() == ["card_expired"] * 2
+
+    async def test_who_lets_a_result_stand_has_declined_nothing(self, desk: Desk) -> None:
+        await desk.database.execute("UPDATE review_cards SET requested_by = 'undo'")
+        await desk.cards.decide("card_1", NO)
+        assert desk.audit.events() == ["undo_not_wanted"]
 
     async def test_an_unknown_card(self, desk: Desk) -> None:
         with pytest.raises(CardUnknown, match="silas review list"):

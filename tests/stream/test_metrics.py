@@ -67,7 +67,8 @@ async def test_the_figures_and_what_they_say() -> None:
     for number in range(4):
         await log.ask(f"l{number}", "low")
         await log.decide(f"l{number}", 40)
-    await log.log("work_done", work_item_id="task_1")
+    for number in range(10):
+        await log.log("work_done", work_item_id=f"task_{number}")
     await log.log("work_done", work_item_id="undo_1")
     await log.log("turn_routed")
     medium, low = log.named("decision_seconds_medium"), log.named("decision_seconds_low")
@@ -75,7 +76,7 @@ async def test_the_figures_and_what_they_say() -> None:
     assert (low.value, low.signal, low.means) == (40, Signal.HIGH, "confusion")
     assert log.named("decline_rate").value == 7.14
     assert log.named("correction_rate").value == 21.43
-    assert log.named("undo_rate").signal is Signal.HIGH
+    assert log.named("undo_rate").signal is Signal.HIGH, "10 % are too much already"
     assert log.named("free_text_rate").value == 6.67
     assert log.named("taps_per_batch").signal is Signal.UNKNOWN
     assert log.named("fatigue_triggers").signal is Signal.GOOD
@@ -88,6 +89,14 @@ async def test_only_yes_is_rubber_stamping_and_only_no_are_bad_proposals() -> No
             await log.ask(f"{number}")
             await log.decide(f"{number}", 6, verdict)
         assert log.named("decline_rate").means == means
+
+
+async def test_of_a_few_decisions_no_share_is_judged() -> None:
+    log = Log()
+    await log.ask("only")
+    await log.decide("only", 6)
+    rate = log.named("decline_rate")
+    assert (rate.value, rate.signal, rate.means) == (0, Signal.UNKNOWN, "")
 
 
 async def test_deciding_too_fast_is_noticed_once_and_blocks_nothing() -> None:
