@@ -14,6 +14,7 @@ from silas.app.ground import Ground
 from silas.approval import ApprovalDecision, ApprovalScope, ApprovalToken, ApprovalVerdict
 from silas.companions.ids import digest
 from silas.companions.ports import ApprovableAction
+from silas.companions.words import spoken_tool
 from silas.kernel import TaintLevel, canonical_bytes
 from silas.stream.errors import CardUnknown
 from silas.stream.review.models import QUESTION, Action, Content, Kind, Question
@@ -130,5 +131,4 @@ def _change(change: Mapping[str, str]) -> str:
 
 
 def _intent(action: ApprovableAction) -> str:
-    what = action.tool_name.replace("_", " ")
-    return f"{action.display_name} wants to {what}"
+    return f"{action.display_name} wants to {spoken_tool(action.tool_name)}"

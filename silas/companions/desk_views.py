@@ -36,6 +36,7 @@ from silas.companions.views import (
     WaitingView,
 )
 from silas.companions.wake.worker import WakeWorker
+from silas.companions.words import sent_in_words, spoken_timer, spoken_token, spoken_tool
 from silas.journal.models import Record
 from silas.journal.store import Journal
 from silas.kernel import SilasError
@@ -76,6 +77,7 @@ class DeskViews:
             companion=await self.one(agent_id),
             summary=definition.summary,
             tools=tuple(sorted(definition.tools)),
+            may=tuple(map(spoken_tool, sorted(definition.tools))),
             capabilities=tuple(sorted(definition.capabilities)),
             confirm_from=definition.confirm_from.value,
             wakes_on=await self._wakes_on(agent_id),
@@ -162,6 +164,7 @@ class DeskViews:
             jurisdiction=shown.jurisdiction,
             disclosure=shown.disclosure,
             fields=tuple(sorted(allowed_fields(definition))),
+            sent=sent_in_words(allowed_fields(definition)),
             confirmed=await self._hands.consents.confirmed(destination),
         )
 
@@ -214,8 +217,8 @@ class DeskViews:
         timers = await self._store.find(AgentTimer, where)
         tokens = [token for each in subscriptions for token in each.tokens]
         return (
-            *(f"{each.token_namespace or each.token_class} {each.token_value}" for each in tokens),
-            *(f"{each.kind} {each.expression}" for each in timers if each.active),
+            *dict.fromkeys(map(spoken_token, tokens)),
+            *(spoken_timer(each) for each in timers if each.active),
         )
 
 
@@ -259,7 +262,8 @@ def _waiting(action: WaitingAction) -> WaitingView:
     return WaitingView(
         operation_id=action.operation_id,
         agent_id=action.agent_id,
-        tool_name=str(action.call.get("tool_name", "")),
+        tool_name=(tool := str(action.call.get("tool_name", ""))),
+        what=spoken_tool(tool),
         status=action.status.value,
         reason=action.reason,
         arguments=dict(action.call.get("arguments", {})),

@@ -68,6 +68,8 @@ class WaitingView(Data):
     operation_id: str
     agent_id: str
     tool_name: str
+    what: str
+    """The same in words: `add a follow-up task`."""
     status: str
     reason: str
     arguments: dict[str, Any]
@@ -109,6 +111,8 @@ class CompanionDetail(Data):
     companion: CompanionView
     summary: str
     tools: tuple[str, ...]
+    may: tuple[str, ...]
+    """What it can do, in words."""
     capabilities: tuple[str, ...]
     confirm_from: str
     wakes_on: tuple[str, ...]
@@ -142,6 +146,8 @@ class DisclosureView(Data):
     disclosure: str
     fields: tuple[str, ...]
     """Everything that may be sent."""
+    sent: tuple[str, ...]
+    """The same in words."""
     confirmed: bool
 
 

@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from silas.companions.words import TOOLS
+from silas.journal.wishes import JournalOpType
 from silas.kernel import Clock, parse_timestamp, visible
 
 _ENTRIES = 500
@@ -30,6 +32,18 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "card_asked": "I asked for your decision.",
         "card_expired": "Nobody decided a card in time: that is a no.",
         "card_decision_unsigned": "A decision came that no device of yours had signed: ignored.",
+        "companion_made": "A companion was made: {kind}.",
+        "companion_configured": "A companion was configured.",
+        "companion_consent": "You agreed that a companion asks {model}.",
+        "companion_consent_revoked": "You took back that a companion may ask its model.",
+        "companion_destroyed": "A companion was ended for good.",
+        "companion_paused": "A companion was paused.",
+        "companion_persona_approved": "You approved how a companion speaks, version {version}.",
+        "companion_resumed": "A companion was resumed.",
+        "companion_run_cancelled": "What a companion was doing was called off.",
+        "companion_wrote": "A companion changed your journal: {tool}.",
+        "companions_released": "Companions that were stopped may go on.",
+        "companions_stopped": "Companions were stopped.",
         "card_decision_forged": "A decision that you did not sign was found and ignored.",
         "device_enrolled": "A device was paired: {name}.",
         "device_revoked": "A device was revoked: {device_id}.",
@@ -40,7 +54,7 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "question_answered": "You answered a question: {answer}.",
         "gate_blocked": "A gate stopped something: {gate}.",
         "goal_task_spawned": "{work_item_id} started a repair: {task_id}.",
-        "journal_changed": "I wrote into your journal what you said: {op}.",
+        "journal_changed": "As you said, I {op} in your journal.",
         "journal_op_refused": "A wish about your journal was not done.",
         "message_taint_forged": "A message was made to look like yours, and was not taken as such.",
         "message_downgraded": "A message was not accepted as yours.",
@@ -59,6 +73,18 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "work_resumed": "{work_item_id} was resumed.",
         "work_waits": "{work_item_id} waits for your decision.",
         "goal_checked": "{work_item_id} was checked.",
+    }
+)
+
+_WISHES: Mapping[str, str] = MappingProxyType(
+    {
+        JournalOpType.ADD_TASK: "added a task",
+        JournalOpType.FINISH_TASK: "finished a task",
+        JournalOpType.START_TIMER: "started the timer",
+        JournalOpType.STOP_TIMER: "stopped the timer",
+        JournalOpType.LOG_TIME: "wrote down time",
+        JournalOpType.PLAN_BLOCK: "planned a block",
+        JournalOpType.PLAN_DAY: "planned a day",
     }
 )
 
@@ -129,8 +155,18 @@ def sentence_of(entry: Entry) -> str | None:
     sentence = _SENTENCES.get(entry.event)
     if sentence is None:
         return None
-    told = visible(sentence.format_map(_Known(entry.data)), keep_newlines=False)
+    told = visible(sentence.format_map(_Known(_in_words(entry))), keep_newlines=False)
     return _HASH.sub(r"\1…", told)[:_LONGEST]
+
+
+def _in_words(entry: Entry) -> dict[str, Any]:
+    """The details, with names of the code as people say them."""
+    words: dict[str, Mapping[str, str]] = {
+        "journal_changed": _WISHES,
+        "companion_wrote": TOOLS,
+    }
+    known = words.get(entry.event, {})
+    return {name: known.get(str(value), value) for name, value in entry.data.items()}
 
 
 def _line(entry: Entry) -> str | None:

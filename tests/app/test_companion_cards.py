@@ -76,7 +76,7 @@ async def test_task_card_yes_follow_up_once_also_after_a_restart(
     async with open_house(ground, environ={}, home=tmp_path / "home") as house:
         agent = await finished(house)
         (card,) = await eventually(lambda: companion_cards(house))
-        assert card.content.intent == "Planner wants to create follow up task"
+        assert card.content.intent == "Planner wants to add a follow-up task"
         assert card.content.body["action"]["agent_id"] == agent
     # The process ends while the card waits, and another one begins.
     async with open_house(ground, environ={}, home=tmp_path / "home") as house:

@@ -1,0 +1,195 @@
+"""Names of the code in the words of people, for every surface alike.
+
+What has no words here is shown by its name: it is never left out.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+
+from silas.companions.models import AgentTimer
+from silas.journal.notifications import TokenClass, TypedToken
+
+TOOLS: Mapping[str, str] = MappingProxyType(
+    {
+        "list_allowed_categories": "look at its categories",
+        "list_tasks_in_scope": "look at tasks",
+        "resolve_task_reference": "find the task that is meant",
+        "get_time_summary": "look at how time was spent",
+        "get_day_plan": "look at the plan of a day",
+        "get_ratings_summary": "look at ratings",
+        "get_rating_for_target": "look at one rating",
+        "set_task_language": "set the language of a task",
+        "update_task_estimate": "change how long a task may take",
+        "update_task_due_date": "change when a task is due",
+        "update_task_priority": "change the priority of a task",
+        "assign_task_labels": "put labels on a task",
+        "create_task": "add a task",
+        "update_task_fields": "change a task",
+        "create_follow_up_task": "add a follow-up task",
+        "conclude_task_with_rollover": "close a task and carry its open steps over",
+        "add_multiple_checklist_items": "add steps to a task",
+        "update_checklist_items": "change steps of a task",
+        "create_checklist": "add a checklist",
+        "move_checklist_items": "move steps to another task",
+        "move_checklist_items_to_new_task": "move steps to a new task",
+        "create_retrospective_time_entry": "write down time that was spent",
+        "start_task_timer": "start the timer",
+        "stop_task_timer": "stop the timer",
+        "annotate_time_entry": "add a note to time that was spent",
+        "get_or_create_day_plan": "begin the plan of a day",
+        "upsert_day_plan_blocks": "change blocks in the plan of a day",
+        "pin_day_plan_tasks": "pin tasks to a day",
+        "replan_day_blocks": "arrange the plan of a day anew",
+        "create_or_update_rating": "rate something",
+    }
+)
+"""What a companion wants to do."""
+
+CHECKS: Mapping[str, str] = MappingProxyType(
+    {
+        "schema": "the call is well formed",
+        "stop_switch": "no stop switch is on",
+        "lifecycle": "it is awake",
+        "capability": "its kind may do this",
+        "wake_reason": "what woke it allows this",
+        "scope": "it lies within its categories",
+        "budget": "there is budget left",
+        "gates": "your gates let it pass",
+        "approval": "you have approved it",
+        "egress": "the model is one of yours",
+        "model_access": "the model is allowed for its categories",
+        "privacy_consent": "you have agreed to the model",
+        "secret": "the key can be read",
+        "projection": "nothing is sent beyond what you were shown",
+    }
+)
+"""What was asked of the policy."""
+
+MEASURES: Mapping[str, str] = MappingProxyType(
+    {"tokens": "tokens", "cost_micro_usd": "money", "runtime_ms": "time", "tool_calls": "calls"}
+)
+"""What a budget limits."""
+
+_STATUS = MappingProxyType({"in_progress": "begun", "on_hold": "put on hold"})
+_KINDS = MappingProxyType(
+    {
+        "TASK": "a task",
+        "CHECKLIST": "a checklist",
+        "CHECKLIST_ITEM": "a step of a task",
+        "TIME_ENTRY": "time that was spent",
+        "DAY_PLAN": "the plan of a day",
+        "DAY_BLOCK": "a block in the plan of a day",
+        "RATING": "a rating",
+        "NOTE": "a note",
+        "LINK": "a link",
+        "CATEGORY": "a category",
+    }
+)
+_CHANGES = MappingProxyType(
+    {"created": "added", "updated": "changed", "deleted": "deleted", "restored": "brought back"}
+)
+_DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_WEEKLY = re.compile(r"(\d{1,2}) (\d{1,2}) \* \* ([0-7]|\*)")
+_SENT: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("the time and your time zone", ("now", "time_zone")),
+    ("its name, its kind and what it is for", ("companion.",)),
+    ("how it speaks", ("persona.",)),
+    ("what woke it", ("wake.reason",)),
+    ("what you said to it", ("wake.said",)),
+    ("what it asked you, and your answers", ("wake.answers[].",)),
+    ("what it remembers of earlier runs", ("memory.",)),
+    ("its goal", ("slots.",)),
+    ("the outline of its report", ("report.",)),
+    ("what came of its calls", ("results[].",)),
+)
+_FACTS = MappingProxyType(
+    {
+        "title": "title",
+        "name": "name",
+        "text": "text of a step",
+        "status": "state",
+        "priority": "priority",
+        "labels[]": "labels",
+        "due_at": "when it is due",
+        "date": "date",
+        "starts_at": "beginning",
+        "ends_at": "end",
+        "note": "what is noted at a block of a day",
+        "open_items[]": "open steps",
+        "open_item_count": "number of open steps",
+        "done_item_count": "number of finished steps",
+        "estimate_minutes": "estimate",
+        "logged_minutes": "time spent",
+        "logged_minutes_last_days": "time spent lately",
+        "minutes": "minutes",
+        "days": "number of days",
+        "dimension": "what was rated",
+        "value": "rating",
+        "average": "average rating",
+        "latest": "latest rating",
+        "count": "number of ratings",
+        "changed": "whether it has just changed",
+        "has_follow_up": "whether there is a follow-up",
+        "score": "how well a name fits",
+        "certain": "whether it is certain what is meant",
+        "kind": "what it is",
+        "id": "id",
+        "source_id": "id as a source",
+        "category_id": "id of its category",
+        "task_id": "id of its task",
+        "pinned_task_ids[]": "ids of the tasks that are pinned to a day",
+    }
+)
+_OF_FACTS = "facts[]."
+
+
+def spoken_tool(name: str) -> str:
+    """What a call of this tool would do: `add a follow-up task`."""
+    return TOOLS.get(name, name.replace("_", " "))
+
+
+def spoken_token(token: TypedToken) -> str:
+    """When a subscription to this token wakes: `when a task is done`."""
+    value, namespace = token.token_value, token.token_namespace
+    if token.token_class is TokenClass.SEMANTIC_KEY and value in _KINDS:
+        return f"when {_KINDS[value]} changes"
+    if namespace in ("task.status_changed", "task.status"):
+        return f"when a task is {_STATUS.get(value, value)}"
+    if namespace == "change":
+        kind, _, change = value.partition(".")
+        return f"when {_KINDS.get(kind.upper(), kind)} is {_CHANGES.get(change, change)}"
+    named = f"{namespace} {value}" if namespace else f"the record {value}"
+    return f"when {named} changes"
+
+
+def spoken_timer(timer: AgentTimer) -> str:
+    """When a timer wakes: `every day at 07:00`, `every Sunday at 18:00`."""
+    if timer.kind == "daily":
+        return f"every day at {timer.expression}"
+    weekly = _WEEKLY.fullmatch(timer.expression)
+    if timer.kind == "cron" and weekly is not None:
+        minute, hour, day = weekly.groups()
+        name = "day" if day == "*" else _DAYS[int(day)]
+        return f"every {name} at {int(hour):02}:{int(minute):02}"
+    return f"{timer.kind} {timer.expression}"
+
+
+def sent_in_words(fields: Collection[str]) -> tuple[str, ...]:
+    """Everything that a model may be told, in words; what has none, by its name."""
+    left, told = set(fields), []
+    for phrase, beginnings in _SENT:
+        meant = {each for each in left if _begins(each, beginnings)}
+        left -= meant
+        told += [phrase] if meant else []
+    known = {f"{_OF_FACTS}{name}": phrase for name, phrase in _FACTS.items()}
+    facts = [phrase for name, phrase in known.items() if name in left]
+    if facts:
+        told.append(f"of what it sees in your journal: {', '.join(facts)}")
+    return (*told, *sorted(left - known.keys()))
+
+
+def _begins(field: str, beginnings: Iterable[str]) -> bool:
+    return any(
+        field.startswith(each) if each.endswith(".") else field == each for each in beginnings
+    )

@@ -1,0 +1,52 @@
+"""Nobody reads a name of the code: everything that is shown has words."""
+
+import pytest
+
+from silas.companions.models import AgentTimer
+from silas.companions.policy.fields import PROVIDER_FIELDS
+from silas.companions.tools.catalogue import REGISTRY
+from silas.companions.words import TOOLS, sent_in_words, spoken_timer, spoken_token
+from silas.journal.notifications import entity, semantic, subtype
+
+
+def test_every_tool_has_words_and_no_words_are_left_over() -> None:
+    assert set(TOOLS) == {tool.name for tool in REGISTRY.tools}
+
+
+def test_everything_that_is_sent_is_told_in_words() -> None:
+    told = sent_in_words(PROVIDER_FIELDS)
+    assert not [each for each in told if "[]" in each or "_" in each]
+    assert "what you said to it" in told
+    assert "open steps" in told[-1]
+
+
+def test_what_has_no_words_is_shown_by_its_name() -> None:
+    assert sent_in_words({"now", "diary.secret"}) == ("the time and your time zone", "diary.secret")
+
+
+@pytest.mark.parametrize(
+    ("token", "told"),
+    [
+        (subtype("task.status_changed", "done"), "when a task is done"),
+        (subtype("task.status_changed", "in_progress"), "when a task is begun"),
+        (subtype("change", "task.created"), "when a task is added"),
+        (semantic("RATING"), "when a rating changes"),
+        (entity("task-1"), "when the record task-1 changes"),
+    ],
+)
+def test_what_wakes_it_is_a_sentence(token: object, told: str) -> None:
+    assert spoken_token(token) == told  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression", "told"),
+    [
+        ("daily", "07:00", "every day at 07:00"),
+        ("cron", "0 18 * * 0", "every Sunday at 18:00"),
+        ("cron", "5 6 * * *", "every day at 06:05"),
+        ("cron", "*/5 * * * *", "cron */5 * * * *"),
+    ],
+)
+def test_a_timer_is_a_sentence(kind: str, expression: str, told: str) -> None:
+    timer = AgentTimer.model_construct(kind=kind, expression=expression)
+    assert spoken_timer(timer) == told
