@@ -9,6 +9,17 @@ CREATE TABLE agent_action_plans (
     body TEXT NOT NULL
 );
 
+CREATE TABLE agent_budget_reservations (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL,
+    window_start_local_date TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_budget_reservations_agent
+    ON agent_budget_reservations (agent_id, window_start_local_date);
+
 CREATE TABLE agent_budget_windows (
     id TEXT PRIMARY KEY,
     agent_id TEXT NOT NULL REFERENCES agents (id),
@@ -364,14 +375,6 @@ CREATE TABLE provider_access_policies (
 CREATE INDEX idx_provider_access_policies_category
     ON provider_access_policies (category_id, provider, model);
 
-CREATE TABLE provider_credential_refs (
-    id TEXT PRIMARY KEY,
-    provider TEXT NOT NULL,
-    account TEXT NOT NULL,
-    secret_ref_id TEXT NOT NULL,
-    body TEXT NOT NULL
-);
-
 CREATE TABLE provider_privacy_policies (
     id TEXT PRIMARY KEY,
     provider TEXT NOT NULL,
@@ -503,6 +506,11 @@ CREATE INDEX records_time ON records (kind, deleted, at);
 CREATE INDEX records_until ON records (kind, deleted, until);
 
 CREATE TABLE sqlite_sequence(name,seq);
+
+CREATE TABLE write_fence (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    generation BIGINT NOT NULL
+);
 
 
 -- runtime

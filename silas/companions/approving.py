@@ -18,7 +18,13 @@ from pydantic import ValidationError
 from silas.approval import ApprovalToken
 from silas.companions.actions import result_draft
 from silas.companions.decisions import Decisions
-from silas.companions.errors import AgentDestroyed, ApprovalRefused, tool_code
+from silas.companions.errors import (
+    AgentDestroyed,
+    AgentPaused,
+    ApprovalRefused,
+    Stopped,
+    tool_code,
+)
 from silas.companions.log import MessageLog
 from silas.companions.models import (
     Companion,
@@ -41,6 +47,9 @@ from silas.storage import Transaction
 _DECLINED = "declined"
 _UNREADABLE = "unreadable"
 """What is written down cannot be read any more: it is not done, and nobody else is kept from it."""
+
+
+_HELD = frozenset(tool_code(each()) for each in (Stopped, AgentPaused))
 
 
 class Approving:
@@ -169,8 +178,7 @@ class Approving:
         result = await self._executor.execute(
             call, decisions=Decisions(), reason=waiting.reason, door=door
         )
-        status = WaitingStatus.APPLIED if result.success else WaitingStatus.REFUSED
-        return await self._end(waiting, result, status)
+        return await self._end_unless_held(waiting, result)
 
     async def _unblock(self, waiting: WaitingAction) -> AgentToolResult | None:
         async with self._turn:
@@ -191,6 +199,14 @@ class Approving:
         result = await self._executor.execute(call, decisions=Decisions(), reason=waiting.reason)
         if result.status is ToolResultStatus.PARTIAL:
             return result  # it waits for a card now
+        return await self._end_unless_held(waiting, result)
+
+    async def _end_unless_held(
+        self, waiting: WaitingAction, result: AgentToolResult
+    ) -> AgentToolResult:
+        """What was stopped or paused on its way is not over: it goes on later (rule 2)."""
+        if result.error_code in _HELD:
+            return result
         status = WaitingStatus.APPLIED if result.success else WaitingStatus.REFUSED
         return await self._end(waiting, result, status)
 

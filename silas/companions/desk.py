@@ -148,6 +148,7 @@ class CompanionDesk:
         await self._require_possible(wanted, model_id)
 
         def also(tx: Transaction, companion: Companion) -> None:
+            self._hands.projections.keep_in(tx)
             self._hands.definitions.keep_in(tx, companion.id, definition)
             self._hands.personas.begin_in(tx, companion.id, definition.persona)
 
@@ -209,7 +210,9 @@ class CompanionDesk:
         destination = self._hands.door.destination(companion)
         if destination.local:
             raise CompanionInvalid("The offline brain sends nothing: there is nothing to agree to.")
-        await self._hands.consents.confirm(destination, policy_version=policy_version)
+        definition = await self._hands.definitions.of(agent_id)
+        fields = await self._hands.projections.allowed(definition)
+        await self._hands.consents.confirm(destination, fields, policy_version=policy_version)
         for category_id in companion.allowed_category_ids:
             await self._hands.access.allow(
                 companion, category_id, provider=destination.provider, model=destination.model
@@ -282,9 +285,12 @@ class CompanionDesk:
         reason: str | None = None,
     ) -> tuple[SwitchView, ...]:
         """Stop everything, one companion, or a class of tools; returns the switches that are on."""
-        await self._hands.switches.engage(scope, target, reason=reason)
-        if scope is not StopScope.TOOL_CLASS:
-            self._worker.call_off(target)
+        try:
+            await self._hands.switches.engage(scope, target, reason=reason)
+        finally:
+            # Also if the disk is full: what runs is asked to stop, whatever can be written down.
+            if scope is not StopScope.TOOL_CLASS:
+                self._worker.call_off(target)
         await self._audit.log("companions_stopped", scope=scope.value, target=target, reason=reason)
         return await self.switches()
 
@@ -361,7 +367,9 @@ class CompanionDesk:
 
     async def recover(self) -> int:
         """At the start: bring to its end what a crash has left; returns how much that was."""
-        return await self._hands.approving.recover()
+        await self._hands.projections.keep()
+        dead = await self._hands.budgets.settle_dead()
+        return dead + await self._hands.approving.recover()
 
     async def expire(self) -> int:
         """End what nobody has answered in time, and writes that a failed run has left."""

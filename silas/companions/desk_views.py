@@ -21,7 +21,6 @@ from silas.companions.models import (
     WakeRun,
 )
 from silas.companions.reports import freshness_of
-from silas.companions.requests import allowed_fields
 from silas.companions.store import CompanionStore
 from silas.companions.views import (
     CompanionDetail,
@@ -153,7 +152,8 @@ class DeskViews:
             return None
         definition = await self._hands.definitions.of(agent_id)
         destination = self._hands.door.destination(companion)
-        shown = await self._hands.consents.disclosure(destination)
+        fields = await self._hands.projections.allowed(definition)
+        shown = await self._hands.consents.disclosure(destination, fields)
         return DisclosureView(
             model_id=destination.model_id,
             provider=destination.provider,
@@ -163,9 +163,9 @@ class DeskViews:
             retention=shown.retention,
             jurisdiction=shown.jurisdiction,
             disclosure=shown.disclosure,
-            fields=tuple(sorted(allowed_fields(definition))),
-            sent=sent_in_words(allowed_fields(definition)),
-            confirmed=await self._hands.consents.confirmed(destination),
+            fields=tuple(sorted(fields)),
+            sent=sent_in_words(fields),
+            confirmed=await self._hands.consents.confirmed(destination, fields),
         )
 
     async def questions(self, agent_id: str | None) -> tuple[QuestionView, ...]:

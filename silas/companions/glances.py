@@ -99,19 +99,20 @@ class Glances:
 
     async def _read(self, companions: Sequence[Companion]) -> _Known:
         alone = companions[0].id if len(companions) == 1 else None
+        definitions = await self._hands.definitions.all(alone)
         reports = await self._reports(alone)
         oldest = min((each.seen for each in reports.values()), default=0)
         return _Known(
             names={each.id: each.name for each in await self._journal.categories()},
             states=await self._states(alone),
             budgets=await self._hands.budgets.states(list(companions)),
-            definitions=await self._hands.definitions.all(alone),
+            definitions=definitions,
             reports=reports,
             changes=await self._journal.newest_changes(oldest) if reports else {},
             waiting=await self._counted(_WAITING, alone),
             questions=await self._counted(_QUESTIONS, alone),
             switches=await self._hands.switches.engaged(),
-            unconfirmed=await self._unconfirmed(companions),
+            unconfirmed=await self._unconfirmed(companions, definitions),
             now=self._store.clock.now(),
         )
 
@@ -135,21 +136,31 @@ class Glances:
             for agent_id, scope, created_at, seen in rows
         }
 
-    async def _unconfirmed(self, companions: Iterable[Companion]) -> frozenset[str]:
-        """The models that the owner has not agreed to, each looked at once."""
-        chosen = {each.config.model_id: each for each in companions if not each.is_destroyed}
+    async def _unconfirmed(
+        self, companions: Iterable[Companion], definitions: Mapping[str, CompanionDefinition]
+    ) -> frozenset[str]:
+        """Those to whose model the owner has not agreed; each question is asked once."""
+        asked: dict[tuple[str, frozenset[str] | None], bool] = {}
         found = set()
-        for model_id, companion in chosen.items():
-            if model_id is not None and await self._needs_consent(companion):
-                found.add(model_id)
+        for each in companions:
+            model_id, definition = each.config.model_id, definitions.get(each.id)
+            if model_id is None or definition is None or each.is_destroyed:
+                continue
+            about = (model_id, definition.provider_fields)
+            if about not in asked:
+                asked[about] = await self._needs_consent(each, definition)
+            if asked[about]:
+                found.add(each.id)
         return frozenset(found)
 
-    async def _needs_consent(self, companion: Companion) -> bool:
+    async def _needs_consent(self, companion: Companion, definition: CompanionDefinition) -> bool:
         try:
             destination = self._hands.door.destination(companion)
         except NetworkDenied:
             return False
-        return not destination.local and not await self._hands.consents.confirmed(destination)
+        fields = await self._hands.projections.allowed(definition)
+        agreed = destination.local or await self._hands.consents.confirmed(destination, fields)
+        return not agreed
 
     def _view(self, companion: Companion, known: _Known) -> CompanionView:
         agent_id, state = companion.id, known.states.get(companion.id, _State())
@@ -166,7 +177,7 @@ class Glances:
                 for each in companion.allowed_category_ids
             ),
             model_id=companion.config.model_id,
-            needs_consent=alive and companion.config.model_id in known.unconfirmed,
+            needs_consent=agent_id in known.unconfirmed,
             budget=budget,
             open_questions=known.questions.get(agent_id, 0),
             waiting_actions=known.waiting.get(agent_id, 0),

@@ -13,6 +13,7 @@ from silas.companions.policy.access import AgentModelAccessResolver
 from silas.companions.policy.consent import PrivacyConsents
 from silas.companions.policy.gateway import ModelDoor
 from silas.companions.policy.gating import CallGates
+from silas.companions.policy.projecting import ProjectionPolicies
 from silas.companions.policy.switches import StopSwitches
 from silas.companions.ports import ActionApprovals, ProviderGateway, SecretProvider
 from silas.companions.prompt_items import PromptItems
@@ -39,6 +40,7 @@ class Hands:
     budgets: Budgets
     access: AgentModelAccessResolver
     consents: PrivacyConsents
+    projections: ProjectionPolicies
     waiting: WaitingRoom
     executor: ToolExecutor
     door: ModelDoor
@@ -61,9 +63,10 @@ def make_hands(
 ) -> Hands:
     """The hands of the companions in this store. What is absent is a no."""
     definitions, personas, prompts = Definitions(store), Personas(store), PromptItems(store)
-    switches, saga = StopSwitches(store), SagaLog(store)
+    switches, saga = StopSwitches(store, fence=journal.fence.move), SagaLog(store)
     budgets = Budgets(store, time_zone=time_zone)
     access, consents = AgentModelAccessResolver(store), PrivacyConsents(store)
+    projections = ProjectionPolicies(store)
     waiting = WaitingRoom(store, approvals)
     executor = ToolExecutor(
         registry=registry,
@@ -79,11 +82,13 @@ def make_hands(
         audit=audit,
     )
     door = ModelDoor(
+        store,
         gateway,
         switches=switches,
         budgets=budgets,
         access=access,
         consents=consents,
+        projections=projections,
         secrets=secrets,
     )
     workflow = CompanionWorkflow(
@@ -95,6 +100,7 @@ def make_hands(
         prompts=prompts,
         executor=executor,
         door=door,
+        projections=projections,
         saga=saga,
         budgets=budgets,
         time_zone=time_zone,
@@ -108,6 +114,7 @@ def make_hands(
         budgets=budgets,
         access=access,
         consents=consents,
+        projections=projections,
         waiting=waiting,
         executor=executor,
         door=door,

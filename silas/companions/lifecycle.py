@@ -1,5 +1,8 @@
 """The life of a companion: made, awake, paused, asleep, destroyed; each step is one transaction.
 
+Whoever is paused, destroyed or given other borders writes nothing more from then on, not even what
+was just allowed: the journal's fence moves before it is reported as done.
+
 Destroying is final and complete: nothing wakes it from that moment on, its subscriptions and timers
 are tombstones, its conversations are over, what waits is at its end, and what still runs cannot
 write any more. What it has said stays readable.
@@ -32,6 +35,7 @@ from silas.companions.models import (
     WakeReason,
     WakeStatus,
 )
+from silas.companions.policy.switches import Fence
 from silas.companions.prompt_items import PromptItems
 from silas.companions.sessions import Sessions
 from silas.companions.store import CompanionStore
@@ -91,6 +95,7 @@ class Lifecycle:
         zone: OwnersZone,
         poke_alarms: Callable[[], None],
         call_off: Callable[[str], object],
+        fence: Fence,
         told: Callable[[Companion], object] = lambda _companion: None,
     ) -> None:
         """`told` is called with a companion after it was made or changed."""
@@ -101,6 +106,7 @@ class Lifecycle:
         self._zone = zone
         self._poke = poke_alarms
         self._call_off = call_off
+        self._fence = fence
         self._told = told
         self._prompts = PromptItems(store)
         self._links = LinkBook(store)
@@ -180,6 +186,7 @@ class Lifecycle:
         before, after = await self._store.transaction(write)
         if _given(before) != _given(after):
             self._call_off(agent_id)
+            await self._fence()
         self._told(after)
         return after
 
@@ -187,6 +194,7 @@ class Lifecycle:
         """Let a companion rest until it is resumed; what runs is asked to stop."""
         paused = await self._change(agent_id, paused_at=self._store.clock.now())
         self._call_off(agent_id)
+        await self._fence()
         return paused
 
     async def resume(self, agent_id: str) -> Companion:
@@ -239,6 +247,7 @@ class Lifecycle:
         destroyed = await self._store.transaction(lambda tx: self._destroy_in(tx, agent_id))
         self._index.remove_agent(agent_id)
         self._call_off(agent_id)
+        await self._fence()
         self._poke()
         self._told(destroyed)
         return destroyed

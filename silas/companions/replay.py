@@ -19,6 +19,7 @@ from silas.companions.models import (
     RunTrace,
     WakeJob,
 )
+from silas.companions.policy.fields import PROVIDER_FIELDS
 from silas.companions.ports import CallAllowance, CompanionModel, CompanionRequest
 from silas.companions.prompt_items import PromptItems
 from silas.companions.proposals import CompanionProposal, ProposedAction
@@ -166,6 +167,8 @@ def _record(trace: RunTrace) -> RunRecord:
         memory=inputs["memory"],
         answers=inputs["answers"],
         time_zone=inputs["time_zone"],
+        # A trace of an earlier version does not say it.
+        allowed_fields=frozenset(inputs.get("allowed_fields", PROVIDER_FIELDS)),
     )
 
 

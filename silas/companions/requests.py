@@ -15,19 +15,11 @@ from silas.companions.models import (
     Companion,
     WakeJob,
 )
-from silas.companions.policy.fields import PROVIDER_FIELDS
 from silas.companions.policy.projection import project
 from silas.companions.tools.models import AgentToolResult
 
 PROMPT_ID = "companion"
 PROMPT_VERSION = "1"
-
-
-def allowed_fields(definition: CompanionDefinition) -> frozenset[str]:
-    """The fields that a model may be shown for this companion."""
-    if definition.provider_fields is None:
-        return PROVIDER_FIELDS
-    return definition.provider_fields & PROVIDER_FIELDS
 
 
 def build_payload(
@@ -43,6 +35,7 @@ def build_payload(
     answers: Sequence[Mapping[str, str]],
     now: datetime,
     time_zone: str,
+    allowed_fields: frozenset[str],
 ) -> dict[str, Any]:
     """The payload, projected. Of what is built here, only the allowlisted part is left."""
     whole = {
@@ -74,7 +67,7 @@ def build_payload(
             for each in results
         ],
     }
-    return project(whole, allowed_fields(definition))
+    return project(whole, allowed_fields)
 
 
 def persona_shown(persona: AgentPersonaVersion | None) -> dict[str, Any]:

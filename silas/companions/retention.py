@@ -131,6 +131,7 @@ _OF_ONE = (
     "agent_messages",
     "agent_message_payloads",
     "agent_budget_windows",
+    "agent_budget_reservations",
     "agent_compaction_jobs",
     "agent_action_plans",
     "agent_saga_log",

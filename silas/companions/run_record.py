@@ -65,6 +65,8 @@ class RunRecord:
     memory: Mapping[str, Any] = field(default_factory=dict)
     answers: Sequence[Mapping[str, str]] = ()
     time_zone: str = "UTC"
+    allowed_fields: frozenset[str] = frozenset()
+    """What a model may be shown."""
     decisions: Decisions = field(default_factory=Decisions)
     facts: tuple[Fact, ...] = ()
     reads: list[dict[str, Any]] = field(default_factory=list)
@@ -112,6 +114,7 @@ class RunRecord:
             answers=self.answers,
             now=self.started_at,
             time_zone=self.time_zone,
+            allowed_fields=self.allowed_fields,
         )
 
     def note_wake(self) -> None:
@@ -314,6 +317,7 @@ class RunRecord:
             "memory": dict(self.memory),
             "answers": [dict(each) for each in self.answers],
             "time_zone": self.time_zone,
+            "allowed_fields": sorted(self.allowed_fields),
             "reads": self.reads,
             "requests": self.requests,
             "results": [each.model_dump(mode="json") for each in self.results],

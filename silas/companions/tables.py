@@ -21,6 +21,7 @@ from silas.companions.models import (
     AgentState,
     AgentSubscription,
     AgentTimer,
+    BudgetReservation,
     BudgetWindow,
     CompactionJob,
     Companion,
@@ -30,7 +31,6 @@ from silas.companions.models import (
     NotificationProvenance,
     ProjectionPolicy,
     ProviderAccessPolicy,
-    ProviderCredentialRef,
     ProviderPrivacyPolicy,
     ReportSourceRef,
     RunTrace,
@@ -245,6 +245,13 @@ _ALL: tuple[Table[Any], ...] = (
     ),
     Table("agent_budget_windows", BudgetWindow, ("agent_id", "window_start_local_date")),
     Table(
+        "agent_budget_reservations",
+        BudgetReservation,
+        ("agent_id", "window_start_local_date", "created_at"),
+        order="created_at",
+        outlives=True,
+    ),
+    Table(
         "provider_access_policies",
         ProviderAccessPolicy,
         ("agent_kind", "agent_id", "category_id", "provider", "model"),
@@ -259,9 +266,6 @@ _ALL: tuple[Table[Any], ...] = (
         ConsentReceipt,
         ("provider", "model", "policy_version", "confirmed_at"),
         order="confirmed_at",
-    ),
-    Table(
-        "provider_credential_refs", ProviderCredentialRef, ("provider", "account", "secret_ref_id")
     ),
     Table("projection_policies", ProjectionPolicy, ("boundary_type", "operation_key")),
     Table("stop_switches", StopSwitch, ("scope", "target", "engaged")),

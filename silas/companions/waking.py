@@ -108,6 +108,7 @@ def make_waking(
             zone=zone,
             poke_alarms=alarms.poke,
             call_off=worker.call_off,
+            fence=journal.fence.move,
             told=news.agent_changed,
         ),
         compactor=compactor,

@@ -39,13 +39,13 @@ from silas.companions.models.runs import PlannedAction
 from silas.companions.origins import taint_of_action
 from silas.companions.persona import Personas
 from silas.companions.policy.gateway import ModelDoor
+from silas.companions.policy.projecting import ProjectionPolicies
 from silas.companions.ports import CallAllowance, CompanionRequest
 from silas.companions.prompt_items import PromptItems
 from silas.companions.proposals import CompanionProposal, ProposedAction
 from silas.companions.requests import (
     PROMPT_ID,
     PROMPT_VERSION,
-    allowed_fields,
     memory_shown,
 )
 from silas.companions.run_record import RunRecord
@@ -82,6 +82,7 @@ class CompanionWorkflow:
     prompts: PromptItems
     executor: ToolExecutor
     door: ModelDoor
+    projections: ProjectionPolicies
     saga: SagaLog
     budgets: Budgets
     time_zone: Callable[[], str]
@@ -131,7 +132,8 @@ class CompanionWorkflow:
     async def _begin(self, record: RunRecord) -> None:
         """Step 0."""
         agent_id, job = record.companion.id, record.job
-        record.definition = await self.definitions.of(agent_id)
+        definition = record.definition = await self.definitions.of(agent_id)
+        record.allowed_fields = await self.projections.allowed(definition)
         record.persona = await self.personas.in_use(agent_id)
         record.memory = memory_shown(await self.memory.assemble(agent_id, job.thread_id))
         record.answers = await self.prompts.recent_answers(agent_id)
@@ -164,14 +166,7 @@ class CompanionWorkflow:
         record.requests.append(request.payload)
         kept = await self.store.get(ActionPlan, key)
         if kept is None:
-            asking = self.door.ask(
-                record.companion,
-                request,
-                allowed_fields=allowed_fields(record.require_definition()),
-                decisions=record.decisions,
-            )
-            proposal = await _unless_called_off(asking, go_on)
-            record.asked_ms += round(proposal.usage.seconds * 1000)
+            proposal = await self._ask(record, request, go_on)
             plan = make_plan(
                 record.job,
                 proposal,
@@ -183,6 +178,21 @@ class CompanionWorkflow:
         proposal = CompanionProposal.model_validate(kept.proposal)
         record.add_proposal(proposal)
         return proposal, kept
+
+    async def _ask(
+        self, record: RunRecord, request: CompanionRequest, go_on: GoOn
+    ) -> CompanionProposal:
+        begun = self.store.clock.monotonic()
+        asking = self.door.ask(
+            record.companion,
+            request,
+            definition=record.require_definition(),
+            decisions=record.decisions,
+        )
+        try:
+            return await _unless_called_off(asking, go_on)
+        finally:
+            record.asked_ms += round((self.store.clock.monotonic() - begun) * 1000)
 
     def _request(self, record: RunRecord, number: int) -> CompanionRequest:
         companion, definition = record.companion, record.require_definition()

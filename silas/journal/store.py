@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar, cast
 
 from silas.journal.edit import Edit
 from silas.journal.errors import MissingChangeProvenance, OperationReused, RecordUnknown
+from silas.journal.fence import Guard, WriteFence
 from silas.journal.notifications import ChangeUnit, NotificationBatch, TypedToken, make_batch
 from silas.journal.notifier import Listener, Notifier, Unsubscribe
 from silas.journal.queries import Queries
@@ -50,6 +51,7 @@ class Journal(Queries):
         self._clock = clock
         self._ids = ids
         self.host_id = host_id
+        self.fence = WriteFence(database)
         self._notifier = Notifier(self.batches_after, cursor=cursor)
 
     @classmethod
@@ -73,12 +75,13 @@ class Journal(Queries):
         actor: str,
         operation_id: str | None = None,
         fingerprint: str = "",
+        guard: Guard | None = None,
     ) -> T:
         """Make one change, whole or not at all; returns what `edit` returns.
 
         The same `operation_id` a second time returns the first result and changes nothing; with
         another fingerprint it raises `OperationReused`. What is kept for that is a record, a tuple
-        of records, an `Outcome` or plain JSON.
+        of records, an `Outcome` or plain JSON. A `guard` has the last word in the transaction.
         """
 
         def body(tx: Transaction) -> T:
@@ -86,6 +89,8 @@ class Journal(Queries):
                 known = tx.fetch_one(_KNOWN, (operation_id,))
                 if known is not None:
                     return cast("T", _first_result(known[0], known[1], fingerprint))
+            if guard is not None:
+                guard(tx)
             made = self._edit_in(tx, actor, operation_id)
             result: Any = edit(made)
             batch = made.finish()
@@ -110,6 +115,7 @@ class Journal(Queries):
         operation_id: str | None = None,
         fingerprint: str = "",
         preview_only: bool = False,
+        guard: Guard | None = None,
     ) -> Outcome:
         """Make a change and say what it did; with `preview_only` only say what it would do."""
 
@@ -121,7 +127,11 @@ class Journal(Queries):
 
         try:
             return await self.change(
-                whole, actor=actor, operation_id=operation_id, fingerprint=fingerprint
+                whole,
+                actor=actor,
+                operation_id=operation_id,
+                fingerprint=fingerprint,
+                guard=guard,
             )
         except _PreviewOnly as taken_back:
             return taken_back.outcome

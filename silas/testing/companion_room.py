@@ -230,6 +230,7 @@ async def open_room(
         zone=zone,
         poke_alarms=alarms.poke,
         call_off=worker.call_off,
+        fence=journal.fence.move,
     )
     orchestrator = WakeOrchestrator(store, journal, dispatch=dispatch, index=index)
     await orchestrator.start()

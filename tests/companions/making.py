@@ -146,6 +146,7 @@ class House:
             zone=self.zone,
             poke_alarms=self.alarms.poke,
             call_off=self.worker.call_off,
+            fence=journal.fence.move,
         )
 
     async def work(self) -> list[WakeRun]:

@@ -186,7 +186,7 @@ class TestConsent:
         self, room: Room, agent: str, gateway: FakeGateway
     ) -> None:
         await agree(room, agent)
-        shown = await room.hands.consents.disclosure(CLOUD)
+        shown = await room.hands.consents.disclosure(CLOUD, PROVIDER_FIELDS)
         changed = {"policy_version": "2", "training": "Now used for training."}
         await room.hands.consents.describe(shown.model_copy(update=changed))
         assert (await run(room, agent)).error_code == "privacy_confirmation_required"
@@ -198,7 +198,7 @@ class TestConsent:
         self, room: Room, agent: str
     ) -> None:
         await agree(room, agent)
-        shown = await room.hands.consents.disclosure(CLOUD)
+        shown = await room.hands.consents.disclosure(CLOUD, PROVIDER_FIELDS)
         await room.store.put(shown.model_copy(update={"retention": "For ever."}))
         assert (await run(room, agent)).error_code == "privacy_confirmation_required"
 
@@ -356,7 +356,7 @@ class TestBudgets:
         assert (await run(room, agent)).status == "completed"
         state = (await room.desk.list())[0].budget
         assert (state.used.tokens, state.used.cost_micro_usd) == (1000, 10_000)
-        assert gateway.sent[-1][1].allowance.tokens == 1500
+        assert gateway.sent[-1][1].allowance.tokens == 750, "half of a day at most"
         await run(room, agent)
         assert (await run(room, agent)).error_code == "budget_exceeded"
         assert len(gateway.sent) == 2

@@ -27,6 +27,7 @@ from silas.companions.models import (
     AgentSubscription,
     AgentTimer,
     BoundaryType,
+    BudgetReservation,
     BudgetUsage,
     BudgetWindow,
     CompactionJob,
@@ -41,7 +42,6 @@ from silas.companions.models import (
     PlannedAction,
     ProjectionPolicy,
     ProviderAccessPolicy,
-    ProviderCredentialRef,
     ProviderPrivacyPolicy,
     ReportScope,
     ReportSourceRef,
@@ -231,8 +231,13 @@ RECORDS: list[Data] = [
         disclosure_hash="h",
         confirmed_at=NOW,
     ),
-    ProviderCredentialRef(
-        id="credential", provider="openai", secret_ref_id="ref-1", created_at=NOW
+    BudgetReservation(
+        id="reservation-1",
+        agent_id="agent-1",
+        window_start_local_date=date(2026, 1, 1),
+        time_zone="UTC",
+        usage=BudgetUsage(tokens=10),
+        created_at=NOW,
     ),
     ProjectionPolicy(
         id="projection",

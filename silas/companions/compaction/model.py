@@ -10,26 +10,16 @@ from silas.companions.decisions import Decisions
 from silas.companions.ids import digest
 from silas.companions.kinds.kept import Definitions
 from silas.companions.models import Companion, JsonMap, WakeReason
+from silas.companions.policy.fields import SUMMARY_KEY
 from silas.companions.policy.gateway import ModelDoor
+from silas.companions.policy.projecting import ProjectionPolicies
 from silas.companions.policy.projection import project
 from silas.companions.ports import CallAllowance, CompanionRequest
-from silas.companions.requests import allowed_fields
 from silas.companions.store import CompanionStore
 from silas.kernel import CompanionError, LlmError
 
 PROMPT_ID = "companion.summary"
 PROMPT_VERSION = "1"
-_FIELDS = frozenset(
-    {
-        "companion.display_name",
-        "companion.kind",
-        "companion.instructions",
-        "wake.reason",
-        "wake.said",
-        "memory.recent[].kind",
-        "memory.recent[].text",
-    }
-)
 _ASKED = (
     "Put what is in your memory below into `thought`: at most ten sentences that you will need "
     "later. Keep names, numbers, promises and what the owner prefers; leave out what is over. "
@@ -45,6 +35,7 @@ class ModelSummariser:
         self._store = store
         self._door = door
         self._definitions = definitions
+        self._projections = ProjectionPolicies(store)
 
     @property
     def contract_version(self) -> str:
@@ -56,7 +47,7 @@ class ModelSummariser:
         if self._door.destination(companion).local:
             raise CompanionError("This companion has no model. Rules summarise what it remembers.")
         definition = await self._definitions.of(companion.id)
-        fields = allowed_fields(definition) & _FIELDS
+        fields = await self._projections.allowed(definition, SUMMARY_KEY)
         payload = project(
             {
                 "companion": {
@@ -78,7 +69,8 @@ class ModelSummariser:
         proposal = await self._door.ask(
             companion,
             _request(companion, request, payload),
-            allowed_fields=fields,
+            definition=definition,
+            operation_key=SUMMARY_KEY,
             decisions=Decisions(),
         )
         if proposal.fallback is not None or not proposal.thought.strip():

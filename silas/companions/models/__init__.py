@@ -62,12 +62,12 @@ from silas.companions.models.messages import (
     MessageDraft,
 )
 from silas.companions.models.policies import (
+    BudgetReservation,
     BudgetUsage,
     BudgetWindow,
     ConsentReceipt,
     ProjectionPolicy,
     ProviderAccessPolicy,
-    ProviderCredentialRef,
     ProviderPrivacyPolicy,
     StopSwitch,
 )
@@ -120,6 +120,7 @@ __all__ = [
     "AgentTimer",
     "BoundaryType",
     "BudgetLimits",
+    "BudgetReservation",
     "BudgetUsage",
     "BudgetWindow",
     "CompactionJob",
@@ -141,7 +142,6 @@ __all__ = [
     "PolicyDecision",
     "ProjectionPolicy",
     "ProviderAccessPolicy",
-    "ProviderCredentialRef",
     "ProviderPrivacyPolicy",
     "ReportScope",
     "ReportSourceRef",

@@ -42,6 +42,20 @@ class BudgetWindow(Synced):
         return sum(self.usage_by_host.values(), BudgetUsage())
 
 
+class BudgetReservation(Data):
+    """What one question to a model may use, set aside before it is asked. Kept on this device.
+
+    It is gone when the question is settled. One that is left was not: all of it counts as used.
+    """
+
+    id: Identifier
+    agent_id: Identifier
+    window_start_local_date: date
+    time_zone: Identifier
+    usage: BudgetUsage
+    created_at: UtcDatetime
+
+
 class ProviderAccessPolicy(Synced):
     """Allows a model of a provider for a kind of companion, or one companion, in a category."""
 
@@ -69,25 +83,22 @@ class ProviderPrivacyPolicy(Synced):
 
 
 class ConsentReceipt(Data):
-    """The owner has read this version of a provider's policy and agreed. Kept on this device."""
+    """The owner has read what a provider does with these fields, and agreed. Kept on this device.
+
+    It is for this provider, host, model, account and these fields, and for nothing else. Of the key
+    it knows where the vault keeps it; never the key itself.
+    """
 
     id: Identifier
     provider: Identifier
     model: Identifier
+    host: str | None = None
+    secret_ref_id: str | None = None
+    fields: tuple[str, ...] = ()
     policy_version: Identifier
     disclosure_hash: Identifier
     confirmed_at: UtcDatetime
     revoked_at: UtcDatetime | None = None
-
-
-class ProviderCredentialRef(Data):
-    """Where the vault keeps the key of a provider; never the key itself. Kept on this device."""
-
-    id: Identifier
-    provider: Identifier
-    account: str = "default"
-    secret_ref_id: Identifier
-    created_at: UtcDatetime
 
 
 class ProjectionPolicy(Synced):

@@ -2,14 +2,15 @@
 
 1. Before the first question to a model, the owner is shown what is known about the provider and
    which fields are sent, and confirms it. No confirmation, no request.
-2. A confirmation is for one version. The version follows from the text that was shown and from the
-   fields that may be sent, so a change of either asks again.
+2. A confirmation is for one version. The version follows from everything that was shown: provider,
+   model, host, the key and so the account that is used, the fields, and every sentence. Another one
+   of these is another version, and asks again.
+3. The receipt says all of that in words, and is compared word for word when it is used.
 """
 
 from silas.companions.errors import PrivacyConfirmationRequired
 from silas.companions.ids import consent_id, digest, privacy_policy_id
 from silas.companions.models import ConsentReceipt, ProviderPrivacyPolicy
-from silas.companions.policy.fields import POLICY_VERSION
 from silas.companions.ports import Destination
 from silas.companions.store import CompanionStore
 from silas.kernel.loopback import is_loopback
@@ -21,6 +22,7 @@ _AWAY = (
     "with them is set out in its own policy; Silas cannot check or enforce it."
 )
 _NOT_KNOWN = "Not known to Silas: read the provider's policy."
+Fields = frozenset[str]
 
 
 class PrivacyConsents:
@@ -29,27 +31,34 @@ class PrivacyConsents:
     def __init__(self, store: CompanionStore) -> None:
         self._store = store
 
-    async def disclosure(self, destination: Destination) -> ProviderPrivacyPolicy:
-        """What the owner is shown: what was configured for this provider, or what can be said."""
+    async def disclosure(self, destination: Destination, fields: Fields) -> ProviderPrivacyPolicy:
+        """What the owner is shown: what was configured for this provider, or what can be said.
+
+        Its version is that of the whole: what is said, who is meant, and what is sent.
+        """
         key = privacy_policy_id(destination.provider, destination.model)
         known = await self._store.get(ProviderPrivacyPolicy, key)
-        return known or self._made_up(key, destination)
+        said = known or self._made_up(key, destination)
+        whole = digest("terms", _hash(said), _bound_to(destination), sorted(fields))
+        return said.model_copy(update={"policy_version": whole[:16]})
 
     async def describe(self, policy: ProviderPrivacyPolicy) -> ProviderPrivacyPolicy:
         """Keep what a provider says; a new text is a new version and needs a new consent."""
         return await self._store.put(policy)
 
-    async def confirm(self, destination: Destination, *, policy_version: str) -> ConsentReceipt:
+    async def confirm(
+        self, destination: Destination, fields: Fields, *, policy_version: str
+    ) -> ConsentReceipt:
         """Write down the consent to the version that was shown; raises if it has changed."""
-        shown = await self.disclosure(destination)
+        shown = await self.disclosure(destination, fields)
         if shown.policy_version != policy_version:
             raise PrivacyConfirmationRequired(
                 "What the provider does with your data has changed since. Read it again."
             )
         receipt = ConsentReceipt(
-            id=consent_id(shown.provider, shown.model, shown.policy_version),
-            provider=shown.provider,
-            model=shown.model,
+            id=consent_id(destination.provider, destination.model, shown.policy_version),
+            **_bound_to(destination),
+            fields=tuple(sorted(fields)),
             policy_version=shown.policy_version,
             disclosure_hash=_hash(shown),
             confirmed_at=self._store.clock.now(),
@@ -65,20 +74,24 @@ class PrivacyConsents:
             gone = receipt.model_copy(update={"revoked_at": self._store.clock.now()})
             await self._store.put(gone)
 
-    async def confirmed(self, destination: Destination) -> bool:
-        """Whether the owner has confirmed the version that is in force."""
-        shown = await self.disclosure(destination)
-        key = consent_id(shown.provider, shown.model, shown.policy_version)
+    async def confirmed(self, destination: Destination, fields: Fields) -> bool:
+        """Whether the owner has confirmed exactly this (rule 3)."""
+        shown = await self.disclosure(destination, fields)
+        key = consent_id(destination.provider, destination.model, shown.policy_version)
         receipt = await self._store.get(ConsentReceipt, key)
+        if receipt is None or receipt.revoked_at is not None:
+            return False
+        agreed = receipt.model_dump(include=set(_bound_to(destination)))
         return (
-            receipt is not None
-            and receipt.revoked_at is None
+            agreed == _bound_to(destination)
+            and receipt.fields == tuple(sorted(fields))
+            and receipt.policy_version == shown.policy_version
             and receipt.disclosure_hash == _hash(shown)
         )
 
-    async def require(self, destination: Destination) -> None:
+    async def require(self, destination: Destination, fields: Fields) -> None:
         """Raise `PrivacyConfirmationRequired` unless it is confirmed."""
-        if not await self.confirmed(destination):
+        if not await self.confirmed(destination, fields):
             raise PrivacyConfirmationRequired(model=destination.model_id)
 
     def _made_up(self, key: str, destination: Destination) -> ProviderPrivacyPolicy:
@@ -88,13 +101,23 @@ class PrivacyConsents:
             id=key,
             provider=destination.provider,
             model=destination.model,
-            policy_version=digest(text, POLICY_VERSION)[:16],
+            policy_version=digest(text)[:16],
             training=_HERE if here else _NOT_KNOWN,
             retention=_HERE if here else _NOT_KNOWN,
             jurisdiction=_HERE if here else _NOT_KNOWN,
             disclosure=text,
             updated_at=self._store.clock.now(),
         )
+
+
+def _bound_to(destination: Destination) -> dict[str, str | None]:
+    """Whom a consent is for. What a provider does may depend on the account, so on the key."""
+    return {
+        "provider": destination.provider,
+        "model": destination.model,
+        "host": destination.host,
+        "secret_ref_id": destination.secret_ref_id,
+    }
 
 
 def _hash(policy: ProviderPrivacyPolicy) -> str:

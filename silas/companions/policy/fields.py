@@ -1,12 +1,16 @@
 """The fields that a model may ever be shown about the owner's journal.
 
-Fewer can be allowed for a kind of companion; more cannot, without a change of this file.
+Fewer can be allowed for a kind of companion, or by the stored policy; more cannot, without a change
+of this file.
 """
 
 import hashlib
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 OPERATION_KEY: Final = "companion_run"
+SUMMARY_KEY: Final = "companion_summary"
 
 _TASK = (
     "source_id", "kind", "id", "title", "score", "certain", "status", "priority",
@@ -51,5 +55,25 @@ PROVIDER_FIELDS: Final = frozenset(
 )
 """Whatever is not named here never leaves the machine in a request to a model."""
 
-POLICY_VERSION: Final = hashlib.sha256("\n".join(sorted(PROVIDER_FIELDS)).encode()).hexdigest()[:12]
-"""Follows from the fields: whoever adds one asks every owner for a new consent."""
+SUMMARY_FIELDS: Final = frozenset(
+    {
+        "companion.display_name",
+        "companion.kind",
+        "companion.instructions",
+        "wake.reason",
+        "wake.said",
+        "memory.recent[].kind",
+        "memory.recent[].text",
+    }
+)
+"""What a model is shown that puts a companion's memory into a few sentences."""
+
+FIELDS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {OPERATION_KEY: PROVIDER_FIELDS, SUMMARY_KEY: SUMMARY_FIELDS}
+)
+"""For each operation that asks a model."""
+
+
+def version_of(fields: frozenset[str]) -> str:
+    """Follows from the fields: whoever adds one asks every owner for a new consent."""
+    return hashlib.sha256("\n".join(sorted(fields)).encode()).hexdigest()[:12]

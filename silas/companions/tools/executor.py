@@ -10,13 +10,14 @@
 8. The owner's gates let a write pass.
 9. A write that is risky enough waits for the owner, with a preview; nothing is written. One that
    was approved passes the door: the token was used up for exactly this call and this preview.
-10. The write goes through the saga, under its operation id.
+10. The write goes through the saga, under its operation id. 2, 3 and 6 are asked once more, behind
+   the journal's fence: what is stopped between this answer and the commit is not written.
 
 A refusal is a result with its code, never an exception: companions go on, and the log tells it.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
@@ -48,6 +49,7 @@ from silas.companions.tools.reach import ToolReach
 from silas.companions.tools.registry import AgentToolRegistry, Tool
 from silas.companions.tools.writing import written
 from silas.companions.waiting import WaitingRoom
+from silas.journal.fence import FenceMoved, Guard
 from silas.journal.models import AccessScope
 from silas.journal.operations.scoped import as_told
 from silas.journal.results import Outcome
@@ -117,7 +119,7 @@ class ToolExecutor:
                 raise UnknownTool(f"There is no tool {name[:60]!a} for companions.")
             arguments = tool.read_arguments(call.arguments)
         async with decisions.deciding("stop_switch", name):
-            await self.switches.require(call.agent_id, tool.classes)
+            await self.switches.require(call.agent_id, tool.classes_of(arguments))
         async with decisions.deciding("lifecycle", name):
             companion = await self._living(call.agent_id)
         async with decisions.deciding("capability", name):
@@ -178,10 +180,7 @@ class ToolExecutor:
         """Rule 10."""
         await self.saga.begin(call)
         try:
-            # The last door: whatever was stopped since the first check stays undone.
-            await self.switches.require(call.agent_id, admitted.tool.classes)
-            await self._living(call.agent_id)
-            effect = await self._handle(call, admitted, preview_only=False)
+            effect = await self._write_if_allowed(call, admitted)
         except _REFUSALS as error:
             await self.saga.failed(call.operation_id, error.message)
             raise
@@ -197,10 +196,27 @@ class ToolExecutor:
             )
         return result
 
+    async def _write_if_allowed(self, call: AgentToolCall, admitted: _Admitted) -> ToolEffect:
+        """The last door. Every further turn follows from something that the owner did meanwhile."""
+        while True:
+            guard = await self.journal.fence.guard()
+            classes = admitted.tool.classes_of(admitted.arguments)
+            await self.switches.require(call.agent_id, classes)
+            _require_scope(call, await self._living(call.agent_id))
+            try:
+                return await self._handle(call, admitted, preview_only=False, guard=guard)
+            except FenceMoved:
+                continue
+
     async def _handle(
-        self, call: AgentToolCall, admitted: _Admitted, *, preview_only: bool
+        self,
+        call: AgentToolCall,
+        admitted: _Admitted,
+        *,
+        preview_only: bool,
+        guard: Guard | None = None,
     ) -> ToolEffect:
-        reach = self._reach(call, preview_only=preview_only)
+        reach = replace(self._reach(call, preview_only=preview_only), guard=guard)
         return await admitted.tool.handler(reach, admitted.arguments)
 
     def _reach(self, call: AgentToolCall, *, preview_only: bool) -> ToolReach:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from silas.journal.fence import Guard
 from silas.journal.models import AccessScope
 from silas.journal.store import Journal
 
@@ -19,6 +20,8 @@ class ToolReach:
     preview_only: bool
     now: datetime
     zone: ZoneInfo
+    guard: Guard | None = None
+    """Has the last word in the journal's own transaction."""
 
     @property
     def categories(self) -> frozenset[str]:

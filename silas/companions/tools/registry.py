@@ -26,6 +26,7 @@ Handler = Callable[[ToolReach, Any], Awaitable[ToolEffect]]
 """Does what the tool is for, within the reach that it is given; gets the validated arguments."""
 
 ALL_REASONS = frozenset(WakeReason)
+_HIGH = (RiskLevel.HIGH, RiskLevel.IRREVERSIBLE)
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,14 @@ class Tool:
         found = {self.tool_class, ToolClass.WRITE if self.writes else ToolClass.READ}
         return frozenset(found | ({ToolClass.HIGH_RISK} if self.high_risk else set()))
 
+    def classes_of(self, arguments: BaseModel) -> frozenset[ToolClass]:
+        """Everything that stops a call with these arguments."""
+        high = self.risk_of(arguments) in _HIGH
+        return self.classes | ({ToolClass.HIGH_RISK} if high else frozenset())
+
     @property
     def high_risk(self) -> bool:
-        return self.risk_level in (RiskLevel.HIGH, RiskLevel.IRREVERSIBLE)
+        return self.risk_level in _HIGH
 
     def risk_of(self, arguments: BaseModel) -> RiskLevel:
         """The risk of a call with these arguments."""

@@ -32,6 +32,7 @@ def by(reach: ToolReach) -> By:
         "actor": reach.actor,
         "operation_id": reach.operation_id,
         "preview_only": reach.preview_only,
+        "guard": reach.guard,
     }
 
 

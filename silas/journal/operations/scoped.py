@@ -11,6 +11,7 @@ from typing_extensions import TypedDict  # pydantic reads this one only, before 
 from silas.journal.belonging import as_seen, may_see
 from silas.journal.edit import Edit
 from silas.journal.errors import OutOfScope
+from silas.journal.fence import Guard
 from silas.journal.models import AccessScope, Category, DayPlan, Record
 from silas.journal.notifications import entity
 from silas.journal.results import Outcome
@@ -31,6 +32,8 @@ class By(TypedDict, total=False):
     """The same one a second time returns the first outcome and changes nothing."""
     preview_only: bool
     """Say what would be changed, and change nothing."""
+    guard: Guard | None
+    """Has the last word in the transaction of the change; see `silas.journal.fence`."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ async def perform(
         operation_id=by.get("operation_id"),
         fingerprint=fingerprint_of(name, plain),
         preview_only=by.get("preview_only", False),
+        guard=by.get("guard"),
     )
     return await as_told(journal, outcome, by["scope"])
 

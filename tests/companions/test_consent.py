@@ -1,0 +1,190 @@
+"""A consent is for exactly this provider, host, account, model, these fields and this text."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from silas.companions.ids import projection_policy_id
+from silas.companions.models import (
+    ConsentReceipt,
+    ProjectionPolicy,
+    ProviderPrivacyPolicy,
+    WakeRun,
+)
+from silas.companions.policy.fields import OPERATION_KEY, PROVIDER_FIELDS
+from silas.companions.ports import Destination
+from silas.companions.proposals import CompanionProposal
+from silas.testing.companion_room import Room, opened_room
+from silas.testing.companions import FakeGateway, FakeSecrets, ScriptedModel
+from tests.companions.test_kinds import OWN
+
+CLOUD = Destination(
+    provider="cloud", model="large", host="api.cloud.example", secret_ref_id="secret:cloud"
+)
+POLICY = projection_policy_id("provider_inference_request", OPERATION_KEY)
+
+
+@pytest.fixture
+def gateway() -> FakeGateway:
+    return FakeGateway(ScriptedModel(CompanionProposal()), CLOUD)
+
+
+@pytest.fixture
+async def room(tmp_path: Path, gateway: FakeGateway) -> AsyncIterator[Room]:
+    secrets = FakeSecrets("secret:cloud", "secret:free-account")
+    async with opened_room(tmp_path, gateway=gateway, secrets=secrets) as room:
+        yield room
+
+
+@pytest.fixture
+async def agent(room: Room) -> str:
+    """A Planner whose owner has agreed to its model."""
+    made = await room.desk.new(
+        "planner", category_ids=[room.categories["gym"]], model_id="cloud:large"
+    )
+    await agree(room, made.id)
+    return made.id
+
+
+async def agree(room: Room, agent: str) -> None:
+    shown = await room.desk.disclosure(agent)
+    assert shown is not None
+    await room.desk.consent(agent, policy_version=shown.policy_version)
+
+
+async def code_of_a_run(room: Room, agent: str) -> str | None:
+    woken = await room.desk.wake(agent)
+    await room.work()
+    return (await room.store.require(WakeRun, woken.run_key)).error_code
+
+
+async def described(room: Room) -> None:
+    """What the provider says was configured, and the owner has agreed to it."""
+    await room.hands.consents.describe(
+        ProviderPrivacyPolicy(
+            id=(await room.hands.consents.disclosure(CLOUD, PROVIDER_FIELDS)).id,
+            provider="cloud",
+            model="large",
+            policy_version="2026-01",
+            training="No.",
+            retention="30 days.",
+            jurisdiction="EU.",
+            disclosure="See the contract.",
+            updated_at=room.clock.now(),
+        )
+    )
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["made up", "configured"])
+@pytest.mark.parametrize(
+    "other",
+    [{"host": "proxy.evil.example"}, {"secret_ref_id": "secret:free-account"}],
+    ids=["host", "account"],
+)
+async def test_another_host_or_account_asks_again(
+    room: Room,
+    agent: str,
+    gateway: FakeGateway,
+    monkeypatch: pytest.MonkeyPatch,
+    stored: bool,
+    other: dict[str, str],
+) -> None:
+    if stored:
+        await described(room)
+        await agree(room, agent)
+    assert await code_of_a_run(room, agent) is None
+    elsewhere = CLOUD.model_copy(update=other)
+    monkeypatch.setitem(gateway._known, "cloud:large", elsewhere)
+    assert await code_of_a_run(room, agent) == "privacy_confirmation_required"
+    assert [where for where, _ in gateway.sent] == [CLOUD]
+    assert (await room.desk.list())[0].needs_consent
+    await agree(room, agent)
+    assert await code_of_a_run(room, agent) is None
+
+
+async def test_other_fields_ask_again_and_fewer_are_shown(
+    room: Room, agent: str, gateway: FakeGateway
+) -> None:
+    """The stored projection policy is what is in force."""
+    await room.task("Squats")
+    policy = await room.store.require(ProjectionPolicy, POLICY)
+    fewer = tuple(each for each in policy.allowed_fields if each != "facts[].title")
+    await room.store.put(policy.model_copy(update={"allowed_fields": fewer}))
+    assert await code_of_a_run(room, agent) == "privacy_confirmation_required"
+    await agree(room, agent)
+    assert await code_of_a_run(room, agent) is None
+    assert "Squats" not in gateway.sent[-1][1].model_dump_json()
+    shown = await room.desk.disclosure(agent)
+    assert shown is not None
+    assert set(shown.fields) == set(fewer)
+
+
+async def test_a_stored_policy_cannot_show_more(
+    room: Room, agent: str, gateway: FakeGateway
+) -> None:
+    policy = await room.store.require(ProjectionPolicy, POLICY)
+    more = (*policy.allowed_fields, "facts[].body", "*")
+    await room.store.put(policy.model_copy(update={"allowed_fields": more}))
+    await room.task("Squats", body="A diary entry.")
+    assert await code_of_a_run(room, agent) is None
+    assert "diary" not in gateway.sent[-1][1].model_dump_json()
+
+
+async def test_without_a_projection_policy_nothing_is_sent(
+    room: Room, agent: str, gateway: FakeGateway
+) -> None:
+    await room.store.delete(ProjectionPolicy, POLICY)
+    assert await code_of_a_run(room, agent) == "privacy_confirmation_required"
+    await agree(room, agent)
+    assert await code_of_a_run(room, agent) == "overshared_payload_blocked"
+    assert gateway.sent == []
+
+
+async def test_the_policy_of_an_older_version_is_written_anew_at_the_start(
+    room: Room, agent: str
+) -> None:
+    policy = await room.store.require(ProjectionPolicy, POLICY)
+    old = {"policy_version": "old", "allowed_fields": ("now",)}
+    await room.store.put(policy.model_copy(update=old))
+    await room.desk.recover()
+    kept = await room.store.require(ProjectionPolicy, POLICY)
+    assert set(kept.allowed_fields) == PROVIDER_FIELDS
+
+
+async def test_a_kind_that_shows_less_has_a_consent_of_its_own(
+    room: Room, agent: str, tmp_path: Path, gateway: FakeGateway
+) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(OWN.replace("persona:", "provider_fields: [now, wake.reason]\npersona:", 1))
+    made = await room.desk.new(
+        "", file=file, category_ids=[room.categories["gym"]], model_id="cloud:large"
+    )
+    assert (await room.desk.show(made.id)).companion.needs_consent
+    await agree(room, made.id)
+    assert await code_of_a_run(room, made.id) is None
+    assert set(gateway.sent[-1][1].payload) == {"now", "wake"}
+    receipts = await room.store.find(ConsentReceipt)
+    assert sorted(len(each.fields) for each in receipts) == [2, len(PROVIDER_FIELDS)]
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [{"host": None}, {"secret_ref_id": None}, {"fields": ()}, {"disclosure_hash": "0"}],
+    ids=lambda each: next(iter(each)),
+)
+async def test_a_receipt_is_compared_word_for_word(
+    room: Room, agent: str, forged: dict[str, Any]
+) -> None:
+    (receipt,) = await room.store.find(ConsentReceipt)
+    await room.store.put(receipt.model_copy(update=forged))
+    assert await code_of_a_run(room, agent) == "privacy_confirmation_required"
+
+
+async def test_a_receipt_of_an_earlier_version_is_none(room: Room, agent: str) -> None:
+    """It did not say which host and which fields it was for."""
+    (receipt,) = await room.store.find(ConsentReceipt)
+    old = receipt.model_dump(exclude={"host", "fields", "secret_ref_id"})
+    await room.store.put(ConsentReceipt.model_validate(old))
+    assert await code_of_a_run(room, agent) == "privacy_confirmation_required"
