@@ -50,8 +50,7 @@ async def test_on_a_phone_from_pairing_to_the_checked_result(
     await expect(card.locator(".hash")).to_contain_text(plan_hash)
     assert not (place.home / "silas" / "a.txt").exists()
     await person.approve()
-    await person.go("stream")
-    await person.sees_it_done()
+    await person.sees_it_done()  # after the last yes, the conversation is in front
     assert (place.home / "silas" / "a.txt").read_text() == "hello\n"
     await person.go("review")
     await expect(page.get_by_text("Nothing waits for you")).to_be_visible()

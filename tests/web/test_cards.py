@@ -191,6 +191,7 @@ async def test_work_that_is_stuck_asks_what_to_do(place: Place, browser: Browser
     await person.say("run `false` and check with `false`")
     await person.look_at_plan()
     await person.approve()
+    await person.go("review")
     await page.get_by_role("button", name="Ask me for it again").wait_for()
     await looks_right(person, "phone-decision")
     await page.emulate_media(color_scheme="dark", reduced_motion="reduce")

@@ -12,7 +12,7 @@ import { pairingView, takeCode } from "/pairing.js";
 import { reviewView } from "/review.js";
 import { settingsDialog } from "/settings.js";
 import { readSetup } from "/setup.js";
-import { makeShell } from "/shell.js";
+import { DESK, makeShell } from "/shell.js";
 import { changed, onChange, openCards, state } from "/state.js";
 import { streamView } from "/stream.js";
 
@@ -69,10 +69,15 @@ function run(device) {
     },
     close: () => shell.choose("stream"),
     stopCompanions: () => shell.view("companions").stop(),
-    decide: (card, verdict, plans) => decide({ connection, device, card, verdict, plans, fill: (text) => {
-      shell.choose("stream");
-      shell.view("stream").fill(text);
-    } }),
+    decide: async (card, verdict, plans) => {
+      await decide({ connection, device, card, verdict, plans, fill: (text) => {
+        shell.choose("stream");
+        shell.view("stream").fill(text);
+      } });
+      // On a phone one sees either: after the last yes, how it is done.
+      const others = openCards().some((each) => each.request_id !== card.request_id);
+      if (verdict === "approved" && !others && !matchMedia(DESK).matches) shell.choose("stream");
+    },
   };
   const settings = settingsDialog(page);
   const dialogs = { devices: devicesDialog(device), settings, model: { show: () => settings.show("model") } };
@@ -88,7 +93,7 @@ function run(device) {
   });
   root.replaceChildren(shell.node);
   connection.open();
-  if (matchMedia("(min-width: 900px)").matches) shell.view("stream").focus();
+  if (matchMedia(DESK).matches) shell.view("stream").focus();
 }
 
 // Whoever is here for the first time is shown around, once.

@@ -3,6 +3,8 @@ import { stopButton } from "/companions.js";
 import { h, icon } from "/dom.js";
 import { onChange, state } from "/state.js";
 
+/** Wide enough for the conversation and the cards side by side. */
+export const DESK = "(min-width: 900px)";
 const CONNECTION_WORDS = { connecting: "Connecting…", open: "Connected", waiting: "Not connected. Trying again…", revoked: "Not paired" };
 const NOTICE_MILLISECONDS = 6000;
 
@@ -32,7 +34,7 @@ export function makeShell(surfaces, page, dialogs) {
     const view = views.get(surface);
     view.opened?.();
     if (surface !== "stream") view.node.focus({ preventScroll: true });
-    else if (before && before !== "stream" && matchMedia("(min-width: 900px)").matches) view.focus();
+    else if (before && before !== "stream" && matchMedia(DESK).matches) view.focus();
   }
 
   document.addEventListener("keydown", (event) => {
