@@ -10,7 +10,7 @@ CORPORA := .corpora
 WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guardrails live check docs bench load eval corpora trial-agentdojo mutants fuzz lock clean
+.PHONY: help run test test-guardrails live check docs bench load soak eval corpora trial-agentdojo mutants fuzz lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ bench: $(VENV)/.dev  ## Measure against floors and peers, as ratios of one run
 
 load: $(VENV)/.dev  ## Let 200 conversations talk at once for a minute
 	$(BIN)/python -m silas.evals.load
+
+soak: $(VENV)/.dev  ## An hour of mixed traffic (MINUTES=60) at a real server; is its memory flat? Writes soak.svg
+	$(BIN)/python -m silas.evals.soak --minutes $(or $(MINUTES),60)
 
 eval: $(VENV)/.dev $(if $(ATTACKS)$(LOCOMO),,$(CORPORA)/.done)  ## Measure the guards (or ATTACKS=FILE.jsonl BENIGN=FILE.jsonl), or memory (LOCOMO=FILE.json)
 	$(if $(LOCOMO),$(BIN)/silas eval locomo $(LOCOMO),$(BIN)/python -m silas.evals.guards \

@@ -1,37 +1,30 @@
-"""Many conversations at once through one whole house: `python -m silas.evals.load`.
+"""Many conversations at once at one real server: `python -m silas.evals.load`.
 
-Everybody says three things at once, hears the answers, thinks, and goes on, until the time is
-over. Then nothing may be missing, doubled or out of order; how long answers took, and how much
-memory that needed, is reported.
+The owner's devices talk over their WebSockets, strangers over the bus. Everybody says three things
+at once, hears the answers, thinks, and goes on, until the time is over. Then nothing may be
+missing, doubled or out of order; how long answers took, and how much memory that needed, is
+reported.
 """
 
 import asyncio
 import contextlib
 import random
-import resource
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import click
 
-from silas.app.ground import OnDemandVault, make_ground
-from silas.app.house import House, open_house
-from silas.app.settings import load_settings
-from silas.queue.models import UserMessage
-from silas.testing import MemoryVault
+from silas.evals.crowd.page import LONGEST_WAIT, Frame, Page, new_name, trace_of
+from silas.evals.crowd.server import Server, started
+from silas.evals.crowd.visitor import Street, Visitor
 
 _BURST = 3
 _TEXTS = ("hello", "help", "thanks")
-_UNLIMITED = {
-    "SILAS_LIMITS__WS_MESSAGES_PER_MINUTE_PER_SCOPE": "1000000",
-    "SILAS_LIMITS__MESSAGES_PER_MINUTE_PER_SENDER": "1000000",
-    "SILAS_BACKPRESSURE__MAX_PENDING_TURNS_TOTAL": "100000",
-}
-_LONGEST_WAIT = 120.0
 
 
 @dataclass
@@ -88,25 +81,87 @@ class Report:
 class Manner:
     """How long everybody talks, and how long they think in between (on average)."""
 
+    scopes: int = 200
+    devices: int = 20
+    """Of the owner's, whose conversation is one of the scopes."""
     seconds: float = 60.0
     pause: float = 30.0
     turns: int | None = None
     """At most so many turns each."""
 
 
-async def chat(folder: Path, *, scopes: int, manner: Manner) -> Report:
+class Speaker(Protocol):
+    """Whoever has a conversation."""
+
+    async def say(self, text: str) -> str:
+        """Say something; returns its id."""
+        ...
+
+    async def listen(self) -> str:
+        """The id of what the next answer answers."""
+        ...
+
+
+@dataclass
+class AtPage:
+    """A `Speaker` with a page of his own; answers to other devices are not his."""
+
+    page: Page
+    _mine: dict[str, str] = field(default_factory=dict)
+    _answers: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
+
+    def __post_init__(self) -> None:
+        self.page.watch = self._watch
+
+    async def say(self, text: str) -> str:
+        name = new_name()
+        self._mine[trace_of(name)] = name
+        (await self.page.say(text, name=name)).cancel()  # `listen` hears every answer in its order
+        return name
+
+    async def listen(self) -> str:
+        return await asyncio.wait_for(self._answers.get(), LONGEST_WAIT)
+
+    def _watch(self, frame: Frame) -> None:
+        if frame["type"] == "message" and frame["sender"] == "silas":
+            name = self._mine.get(frame["trace_id"])
+            if name is not None:
+                self._answers.put_nowait(name)
+
+
+async def chat(server: Server, manner: Manner) -> Report:
     """Let so many talk like that."""
-    async with _house(folder) as house:
-        talks = [Talk(f"visitor-{number}") for number in range(scopes)]
-        before, begun = _memory(), time.monotonic()
-        async with asyncio.TaskGroup() as group:
-            for talk in talks:
-                group.create_task(_talk(house, talk, manner, until=begun + manner.seconds))
-        return Report(talks, time.monotonic() - begun, before, _memory())
+    pages = [Page(await server.pair()) for _ in range(manner.devices)]
+    street = Street.to(server.ground)
+    visitors = [Visitor(f"visitor-{number}", street) for number in range(manner.scopes - 1)]
+    talks: list[Talk] = []
+    before, begun = server.running.memory(), time.monotonic()
+    until = begun + manner.seconds
+    async with asyncio.TaskGroup() as group:
+
+        def begin(name: str, speaker: Speaker, there: Callable[[], _There]) -> None:
+            talks.append(Talk(name))
+            group.create_task(_come(talks[-1], speaker, there, manner, until))
+
+        for number, page in enumerate(pages):
+            begin(f"device-{number}", AtPage(page), page.open)
+        for visitor in visitors:
+            begin(visitor.name, visitor, contextlib.nullcontext)
+    return Report(talks, time.monotonic() - begun, before, server.running.memory())
 
 
-async def _talk(house: House, talk: Talk, manner: Manner, *, until: float) -> None:
-    answers, chance = house.deliveries.follow(talk.scope, 0), random.Random(talk.scope)
+_There = AbstractAsyncContextManager[None]
+
+
+async def _come(
+    talk: Talk, speaker: Speaker, there: Callable[[], _There], manner: Manner, until: float
+) -> None:
+    async with there():
+        await _talk(talk, speaker, manner, until)
+
+
+async def _talk(talk: Talk, speaker: Speaker, manner: Manner, until: float) -> None:
+    chance = random.Random(talk.scope)
     while manner.turns is None or len(talk.said) < manner.turns:
         pause = chance.uniform(0, 2 * manner.pause)
         if time.monotonic() + pause >= until:
@@ -114,54 +169,31 @@ async def _talk(house: House, talk: Talk, manner: Manner, *, until: float) -> No
         await asyncio.sleep(pause)
         sent: dict[str, float] = {}
         for text in _TEXTS[:_BURST]:
-            sent[await _say(house, talk, text)] = time.monotonic()
+            begun = time.monotonic()
+            sent[await speaker.say(text)] = begun
+        talk.said.extend(sent)
         while sent:
-            delivery = await asyncio.wait_for(anext(answers), _LONGEST_WAIT)
-            answered = delivery.reply.in_reply_to or ""
+            answered = await speaker.listen()
             talk.heard.append(answered)
             if answered in sent:
                 talk.seconds.append(time.monotonic() - sent.pop(answered))
 
 
-async def _say(house: House, talk: Talk, text: str) -> str:
-    said = UserMessage(
-        channel="load",
-        connection_id=talk.scope,
-        sender_id=talk.scope,
-        timestamp=house.ground.clock.now(),
-    )
-    message = await house.stream.intake.accept(text, said)
-    talk.said.append(message.message_id)
-    return message.message_id
-
-
-@contextlib.asynccontextmanager
-async def _house(folder: Path) -> AsyncIterator[House]:
-    (folder / "data").mkdir(mode=0o700)
-    loaded = load_settings(
-        data_dir=str(folder / "data"), config_file=None, environ=_UNLIMITED, cwd=folder
-    )
-    vault: Any = MemoryVault()
-    async with make_ground(loaded, OnDemandVault(lambda: vault)) as ground:
-        ground.keys.generate_keypair()
-        async with open_house(ground, environ={}, home=folder) as house:
-            yield house
-
-
-def _memory() -> int:
-    """The memory of this process in bytes, as large as it ever was."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+async def _run(folder: Path, manner: Manner) -> Report:
+    async with started(folder) as server:
+        return await chat(server, manner)
 
 
 @click.command()
 @click.option("--scopes", default=200, show_default=True)
+@click.option("--devices", default=20, show_default=True)
 @click.option("--seconds", default=60.0, show_default=True)
 @click.option("--pause", default=30.0, show_default=True, help="Seconds of thinking in between.")
-def main(scopes: int, seconds: float, pause: float) -> None:
+def main(scopes: int, devices: int, seconds: float, pause: float) -> None:
     """Measure many conversations at once; ends with 1 if one of them lost anything."""
     # Beside the sources, not in /tmp: that is often in memory, where a disk sync costs nothing.
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
-        report = asyncio.run(chat(Path(folder), scopes=scopes, manner=Manner(seconds, pause)))
+        report = asyncio.run(_run(Path(folder), Manner(scopes, devices, seconds, pause)))
     click.echo("\n".join(report.lines()))
     if report.lost or report.reordered:
         raise click.exceptions.Exit(1)

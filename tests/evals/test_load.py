@@ -2,11 +2,20 @@
 
 from pathlib import Path
 
+import pytest
+
+from silas.evals.crowd.server import UNLIMITED
 from silas.evals.load import Manner, Report, Talk, chat
+from tests.evals.served import server_in
+from tests.web.place import environ_for, open_place
 
 
-async def test_a_few_conversations(tmp_path: Path) -> None:
-    report = await chat(tmp_path, scopes=6, manner=Manner(pause=0, turns=6))
+async def test_a_few_conversations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = environ_for(tmp_path, **UNLIMITED)
+    monkeypatch.setenv("HOME", environ["HOME"])
+    async with open_place(tmp_path, environ) as place:
+        manner = Manner(scopes=4, devices=3, pause=0, turns=6)
+        report = await chat(server_in(place), manner)
     assert (report.turns, report.lost, report.reordered) == (36, 0, 0)
     assert len(report.lines()) == 4
 

@@ -147,9 +147,10 @@ async def _echo() -> AsyncIterator[Running]:
 
 
 @contextlib.asynccontextmanager
-async def silas_server(folder: Path) -> AsyncIterator[tuple[Running, BenchDevice]]:
-    """A Silas that was set up just now, with one paired device."""
-    silas, environment = str(Path(sys.executable).with_name("silas")), environment_for(folder)
+async def silas_server(folder: Path, **more: str) -> AsyncIterator[tuple[Running, BenchDevice]]:
+    """A Silas that was set up just now, with one paired device; `more` is of its environment."""
+    silas = str(Path(sys.executable).with_name("silas"))
+    environment = {**environment_for(folder), **more}
     setup = [silas, "init", "--yes"]
     await asyncio.to_thread(subprocess.run, setup, env=environment, check=True, capture_output=True)
     port = free_port()

@@ -86,17 +86,17 @@ class BenchDevice:
     def __init__(self, port: int) -> None:
         self.port = port
         self._key = Ed25519PrivateKey.generate()
-        self._origin = f"http://127.0.0.1:{port}"
+        self.origin = f"http://127.0.0.1:{port}"
         self._public = self._key.public_key().public_bytes_raw().hex()
 
     def pair(self, code: str) -> None:
         """Use the code of a link up."""
         body = {"code": code, "public_key": self._public, "name": "bench"}
-        proof = {"type": "pair", "origin": self._origin, **body}
+        proof = {"type": "pair", "origin": self.origin, **body}
         request = urllib.request.Request(
-            f"{self._origin}/api/pair",
-            data=json.dumps({**body, "signature": self._signed(proof)}).encode(),
-            headers={"Content-Type": "application/json", "Origin": self._origin},
+            f"{self.origin}/api/pair",
+            data=json.dumps({**body, "signature": self.signed(proof)}).encode(),
+            headers={"Content-Type": "application/json", "Origin": self.origin},
         )
         with urllib.request.urlopen(request) as answer:
             answer.read()
@@ -105,15 +105,22 @@ class BenchDevice:
         """A conversation that was let in and has heard everything that it is told at first."""
         socket = await RawSocket.open(self.port)
         hello = await socket.receive_type("hello")
-        name = PublicKey.from_hex(self._public).key_id
-        proof = {"type": "auth", "challenge": hello["challenge"], "device_id": name}
-        auth = {"type": "auth", "device_id": name}
-        auth["signature"] = self._signed({**proof, "origin": self._origin})
-        socket.send(masked(json.dumps(auth).encode()))
+        socket.send(masked(json.dumps(self.auth(hello["challenge"])).encode()))
         await socket.receive_type("history")
         socket.send(masked(b'{"type":"ping"}'))
         await socket.receive_type("pong")
         return socket
 
-    def _signed(self, value: dict[str, Any]) -> str:
-        return base64.b64encode(self._key.sign(canonical_bytes(value))).decode()
+    def auth(self, challenge: str) -> dict[str, Any]:
+        """The frame that lets this device in."""
+        name = PublicKey.from_hex(self._public).key_id
+        proof = {"type": "auth", "challenge": challenge, "device_id": name, "origin": self.origin}
+        return {"type": "auth", "device_id": name, "signature": self.signed(proof)}
+
+    def signed(self, value: dict[str, Any]) -> str:
+        """The device's signature over this, as frames carry it."""
+        return self.sign(canonical_bytes(value))
+
+    def sign(self, payload: bytes) -> str:
+        """The same over bytes."""
+        return base64.b64encode(self._key.sign(payload)).decode()
