@@ -1,21 +1,20 @@
 """A machine to try commands on: real processes, a pipe or a terminal."""
 
+import contextlib
 import os
 import pty
 import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
+
+from tests.cli.forked import Forked, can_be_forked
 
 SILAS = [sys.executable, "-m", "silas"]
-# Becomes the leader of the terminal that it was started on, as a shell would, and then Silas.
-ON_TERMINAL = """
-import os, sys
-os.close(os.open(os.ttyname(0), os.O_RDWR))
-os.execv(sys.executable, [sys.executable, "-m", "silas", *sys.argv[1:]])
-"""
 
 
 @dataclass
@@ -33,15 +32,33 @@ class Machine:
         self, *arguments: str, stdin: str | bytes = b"", cwd: Path | None = None
     ) -> subprocess.CompletedProcess[bytes]:
         given = stdin.encode() if isinstance(stdin, str) else stdin
+        where = cwd or self.data_dir
+        if can_be_forked(self.environ):
+            return self._run_forked(arguments, given, where)
         command = [*SILAS, *arguments]
         return subprocess.run(
-            command,
-            env=self.environ,
-            cwd=cwd or self.data_dir,
-            input=given,
-            capture_output=True,
-            check=False,
+            command, env=self.environ, cwd=where, input=given, capture_output=True, check=False
         )
+
+    def _run_forked(
+        self, arguments: tuple[str, ...], given: bytes, cwd: Path
+    ) -> subprocess.CompletedProcess[bytes]:
+        theirs, ours = os.pipe()
+        with TemporaryFile() as said, TemporaryFile() as complaint:
+            streams = (theirs, said.fileno(), complaint.fileno())
+            with Forked(*arguments, environ=self.environ, cwd=cwd, streams=streams) as process:
+                os.close(theirs)
+                with contextlib.suppress(BrokenPipeError), os.fdopen(ours, "wb") as stdin:
+                    stdin.write(given)
+            said.seek(0)
+            complaint.seek(0)
+            return subprocess.CompletedProcess(
+                ["silas", *arguments], process.wait(), said.read(), complaint.read()
+            )
+
+    def start(self, *arguments: str) -> "Running":
+        """A command that goes on, to be used with `with`."""
+        return Running(*arguments, environ=self.environ, cwd=self.data_dir)
 
     def moved_to(self, data_dir: Path) -> "Machine":
         """The same data in another place."""
@@ -52,15 +69,8 @@ class Machine:
     def type(self, *arguments: str, answers: list[tuple[str, str]]) -> tuple[int, str]:
         """Run on a terminal: wait for each question, then type the answer."""
         ours, theirs = pty.openpty()
-        command = [sys.executable, "-c", ON_TERMINAL, *arguments]
-        with subprocess.Popen(
-            command,
-            env=self.environ,
-            cwd=self.data_dir,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
+        with Forked(
+            *arguments, environ=self.environ, cwd=self.data_dir, streams=(theirs, theirs, theirs)
         ) as process:
             os.close(theirs)
             shown = ""
@@ -69,7 +79,27 @@ class Machine:
                 os.write(ours, answer.encode() + b"\n")
             shown += _read_until(ours, None)
             os.close(ours)
-        return process.returncode, shown
+        return process.wait(), shown
+
+
+class Running(Forked):
+    """A command that goes on until it ends or is no longer needed, and what it says."""
+
+    def __init__(self, *arguments: str, environ: Mapping[str, str], cwd: Path) -> None:
+        (said, stdout), (complaint, stderr) = os.pipe(), os.pipe()
+        self.stdout = os.fdopen(said)
+        self.stderr = os.fdopen(complaint)
+        with Path(os.devnull).open() as nothing:
+            streams = (nothing.fileno(), stdout, stderr)
+            super().__init__(*arguments, environ=environ, cwd=cwd, streams=streams)
+        os.close(stdout)
+        os.close(stderr)
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self.stdout.close()
+        self.stderr.close()
+        super().__exit__()
 
 
 def free_port() -> int:

@@ -1,7 +1,6 @@
 """`silas audit` as a person and as a script use it."""
 
 import json
-import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from silas.approval import KeyManager
 from silas.cli.moments import moment
 from silas.kernel import SystemClock
 from silas.testing import MemoryVault
-from tests.cli.machine import SILAS, Machine, failure_of, output_of
+from tests.cli.machine import Machine, failure_of, output_of
 
 BROKEN = 51
 
@@ -91,19 +90,10 @@ class TestTail:
         assert "silas init" in said
 
     def test_following(self, owner: Machine) -> None:
-        with subprocess.Popen(
-            [*SILAS, "audit", "tail", "--follow", "--json", "--event", "key_rotat*"],
-            env=owner.environ,
-            cwd=owner.data_dir,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as following:
-            assert following.stdout is not None
-            try:
-                output_of(owner.run("keys", "rotate", "--yes"))
-                seen = [json.loads(following.stdout.readline())["event"] for _ in range(2)]
-            finally:
-                following.kill()
+        follow = ("audit", "tail", "--follow", "--json", "--event", "key_rotat*")
+        with owner.start(*follow) as following:
+            output_of(owner.run("keys", "rotate", "--yes"))
+            seen = [json.loads(following.stdout.readline())["event"] for _ in range(2)]
         assert seen == ["key_rotation_started", "key_rotated"]
 
 

@@ -3,20 +3,18 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from tests.cli.machine import Machine
 
 SECRET = "correct-horse-battery-staple"
 
 
 def silas(directory: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "silas", *arguments],
-        cwd=directory,
-        env={"PATH": "/usr/bin:/bin", **environ},
-        capture_output=True,
-        text=True,
-        check=False,
+    keyring = {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    run = Machine(directory, {"PATH": "/usr/bin:/bin", **keyring, **environ}).run(*arguments)
+    return subprocess.CompletedProcess(
+        run.args, run.returncode, run.stdout.decode(), run.stderr.decode()
     )
 
 

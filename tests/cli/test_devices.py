@@ -1,7 +1,6 @@
 """`silas devices`, and the page that `silas start` serves."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cli.machine import SILAS, Machine, failure_of, output_of
+from tests.cli.machine import Machine, failure_of, output_of
 from tests.web.place import TestDevice
 
 
@@ -18,24 +17,14 @@ from tests.web.place import TestDevice
 def serving(machine: Machine, *options: str) -> Iterator[dict[str, Any]]:
     """A server that runs, and what it said."""
     Path(machine.environ["HOME"]).mkdir(exist_ok=True)
-    with subprocess.Popen(
-        [*SILAS, "start", "--json", "--no-browser", *options],
-        env=machine.environ,
-        cwd=machine.data_dir,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as server:
-        assert server.stdout is not None
+    with machine.start("start", "--json", "--no-browser", *options) as server:
         said = ""
         for line in server.stdout:
             said += line
             if line == "}\n":
                 break
-        try:
-            yield json.loads(said)
-        finally:
-            server.terminate()
-            server.wait()
+        assert said, server.stderr.read()
+        yield json.loads(said)
 
 
 async def test_pair_list_revoke(owner: Machine) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def test_a_running_server_makes_the_change_and_tells_the_same_errors(desk: Desk)
         assert (
             desk.data("time", "list")["time_entries"][0]["id"] == asked["payload"]["time_entry_id"]
         )
-        assert server.poll() is None
+        os.kill(server.pid, 0)  # it is still there
     desk.say("task", "done", "squats")
     assert desk.data("task", "list")["tasks"] == []
 

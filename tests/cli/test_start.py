@@ -11,28 +11,16 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.cli.machine import SILAS, Machine, failure_of, output_of
+from tests.cli.machine import SILAS, Machine, Running, failure_of, output_of
 
 
 @contextmanager
-def running(machine: Machine, *options: str) -> Iterator[subprocess.Popen[str]]:
+def running(machine: Machine, *options: str) -> Iterator[Running]:
     """A server that has said that it is up."""
-    with subprocess.Popen(
-        [*SILAS, "start", *options],
-        env=machine.environ,
-        cwd=machine.data_dir,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as server:
-        try:
-            assert server.stdout is not None
-            assert server.stderr is not None
-            first = server.stdout.readline()
-            assert first, server.stderr.read()
-            yield server
-        finally:
-            server.kill()
+    with machine.start("start", *options) as server:
+        first = server.stdout.readline()
+        assert first, server.stderr.read()
+        yield server
 
 
 def status_of(machine: Machine) -> dict[str, object]:
@@ -52,7 +40,6 @@ def test_start_status_stop(owner: Machine) -> None:
         assert f"Silas is running (process {server.pid}, since " in said
         assert output_of(owner.run("stop")) == "Silas has stopped.\n"
         assert server.wait() == 0
-        assert server.stderr is not None
         assert server.stderr.read() == ""
     assert not (owner.data_dir / "silas.sock").exists()
     assert status_of(owner)["running"] is False
@@ -72,7 +59,6 @@ def test_a_signal_ends_it_in_an_orderly_way(owner: Machine, number: signal.Signa
     with running(owner) as server:
         os.kill(server.pid, number)
         assert server.wait() == 0
-        assert server.stderr is not None
         assert server.stderr.read() == ""
     assert not (owner.data_dir / "silas.sock").exists()
     assert (owner.data_dir / "silas.lock").read_bytes() == b""
@@ -103,7 +89,6 @@ def test_a_server_that_does_not_answer_can_be_ended(owner: Machine) -> None:
 def test_it_answers_in_json(owner: Machine) -> None:
     with running(owner, "--json") as server:
         owner.run("stop")
-        assert server.stdout is not None
         answer = json.loads("{" + server.stdout.read())
         assert answer["pid"] == server.pid
         assert server.wait() == 0

@@ -1,13 +1,12 @@
 """`silas work`, as people and scripts use it: also while another process does the work."""
 
 import json
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.cli.machine import SILAS, Machine, output_of
+from tests.cli.machine import Machine, output_of
 from tests.cli.test_plan_run import approved
 
 SLOW = """---
@@ -89,14 +88,12 @@ def test_another_process_pauses_resumes_and_cancels(owner: Machine, tmp_path: Pa
         return set(sleeping()) - before
 
     for command, status in (("pause", "paused"), ("cancel", "failed")):
-        with subprocess.Popen(
-            [*SILAS, *arguments], env=owner.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as runner:
+        with owner.start(*arguments) as runner:
             wait_for(mine)
             shown = output_of(owner.run("work", command, "slow"))
             assert shown == f"slow is {status}.\nNothing of it is running.\n"
             assert mine() == set()
-            assert runner.wait(20) == 89
+            assert runner.wait() == 89
         assert f"slow (task): {status}" in output_of(owner.run("work", "list"))
         arguments = ("work", "resume", "slow")
     data = json.loads(output_of(owner.run("work", "show", "slow", "--json")))
@@ -109,15 +106,8 @@ def test_killed_silas_leaves_no_process_and_the_next_one_starts_afresh(
     path = tmp_path / "slow.md"
     path.write_text(SLOW)
     before = set(sleeping())
-    runner = subprocess.Popen(
-        [*SILAS, *approved(owner, path)],
-        env=owner.environ,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    wait_for(lambda: set(sleeping()) - before)
-    runner.kill()
-    runner.wait()
+    with owner.start(*approved(owner, path)):
+        wait_for(lambda: set(sleeping()) - before)
     wait_for(lambda: not set(sleeping()) - before)
     output_of(owner.run("work", "cancel", "slow"))
     data = json.loads(output_of(owner.run("work", "show", "slow", "--json")))
