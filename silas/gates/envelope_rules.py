@@ -19,6 +19,7 @@ import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from silas.gates.decisions import asks, passes
 from silas.gates.envelopes import ActionEnvelope, ArgumentConstraint
@@ -26,6 +27,7 @@ from silas.gates.models import Gate, GateResult
 from silas.kernel import TaintLevel
 
 CHANGES = "It changes something outside of the sandbox, and the plan does not cover it."
+_MOST_DECODINGS = 3
 _TRUSTED = {level.value: level for level in (TaintLevel.OWNER, TaintLevel.AUTH)}
 FOREIGN = "Foreign content has entered this run{sources}, and the plan does not cover this call."
 
@@ -121,10 +123,18 @@ def _text_holds(constraint: ArgumentConstraint, value: Any) -> bool:
     if not isinstance(value, str):
         return False
     if constraint.prefix is not None:
-        return value.startswith(constraint.prefix) and ".." not in value.split("/")
+        return value.startswith(constraint.prefix) and not _climbs(value)
     if constraint.matches is not None:
         return re.fullmatch(constraint.matches, value) is not None
     return _is_under(constraint.under or "", value)
+
+
+def _climbs(value: str) -> bool:
+    """Whether a server could read a way upwards in it, also one that is written in another way."""
+    for _ in range(_MOST_DECODINGS):
+        value = unquote(value)
+    steps = re.split(r"[/\\]", value)
+    return any(step.partition(";")[0].strip() == ".." for step in steps)
 
 
 def _is_under(place: str, value: str) -> bool:
