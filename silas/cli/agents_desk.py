@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 from silas.app.companion_line import ask_companions
 from silas.app.ground import Ground
@@ -19,6 +20,11 @@ class Desk:
     """The owner's desk: of the running server, or of the files."""
 
     ground: Ground
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """Of the owner's clock."""
+        return ZoneInfo(self.ground.settings.scheduler.timezone)
 
     async def ask(self, call: str, /, **arguments: Any) -> Any:
         """The answer of one of its methods, as JSON."""

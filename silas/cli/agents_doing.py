@@ -1,15 +1,18 @@
 """`silas agents`: what changes something."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from silas.cli.agents_desk import Desk, with_desk
-from silas.cli.agents_looking import NAME, companion_line
+from silas.cli.agents_looking import NAME
+from silas.cli.agents_telling import companion_line, switch_line
 from silas.cli.commands import JsonCommand
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.journal_bench import with_journal
+from silas.cli.terminal import confirm
 from silas.companions.tools.models import ToolClass
 from silas.kernel import visible
 
@@ -77,14 +80,17 @@ def new(cli: CliContext, /, kind: str | None, file: Path | None, **said: Any) ->
 @click.option("--usd", type=click.FloatRange(0, 1_000_000), help="The same, in money.")
 @click.option("--minutes", type=click.IntRange(min=0), help="The same, in time.")
 @click.option("--calls", type=click.IntRange(min=0), help="The same, in calls of tools.")
+@click.option(
+    "--unlimited", type=click.Choice(list(_LIMITS)), multiple=True, help="Without this limit."
+)
 @pass_cli
 def configure(cli: CliContext, /, name: str, categories: tuple[str, ...], **said: Any) -> None:
     """Change its name, what it may see, its model, when it asks you, or its budget."""
-    budget = {
+    budget: dict[str, int | None] = {
         measure: round(said.pop(option) * unit)
         for option, (measure, unit) in _LIMITS.items()
         if said[option] is not None
-    }
+    } | {_LIMITS[option][0]: None for option in said.pop("unlimited")}
     changes = {key: value for key, value in said.items() if value and key not in _LIMITS}
     if categories:
         changes["category_ids"] = _category_ids(cli, categories, make=False)
@@ -94,47 +100,11 @@ def configure(cli: CliContext, /, name: str, categories: tuple[str, ...], **said
     async def work(desk: Desk) -> Any:
         found = await desk.find(name)
         if budget:
-            changes["budget"] = {**found["budget"]["limits"], **budget}
+            changes["budget"] = budget
         return await desk.ask("configure", agent_id=found["id"], **changes)
 
     changed = with_desk(cli, work)
     cli.show(changed, companion_line(changed))
-
-
-@click.command(cls=JsonCommand)
-@NAME
-@click.option("--agree", is_flag=True, help="Agree to what is shown.")
-@click.option("--revoke", is_flag=True, help="Take the consent back.")
-@pass_cli
-def consent(cli: CliContext, name: str, agree: bool, revoke: bool) -> None:
-    """Read what its model means for your privacy, and agree or not."""
-
-    async def work(desk: Desk) -> Any:
-        agent_id = (await desk.find(name))["id"]
-        if revoke:
-            await desk.ask("revoke_consent", agent_id=agent_id)
-        shown = await desk.ask("disclosure", agent_id=agent_id)
-        if agree and shown is not None:
-            version = shown["policy_version"]
-            shown = await desk.ask("consent", agent_id=agent_id, policy_version=version)
-        return shown
-
-    shown = with_desk(cli, work)
-    if shown is None:
-        cli.show({"disclosure": None}, "It has no model: nothing leaves this machine.")
-        return
-    lines = [
-        f"{visible(shown['model_id'])} at {visible(shown['host'] or shown['provider'])}",
-        visible(shown["disclosure"]),
-        f"  Training      {visible(shown['training'])}",
-        f"  Retention     {visible(shown['retention'])}",
-        f"  Jurisdiction  {visible(shown['jurisdiction'])}",
-        f"  It is sent    {visible(', '.join(shown['fields']))}, and nothing else",
-        "You have agreed."
-        if shown["confirmed"]
-        else "Agree with --agree. Until then it is silent.",
-    ]
-    cli.show(shown, "\n".join(lines))
 
 
 @click.command(cls=JsonCommand)
@@ -166,39 +136,6 @@ def answer(cli: CliContext, question: str, said: str) -> None:
         return await desk.ask("answer", question_id=found[0], said=said)
 
     cli.show({"wake": with_desk(cli, work)}, "It has heard your answer.")
-
-
-@click.command(cls=JsonCommand)
-@NAME
-@click.option("--approve", metavar="VERSION", type=int, help="Put a draft into use.")
-@pass_cli
-def persona(cli: CliContext, name: str, approve: int | None) -> None:
-    """Show how it speaks, version by version, each with what it changes."""
-
-    async def work(desk: Desk) -> Any:
-        agent_id = (await desk.find(name, destroyed=True))["id"]
-        versions = await desk.ask("persona", agent_id=agent_id)
-        if approve is None:
-            return versions
-        wanted = [each for each in versions if each["version"]["version"] == approve]
-        if not wanted:
-            raise click.UsageError(f"There is no version {approve}.")
-        version_id = wanted[0]["version"]["id"]
-        await desk.ask("approve_persona", agent_id=agent_id, version_id=version_id)
-        return await desk.ask("persona", agent_id=agent_id)
-
-    versions = with_desk(cli, work)
-    lines: list[str] = []
-    for each in versions:
-        version = each["version"]
-        state = "in use" if each["in_use"] else version["status"]
-        lines.append(f"Version {version['version']} ({state}), by {version['authored_by']}")
-        lines += [
-            f"  {change['field']}\n    - {visible(str(change['before']))}"
-            f"\n    + {visible(str(change['after']))}"
-            for change in each["changes"]
-        ]
-    cli.show({"versions": versions}, "\n".join(lines))
 
 
 @click.command(cls=JsonCommand)
@@ -239,7 +176,7 @@ def cancel(cli: CliContext, name: str) -> None:
 @pass_cli
 def stop(cli: CliContext, name: str | None, tools: str | None, reason: str | None) -> None:
     """Stop all companions at once, or one, or a class of tools, until `silas agents go`."""
-    _show_switches(cli, _switched(cli, "stop", name, tools, reason=reason))
+    _switched(cli, "stop", name, tools, reason=reason)
 
 
 @click.command(cls=JsonCommand)
@@ -249,9 +186,9 @@ def stop(cli: CliContext, name: str | None, tools: str | None, reason: str | Non
 def go(cli: CliContext, name: str | None, tools: str | None) -> None:
     """Release what was stopped: everything, or what you name."""
     if name is None and tools is None:
-        _show_switches(cli, with_desk(cli, lambda desk: desk.ask("resume_all")))
+        _show_switches(cli, lambda desk: desk.ask("resume_all"))
         return
-    _show_switches(cli, _switched(cli, "release", name, tools))
+    _switched(cli, "release", name, tools)
 
 
 @click.command(cls=JsonCommand)
@@ -263,8 +200,7 @@ def destroy(cli: CliContext, name: str, yes: bool) -> None:
 
     async def work(desk: Desk) -> Any:
         found = await desk.find(name)
-        if not yes:
-            click.confirm(f"End {visible(found['display_name'])} for good?", abort=True, err=True)
+        confirm(f"End {visible(found['display_name'])} for good?", yes=yes)
         return await desk.ask("destroy", agent_id=found["id"])
 
     found = with_desk(cli, work)
@@ -279,9 +215,7 @@ def _one(cli: CliContext, name: str, call: str, **arguments: Any) -> None:
     cli.show(found, companion_line(found))
 
 
-def _switched(
-    cli: CliContext, call: str, name: str | None, tools: str | None, **more: Any
-) -> list[dict[str, Any]]:
+def _switched(cli: CliContext, call: str, name: str | None, tools: str | None, **more: Any) -> None:
     async def work(desk: Desk) -> Any:
         if tools is not None:
             return await desk.ask(call, scope="tool_class", target=tools, **more)
@@ -290,15 +224,16 @@ def _switched(
             return await desk.ask(call, scope="companion", target=target, **more)
         return await desk.ask(call, scope="global", **more)
 
-    found: list[dict[str, Any]] = with_desk(cli, work)
-    return found
+    _show_switches(cli, work)
 
 
-def _show_switches(cli: CliContext, switches: list[dict[str, Any]]) -> None:
-    lines = [
-        f"Stopped: {each['scope']} {each['target']}" if each["target"] else "All are stopped."
-        for each in switches
-    ]
+def _show_switches(cli: CliContext, work: Callable[[Desk], Awaitable[Any]]) -> None:
+    async def named(desk: Desk) -> tuple[Any, Any]:
+        return await work(desk), await desk.ask("list")
+
+    switches, known = with_desk(cli, named)
+    names = {each["id"]: each["display_name"] for each in known}
+    lines = [switch_line(each, names) for each in switches]
     cli.show({"switches": switches}, "\n".join(lines) or "Nothing is stopped.")
 
 

@@ -359,6 +359,14 @@ class CompanionDesk:
         )
         return await self._views.persona(version)
 
+    async def decline_persona(self, agent_id: str, version_id: str) -> PersonaView:
+        """Say no to a draft; it stays in the history."""
+        version = await self._hands.personas.decline(agent_id, version_id)
+        await self._audit.log(
+            "companion_persona_declined", agent_id=agent_id, version=version.version
+        )
+        return await self._views.persona(version)
+
     # What the rest of the house calls.
 
     async def decided(self, operation_id: str) -> None:

@@ -7,6 +7,7 @@ from silas.companions.ids import persona_head_id, report_head_id
 from silas.companions.kinds.library import BUILT_IN, KindLibrary
 from silas.companions.models import (
     AgentPersonaHead,
+    AgentPersonaStatus,
     AgentPersonaVersion,
     AgentReport,
     AgentReportHead,
@@ -204,6 +205,7 @@ class DeskViews:
         return PersonaView(
             version=version,
             in_use=head is not None and head.persona_version_id == version.id,
+            waits=version.status is AgentPersonaStatus.DRAFT,
             changes=await self._hands.personas.diff(version.id),
         )
 

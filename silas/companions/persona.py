@@ -107,14 +107,27 @@ class Personas:
         """The owner's yes to a draft: it is in use from now on; raises `CompanionInvalid`."""
 
         def write(tx: Transaction) -> AgentPersonaVersion:
-            version = self._store.require_in(tx, AgentPersonaVersion, version_id)
-            if version.agent_id != agent_id:
-                raise CompanionUnknown(f"{version_id} is not a persona of this companion.")
-            if version.status is not AgentPersonaStatus.DRAFT:
-                raise CompanionInvalid(f"This version is {version.status}, not a draft.")
-            return self._activate_in(tx, version)
+            return self._activate_in(tx, self._draft_in(tx, agent_id, version_id))
 
         return await self._store.transaction(write)
+
+    async def decline(self, agent_id: str, version_id: str) -> AgentPersonaVersion:
+        """The owner's no to a draft: it stays in the history; raises `CompanionInvalid`."""
+
+        def write(tx: Transaction) -> AgentPersonaVersion:
+            version = self._draft_in(tx, agent_id, version_id)
+            archived = {"status": AgentPersonaStatus.ARCHIVED}
+            return self._store.put_in(tx, version.model_copy(update=archived))
+
+        return await self._store.transaction(write)
+
+    def _draft_in(self, tx: Transaction, agent_id: str, version_id: str) -> AgentPersonaVersion:
+        version = self._store.require_in(tx, AgentPersonaVersion, version_id)
+        if version.agent_id != agent_id:
+            raise CompanionUnknown(f"{version_id} is not a persona of this companion.")
+        if version.status is not AgentPersonaStatus.DRAFT:
+            raise CompanionInvalid(f"This version is {version.status}, not a draft.")
+        return version
 
     def _activate_in(self, tx: Transaction, version: AgentPersonaVersion) -> AgentPersonaVersion:
         now = self._store.clock.now()

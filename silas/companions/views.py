@@ -178,6 +178,8 @@ class PersonaView(Data):
 
     version: AgentPersonaVersion
     in_use: bool
+    waits: bool
+    """For the owner's yes or no."""
     changes: tuple[PersonaChange, ...]
 
 

@@ -39,6 +39,7 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "companion_destroyed": "A companion was ended for good.",
         "companion_paused": "A companion was paused.",
         "companion_persona_approved": "You approved how a companion speaks, version {version}.",
+        "companion_persona_declined": "You declined how a companion would speak.",
         "companion_resumed": "A companion was resumed.",
         "companion_run_cancelled": "What a companion was doing was called off.",
         "companion_wrote": "A companion changed your journal: {tool}.",

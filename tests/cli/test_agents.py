@@ -1,6 +1,8 @@
 """`silas agents`: a companion from the first to the last, without a server."""
 
+import io
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -46,6 +48,80 @@ def test_a_budget_that_is_used_up_can_be_made_larger(desk: Desk) -> None:
     after = agents(desk, "configure", "paula", "--calls", "900", "--usd", "2.5")["budget"]["limits"]
     assert after == {**before, "tool_calls": 900, "cost_micro_usd": 2_500_000}
     assert agents(desk, "configure", "paula", "--tokens", "0")["budget"]["limits"]["tokens"] == 0
+    freed = agents(desk, "configure", "paula", "--unlimited", "tokens", "--minutes", "3")
+    assert freed["budget"]["limits"] == {**after, "tokens": None, "runtime_ms": 180_000}
+    _, said, _ = desk.run("agents", "show", "paula")
+    assert "$0.00 of $2.50 money, 0 min of 3 min time, 0 of 900 calls" in said
+
+
+class Terminal(io.StringIO):
+    """Somebody who types this."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def asked(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """With a model somewhere else, and a companion that has it."""
+    monkeypatch.setenv("SILAS_MODELS__PROXY", "openrouter:some/model")
+    agents(desk, "new", "planner", "-c", "gym", "--name", "Paula", "--model=openrouter:some/model")
+    return desk
+
+
+def test_nobody_agrees_to_what_was_not_read(asked: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = agents(asked, "consent", "paula")
+    assert not shown["confirmed"]
+    # Where nobody can be asked, the version that was read has to be named.
+    assert "--yes VERSION" in refused(asked, "consent", "paula", "--agree")
+    assert "Read it again" in refused(asked, "consent", "paula", "--yes", "older")
+    assert not agents(asked, "consent", "paula")["confirmed"]
+    # On a terminal it is shown, then asked.
+    for answer, agreed in (("n", False), ("y", True)):
+        monkeypatch.setattr(sys, "stdin", Terminal(f"{answer}\n"))
+        code, said, complaint = asked.run("agents", "consent", "paula", "--agree")
+        assert (code == 0) is agreed
+        assert said.startswith("openrouter:some/model at openrouter")
+        assert "what you said to it" in said
+        assert shown["policy_version"] in said
+        assert "Do you agree?" in said + complaint
+        assert agents(asked, "consent", "paula")["confirmed"] is agreed
+    assert not agents(asked, "consent", "paula", "--revoke")["confirmed"]
+    again = agents(asked, "consent", "paula", "--yes", shown["policy_version"])
+    assert again["confirmed"]
+
+
+def test_how_it_speaks_is_proposed_then_approved_or_declined(desk: Desk) -> None:
+    agents(desk, "new", "planner", "-c", "gym", "--name", "Paula")
+    agents(desk, "persona", "paula", "--voice", "Cheerful.")
+    agents(desk, "persona", "paula", "--style", "One question at a time.")
+    code, said, _ = desk.run("agents", "persona", "paula")
+    assert code == 0
+    assert "Version 2 (proposed), by you" in said
+    assert "+ voice: Cheerful." in said
+    newest, second, first = agents(desk, "persona", "paula", "--approve", "2")["versions"]
+    assert [newest["waits"], second["in_use"], first["in_use"]] == [True, True, False]
+    agents(desk, "persona", "paula", "--decline", "3")
+    _, said, _ = desk.run("agents", "persona", "paula")
+    assert "Version 3 (declined)" in said
+    assert "Version 1 (was in use)" in said
+    assert "not a draft" in refused(desk, "persona", "paula", "--approve", "3")
+    assert "no version 9" in refused(desk, "persona", "paula", "--decline", "9")
+
+
+def test_what_is_shown_is_for_people(desk: Desk) -> None:
+    agents(desk, "new", "planner", "-c", "gym", "--name", "Paula")
+    agents(desk, "new", "strategist", "-c", "gym", "--name", "Stella")
+    agents(desk, "wake", "paula")
+    agents(desk, "stop", "stella", "--reason", "noise")
+    _, shown, _ = desk.run("agents", "show", "paula")
+    assert "Wakes     when a task is done, every day at 07:00" in shown
+    assert "add a follow-up task" in shown
+    assert "you woke it, waits" in shown
+    _, listed, _ = desk.run("agents", "list")
+    assert "Stopped: Stella (noise). Release: silas agents go" in listed
+    names = [each for each in (shown + listed).split() if "_" in each]
+    assert [each.partition("_")[0] for each in names] == ["companion"]  # its id
 
 
 def test_stopping_holds_until_it_is_released(desk: Desk) -> None:
