@@ -1,5 +1,7 @@
 """Ed25519 signatures at the edges, where libraries disagree."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tests.vectors.curve import (
@@ -22,7 +24,16 @@ MESSAGE = b'{"plan_hash":"a test vector"}'
 
 def cases() -> list[dict[str, Any]]:
     """Every case: key, message, signature, and whether the signature holds."""
-    return [*_plain(), *_malleable(), *_odd_commitments(), *_odd_keys(), *_damaged()]
+    return [
+        *_plain(),
+        *_of_the_rfc(),
+        *_malleable(),
+        *_odd_commitments(),
+        *_small_commitments(),
+        *_small_keys(),
+        *_mixed_keys(),
+        *_damaged(),
+    ]
 
 
 def _case(
@@ -51,6 +62,46 @@ def _plain() -> list[dict[str, Any]]:
             SIGNER.sign(MESSAGE, named_key=OTHER.public),
             False,
         ),
+    ]
+
+
+def _of_the_rfc() -> list[dict[str, Any]]:
+    """RFC 8032, 7.1."""
+    told = [
+        (
+            "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+            "",
+            (
+                "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e06522490155"
+                "5fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
+            ),
+        ),
+        (
+            "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
+            "72",
+            (
+                "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da"
+                "085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"
+            ),
+        ),
+        (
+            "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025",
+            "af82",
+            (
+                "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac"
+                "18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a"
+            ),
+        ),
+    ]
+    return [
+        _case(
+            f"RFC 8032, 7.1, test {number}",
+            bytes.fromhex(signature),
+            True,
+            key=bytes.fromhex(key),
+            message=bytes.fromhex(message),
+        )
+        for number, (key, message, signature) in enumerate(told, 1)
     ]
 
 
@@ -102,44 +153,76 @@ def _odd_commitments() -> list[dict[str, Any]]:
     ]
 
 
-def _odd_keys() -> list[dict[str, Any]]:
-    small = of_order_eight()
-    points = [times(count, small) for count in range(8)]
+def _small_spellings() -> list[bytes]:
+    """Every way to write a point of small order, the ones that RFC 8032 forbids as well."""
+    points = [times(count, of_order_eight()) for count in range(8)]
     spellings = {encode(point) for point in points}
     for _, y in points:
         for spelled in (y, y + P):
             if spelled < 2**255:
                 spellings |= {(spelled | sign << 255).to_bytes(32, "little") for sign in (0, 1)}
-    # With S = 0 and R neutral these fit every message, or one in few, if the key is let in.
-    anything = encode(NEUTRAL) + bytes(32)
-    found = [
-        _case(f"a key of small order, {key.hex()}", anything, False, key=key)
-        for key in sorted(spellings)
+    return sorted(spellings)
+
+
+def _small_commitments() -> list[dict[str, Any]]:
+    """The owner's key, and R of small order: it holds only if one multiplies by eight."""
+    return [
+        _case(f"R of small order, {r.hex()}", SIGNER.finish(MESSAGE, 0, r, SIGNER.public), False)
+        for r in _small_spellings()
+        if r != encode(NEUTRAL)
     ]
-    for count in range(1, 8):
-        key = encode(add(SIGNER.point, times(count, small)))
-        found.append(
-            _case(
-                f"a key shifted by {count} eighths, valid only after multiplying by eight",
-                _sign_odd_hash(key),
-                False,
-                key=key,
-            )
-        )
+
+
+def _small_keys() -> list[dict[str, Any]]:
+    """Nobody has a secret for these keys, and everybody can sign with them if they are let in."""
+    r, found = encode(NEUTRAL), []
+    for key in _small_spellings():
+        message = _message_with(partial(hashed, r, key), 0)
+        name = f"a key of small order, {key.hex()}"
+        found.append(_case(name, r + bytes(32), False, key=key, message=message))
     return found
 
 
-def _sign_odd_hash(key: bytes) -> bytes:
-    """A signature under a shifted key whose hash is odd, so that the shift does not vanish."""
-    for nonce in range(1, 100):
-        signature = SIGNER.finish(MESSAGE, nonce, encode(times(nonce, BASE)), key)
-        if _hash_is_odd(signature[:32], key):
-            return signature
-    raise ArithmeticError("one nonce in two will do")
+def _mixed_keys() -> list[dict[str, Any]]:
+    """The owner's key shifted by a point of small order."""
+    small, found = of_order_eight(), []
+    for count in range(1, 8):
+        key = encode(add(SIGNER.point, times(count, small)))
+        for name, shift, valid in (
+            ("valid only after multiplying by eight", 1, False),
+            # The equation holds without the cofactor; libraries that want it so agree on these.
+            ("with a hash that is a multiple of eight", 0, True),
+        ):
+            message = _message_with(partial(_hash_of, key), shift)
+            signature = SIGNER.sign(message, named_key=key)
+            shown = f"a key shifted by {count} eighths, {name}"
+            found.append(_case(shown, signature, valid, key=key, message=message))
+    return [*found, *_cancelling()]
 
 
-def _hash_is_odd(r_bytes: bytes, key: bytes) -> bool:
-    return hashed(r_bytes, key, MESSAGE) % 2 == 1
+def _cancelling() -> list[dict[str, Any]]:
+    """Key and R are shifted, and the shifts cancel each other, or not."""
+    small = of_order_eight()
+    key, found = encode(add(SIGNER.point, small)), []
+    for wanted, valid in ((7, True), (5, False)):
+        for nonce in range(1, 1000):
+            r_bytes = encode(add(times(nonce, BASE), small))
+            if hashed(r_bytes, key, MESSAGE) % 8 == wanted:
+                break
+        signature = SIGNER.finish(MESSAGE, nonce, r_bytes, key)
+        name = "cancel each other" if valid else "do not cancel each other"
+        found.append(_case(f"key and R shifted, the shifts {name}", signature, valid, key=key))
+    return found
+
+
+def _hash_of(key: bytes, message: bytes) -> int:
+    return hashed(encode(times(SIGNER.nonce(message), BASE)), key, message)
+
+
+def _message_with(hash_of: Callable[[bytes], int], remainder: int) -> bytes:
+    """A message whose hash leaves this remainder when it is divided by eight."""
+    numbered = (MESSAGE + str(number).encode() for number in range(1000))
+    return next(message for message in numbered if hash_of(message) % 8 == remainder)
 
 
 def _damaged() -> list[dict[str, Any]]:
