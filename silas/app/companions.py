@@ -13,12 +13,13 @@ from silas.app.ground import Ground
 from silas.app.housekeeping import PeriodicJob
 from silas.app.machine import OpenDatabase
 from silas.app.paths import Paths
+from silas.companions.compaction.jobs import CompactionPolicy
 from silas.companions.compaction.model import ModelSummariser
 from silas.companions.desk import CompanionDesk
 from silas.companions.hands import Hands, make_hands
 from silas.companions.kinds.library import KindLibrary
 from silas.companions.policy.gating import CallGates
-from silas.companions.retention import Retention
+from silas.companions.retention import FOR_EVER, ArtifactClass, Retention
 from silas.companions.store import CompanionStore
 from silas.companions.waking import Waking, make_waking
 from silas.gates.ports import GateModel
@@ -41,6 +42,7 @@ class CompanionRoom:
     waking: Waking
     desk: CompanionDesk
     models: Destinations
+    retention: Retention
 
     async def answered(self, about: str) -> None:
         """The owner has answered the card of an action: `companion:AGENT:OPERATION`."""
@@ -113,6 +115,9 @@ def make_companions(
         runs=hands.workflow,
         zone=zone,
         summariser=ModelSummariser(store, hands.door, definitions=hands.definitions),
+        compaction=CompactionPolicy(
+            model_attempts=ground.settings.companions.summary_model_attempts
+        ),
     )
     desk = CompanionDesk(
         store,
@@ -123,7 +128,9 @@ def make_companions(
         library=KindLibrary(ground.paths.companion_kinds),
         audit=ground.audit,
     )
-    return CompanionRoom(store, hands, waking, desk, gateway)
+    days = ground.settings.companions.keep_days
+    kept = {each: getattr(days, each.value) or FOR_EVER for each in ArtifactClass}
+    return CompanionRoom(store, hands, waking, desk, gateway, Retention(store, kept))
 
 
 @contextlib.asynccontextmanager
@@ -167,5 +174,5 @@ def companion_jobs(room: CompanionRoom) -> list[PeriodicJob]:
     """What companions need again and again: what nobody answers, or needs any more, ends."""
     return [
         PeriodicJob("end unanswered questions of companions", _LOOK, room.desk.expire),
-        PeriodicJob("prune companions", _PRUNE, Retention(room.store).prune),
+        PeriodicJob("prune companions", _PRUNE, room.retention.prune),
     ]

@@ -6,7 +6,7 @@
 3. A tombstone stays until every device has had time to see it.
 4. Who was destroyed is forgotten whole once that time has passed.
 
-A class that is kept for 0 days is kept for ever.
+How long is a setting (`companions.keep_days`); these are its defaults.
 """
 
 from collections.abc import Mapping
@@ -33,6 +33,7 @@ class ArtifactClass(StrEnum):
     DESTROYED = "destroyed"
 
 
+FOR_EVER = 0
 KEEP_DAYS: Mapping[ArtifactClass, int] = MappingProxyType(
     {
         ArtifactClass.JOB: 14,
@@ -157,7 +158,7 @@ class Retention:
         self, store: CompanionStore, keep_days: Mapping[ArtifactClass, int] = KEEP_DAYS
     ) -> None:
         self._store = store
-        self._keep_days = keep_days
+        self.keep_days = keep_days
 
     async def prune(self) -> dict[str, int]:
         """Let go of everything whose time has come; returns how many rows of which class."""
@@ -168,8 +169,8 @@ class Retention:
         return await self._store.transaction(lambda tx: _forget_in(tx, agent_id))
 
     async def _prune(self, artifact: ArtifactClass) -> int:
-        days = self._keep_days.get(artifact, KEEP_DAYS[artifact])
-        if days == 0:
+        days = self.keep_days.get(artifact, KEEP_DAYS[artifact])
+        if days == FOR_EVER:
             return 0
         before = format_timestamp(self._before(days))
         if artifact is ArtifactClass.DESTROYED:

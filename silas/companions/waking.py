@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from silas.companions.compaction.compactor import Compactor
+from silas.companions.compaction.jobs import CompactionPolicy
 from silas.companions.compaction.ports import Summariser
 from silas.companions.errors import AgentDestroyed
 from silas.companions.lifecycle import Lifecycle
@@ -75,10 +76,11 @@ def make_waking(
     runs: CompanionRuns,
     zone: OwnersZone,
     summariser: Summariser | None = None,
+    compaction: CompactionPolicy | None = None,
 ) -> Waking:
     """The parts of waking, wired."""
     news = CompanionNews(store.ids, host_id=store.host_id)
-    compactor = Compactor(store, summariser=summariser)
+    compactor = Compactor(store, summariser=summariser, policy=compaction)
     dispatch, index, sessions = WakeDispatch(store, queue), TokenIndex(), Sessions(store)
 
     async def session_ended(session: InteractiveSession) -> None:

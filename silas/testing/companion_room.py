@@ -14,14 +14,9 @@ from silas.companions.kinds.library import KindLibrary
 from silas.companions.lifecycle import Lifecycle
 from silas.companions.models import WakeReason
 from silas.companions.ports import ProviderGateway, SecretProvider
-from silas.companions.sessions import Sessions
 from silas.companions.store import CompanionStore
 from silas.companions.tools.models import AgentAccessScope, AgentToolCall, AgentToolResult
-from silas.companions.wake.alarms import Alarms
-from silas.companions.wake.dispatch import WakeDispatch
-from silas.companions.wake.index import TokenIndex
-from silas.companions.wake.orchestrator import WakeOrchestrator
-from silas.companions.wake.worker import WakeWorker
+from silas.companions.waking import Waking, make_waking
 from silas.journal import operations
 from silas.journal.models import OWNER, Task, TaskStatus
 from silas.journal.results import Outcome
@@ -61,14 +56,23 @@ class Room:
     approvals: OwnerApprovals
     gateway: ProviderGateway
     hands: Hands
-    worker: WakeWorker
-    lifecycle: Lifecycle
-    orchestrator: WakeOrchestrator
-    dispatch: WakeDispatch
+    waking: Waking
     desk: CompanionDesk
     audit: RecordingAudit
     zone: Zone
     categories: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        return self.waking.lifecycle
+
+    async def furnish(self) -> None:
+        """The categories `gym` and `work`, if they are not there yet."""
+        self.categories |= {each.name: each.id for each in await self.journal.categories()}
+        for name in ("gym", "work"):
+            if name not in self.categories:
+                await self.category(name)
+        await self.journal.settled()
 
     async def do(self, operation: str, **arguments: Any) -> Outcome:
         """An operation of the owner's."""
@@ -101,7 +105,7 @@ class Room:
         """Handle everything on the bus; returns the run keys, in order."""
         keys = []
         while lease := await self.queue.lease(QueueName.COMPANION, consumer="companion"):
-            handled = await self.worker(lease)
+            handled = await self.waking.worker(lease)
             await self.queue.finish(lease, consumer="companion", messages=handled.messages)
             keys.append(lease.message.trace_id)
         return keys
@@ -142,7 +146,7 @@ class Room:
 
     async def close(self) -> None:
         """Close every file."""
-        self.orchestrator.stop()
+        self.waking.orchestrator.stop()
         await self.journal.settled()
         for database in (self.agent_db, self.journal_db, self.runtime_db):
             await database.close()
@@ -190,26 +194,13 @@ async def open_room(
 ) -> Room:
     """The same, for whoever closes it himself."""
     ids, zone, audit = IdFactory(clock), Zone(), RecordingAudit()
-    bases = {}
-    for name, file in (("agent", "agent"), ("journal", "journal"), ("runtime", "silas")):
-        bases[name] = database.open(path / f"{file}.db")
-        await migrate(bases[name], load_migrations(name), clock=clock)
-    store = CompanionStore(bases["agent"], clock=clock, ids=ids, host_id="host-a")
-    journal = await Journal.open(bases["journal"], clock=clock, ids=ids)
-    runtime = bases["runtime"]
-    queue = QueueStore(runtime, clock=clock, ids=ids, holder="here", bus=Bus(poll_seconds=0.01))
-    keys = KeyManager(vault, clock=clock)
-    if not keys.exists():
-        keys.generate_keypair()
-    engine = ApprovalEngine(
-        runtime,
-        keys,
-        nonces=NonceStore(runtime, clock=clock),
-        audit=audit,
-        clock=clock,
-        ids=ids,
-        policy=ApprovalPolicy(),
-    )
+    agent_db = await _migrated(database, path / "agent.db", "agent", clock)
+    journal_db = await _migrated(database, path / "journal.db", "journal", clock)
+    runtime_db = await _migrated(database, path / "silas.db", "runtime", clock)
+    store = CompanionStore(agent_db, clock=clock, ids=ids, host_id="host-a")
+    journal = await Journal.open(journal_db, clock=clock, ids=ids)
+    queue = QueueStore(runtime_db, clock=clock, ids=ids, holder="here", bus=Bus(poll_seconds=0.01))
+    engine = _approval_engine(runtime_db, vault, clock=clock, ids=ids, audit=audit)
     owner = OwnerApprovals(engine) if approvals is None else approvals.with_engine(engine)
     hands = make_hands(
         store,
@@ -219,58 +210,66 @@ async def open_room(
         secrets=secrets,
         time_zone=zone.time_zone,
     )
-    index, dispatch, sessions = TokenIndex(), WakeDispatch(store, queue), Sessions(store)
-    worker = WakeWorker(store, hands.workflow)
-    alarms = Alarms(store, dispatch, sessions=sessions, zone=zone)
-    lifecycle = Lifecycle(
-        store,
-        dispatch=dispatch,
-        index=index,
-        sessions=sessions,
-        zone=zone,
-        poke_alarms=alarms.poke,
-        call_off=worker.call_off,
-        fence=journal.fence.move,
-    )
-    orchestrator = WakeOrchestrator(store, journal, dispatch=dispatch, index=index)
-    await orchestrator.start()
-    desk = CompanionDesk(
-        store,
-        journal,
-        hands,
-        lifecycle=lifecycle,
-        worker=worker,
-        library=KindLibrary(kinds),
-        audit=audit,
-    )
+    waking = make_waking(store, journal, queue=queue, runs=hands.workflow, zone=zone)
+    await waking.orchestrator.start()
     room = Room(
         path=path,
         clock=clock,
         vault=vault,
-        agent_db=bases["agent"],
-        journal_db=bases["journal"],
-        runtime_db=runtime,
+        agent_db=agent_db,
+        journal_db=journal_db,
+        runtime_db=runtime_db,
         store=store,
         journal=journal,
         queue=queue,
         approvals=owner,
         gateway=gateway,
         hands=hands,
-        worker=worker,
-        lifecycle=lifecycle,
-        orchestrator=orchestrator,
-        dispatch=dispatch,
-        desk=desk,
+        waking=waking,
+        desk=CompanionDesk(
+            store,
+            journal,
+            hands,
+            lifecycle=waking.lifecycle,
+            worker=waking.worker,
+            library=KindLibrary(kinds),
+            audit=audit,
+        ),
         audit=audit,
         zone=zone,
     )
-    known = {each.name: each.id for each in await journal.categories()}
-    room.categories |= known
-    for name in ("gym", "work"):
-        if name not in known:
-            await room.category(name)
-    await journal.settled()
+    await room.furnish()
     return room
+
+
+async def _migrated(
+    database: type[SqliteDatabase], path: Path, schema: str, clock: FakeClock
+) -> SqliteDatabase:
+    opened = database.open(path)
+    await migrate(opened, load_migrations(schema), clock=clock)
+    return opened
+
+
+def _approval_engine(
+    database: SqliteDatabase,
+    vault: MemoryVault,
+    *,
+    clock: FakeClock,
+    ids: IdFactory,
+    audit: RecordingAudit,
+) -> ApprovalEngine:
+    keys = KeyManager(vault, clock=clock)
+    if not keys.exists():
+        keys.generate_keypair()
+    return ApprovalEngine(
+        database,
+        keys,
+        nonces=NonceStore(database, clock=clock),
+        audit=audit,
+        clock=clock,
+        ids=ids,
+        policy=ApprovalPolicy(),
+    )
 
 
 async def restarted(room: Room, **more: Any) -> Room:
@@ -285,6 +284,6 @@ async def restarted(room: Room, **more: Any) -> Room:
         **more,
     )
     await fresh.queue.recover(alive=lambda holder: False)
-    await fresh.dispatch.recover()
+    await fresh.waking.dispatch.recover()
     await fresh.desk.recover()
     return fresh

@@ -14,6 +14,7 @@ from silas.app.settings import load_settings
 from silas.app.stream import open_queue
 from silas.companions.lifecycle import NewCompanion, TimerDraft
 from silas.companions.models import AgentTimer, Companion, TimerKind
+from silas.companions.retention import FOR_EVER, KEEP_DAYS, ArtifactClass
 from silas.kernel import SystemClock
 from silas.testing import MemoryVault
 
@@ -27,9 +28,11 @@ COACH = NewCompanion(
 
 
 @asynccontextmanager
-async def opened(folder: Path, vault: MemoryVault) -> AsyncIterator[tuple[Ground, CompanionRoom]]:
+async def opened(
+    folder: Path, vault: MemoryVault, **environ: str
+) -> AsyncIterator[tuple[Ground, CompanionRoom]]:
     folder.mkdir(exist_ok=True)
-    loaded = load_settings(data_dir=str(folder), config_file=None, environ={}, cwd=folder)
+    loaded = load_settings(data_dir=str(folder), config_file=None, environ=environ, cwd=folder)
     async with (
         make_ground(loaded, OnDemandVault(lambda: vault)) as ground,
         open_journal(ground) as journal,
@@ -84,3 +87,13 @@ async def test_a_house_without_companions_has_no_file_until_it_is_opened(tmp_pat
         finding = await examined(ground)
         assert finding.sentence == "There are none yet."
         assert not ground.paths.companions.exists()
+
+
+async def test_how_long_what_they_leave_behind_is_kept_is_a_setting(tmp_path: Path) -> None:
+    chosen = {
+        "SILAS_COMPANIONS__KEEP_DAYS__TRACE": "7",
+        "SILAS_COMPANIONS__KEEP_DAYS__REPORT": "null",
+    }
+    async with opened(tmp_path, MemoryVault(), **chosen) as (_ground, room):
+        kept = room.retention.keep_days
+    assert kept == {**KEEP_DAYS, ArtifactClass.TRACE: 7, ArtifactClass.REPORT: FOR_EVER}

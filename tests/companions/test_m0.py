@@ -60,7 +60,7 @@ async def test_deciding_again_and_waking_again_change_nothing(tmp_path: Path) ->
         await room.approvals.approve(waiting.operation_id)
         for _ in range(3):
             await room.desk.decided(waiting.operation_id)
-        await room.orchestrator.catch_up()
+        await room.waking.orchestrator.catch_up()
         await room.work()
         assert await follow_ups(room) == ["Squats (follow-up)"]
         runs = await room.store.find(WakeRun, {"agent_id": agent})

@@ -409,4 +409,4 @@ async def test_what_it_was_told_in_must_be_in_reach(room: Room, agent: str) -> N
         "ended_at": now.isoformat(),
         "source_entry_id": note.payload["note_id"],
     }
-    assert await code(room, agent, "create_retrospective_time_entry", **asked) == "not_found"
+    assert await code(room, agent, "create_retrospective_time_entry", **asked) == "out_of_scope"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict, Field
 
+from silas.app.settings.companions import CompanionSettings
 from silas.app.settings.conversation import (
     AutonomySettings,
     BatchReviewSettings,
@@ -65,6 +66,7 @@ class Settings(Section):
     approval: ApprovalSettings = Field(default_factory=ApprovalSettings)
     nonce_store: NonceStoreSettings = Field(default_factory=NonceStoreSettings)
     audit: AuditSettings = Field(default_factory=AuditSettings)
+    companions: CompanionSettings = Field(default_factory=CompanionSettings)
     connections: ConnectionSettings = Field(default_factory=ConnectionSettings)
     batch_review: BatchReviewSettings = Field(default_factory=BatchReviewSettings)
     autonomy: AutonomySettings = Field(default_factory=AutonomySettings)

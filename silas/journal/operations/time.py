@@ -98,20 +98,24 @@ async def start_task_timer(
 
 
 async def stop_task_timer(
-    journal: Journal, *, note: str | None = None, **by: Unpack[By]
+    journal: Journal, *, task_id: str | None = None, note: str | None = None, **by: Unpack[By]
 ) -> Outcome:
-    """Stop the timer that runs."""
+    """Stop the timer that runs; with a task, only if it runs for that one."""
 
     def edit(here: ScopedEdit) -> Payload:
         running = reading.running_timer(here.edit.tx)
         if running is None:
             raise RecordUnknown("No timer runs. Start one with `silas journal time start`.")
-        stopped = stop(here, here.get(TimeEntry, running.id))
+        entry = here.get(TimeEntry, running.id)
+        if task_id is not None and entry.task_id != task_id:
+            raise RecordUnknown("The timer runs for another task.")
+        stopped = stop(here, entry)
         if note is not None:
             stopped = here.edit.update(stopped, note=note)
         return {"time_entry_id": stopped.id}
 
-    return await perform(journal, "stop_task_timer", {"note": note}, edit, by)
+    arguments = {"task_id": task_id, "note": note}
+    return await perform(journal, "stop_task_timer", arguments, edit, by)
 
 
 async def annotate_time_entry(

@@ -10,6 +10,7 @@ from silas.app.settings import Settings
 from silas.app.settings.keys import walk
 from silas.app.settings.trust import Scope, Strength
 from silas.approval.models import ApprovalScope, ApprovalStrength
+from silas.companions.retention import KEEP_DAYS
 from silas.kernel.yaml_positions import load_yaml
 from tests.app.settings.project import Project
 from tests.app.settings.spec_configuration import SPEC_CONFIGURATION
@@ -53,6 +54,8 @@ ADDED = {
     "channels.web.public_origins": [],
     "audit.retention_days": None,
     "audit.checkpoint_every": 1024,
+    **{f"companions.keep_days.{each.value}": days for each, days in KEEP_DAYS.items()},
+    "companions.summary_model_attempts": 2,
     "context.session_idle_minutes": 30,
     "context.token_counter": "estimate",
     "context.chronicle_days": 90,
