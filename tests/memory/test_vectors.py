@@ -194,3 +194,20 @@ def test_a_model_that_was_changed_is_refused(tmp_path: Path) -> None:
     other.write_bytes(b"something else")
     with pytest.raises(EmbedderRefused):
         MiniLm(other).embed("hello")
+
+
+def test_long_texts_do_not_stay_in_memory() -> None:
+    """What a batch of them takes for a moment is given back, and one vector is like another."""
+    model = MiniLm()
+    short = model.embed("red car")
+    before = _resident()
+    long = " ".join(f"word {number}" for number in range(300))
+    vectors = model.embed_batch(["red car", *[long] * 12, "red car"])
+    assert _resident() - before < 150 * 2**20
+    assert vectors[1] == pytest.approx(vectors[12], abs=1e-3)
+    for again in (vectors[0], vectors[13]):
+        assert again == pytest.approx(short, abs=0.1), "filled up beside others, nearly the same"
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * 4096

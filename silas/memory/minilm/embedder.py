@@ -3,7 +3,7 @@
 import hashlib
 import importlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from silas.memory.minilm.word_pieces import WordPieces
 
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 DIMENSIONS = 384
-_BATCH = 16
+_MOST_PIECES = 1024
+"""Of one batch: what the model needs meanwhile grows with its texts and their length."""
 
 
 class MiniLm:
@@ -41,6 +42,8 @@ class MiniLm:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self._threads
         options.log_severity_level = 3
+        # The arena never gives back what the longest texts once took: half a gigabyte and more.
+        options.enable_cpu_mem_arena = False
         # Threads that wait actively would use the processor while nothing happens.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         return onnxruntime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
@@ -61,8 +64,7 @@ class MiniLm:
         # Texts of like length share a batch, so that little is filled up with nothing.
         order = sorted(range(len(texts)), key=lambda index: len(numbers[index]))
         vectors: list[list[float]] = [[] for _ in texts]
-        for start in range(0, len(order), _BATCH):
-            some = order[start : start + _BATCH]
+        for some in _batches(order, [len(each) for each in numbers]):
             for index, vector in zip(some, self._run([numbers[i] for i in some]), strict=True):
                 vectors[index] = vector
         return vectors
@@ -81,3 +83,15 @@ class MiniLm:
         unit = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
         found: list[list[float]] = unit.tolist()
         return found
+
+
+def _batches(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """The indices in this order (the longest last), as many at a time as fit into one batch."""
+    batch: list[int] = []
+    for index in order:
+        if batch and (len(batch) + 1) * lengths[index] > _MOST_PIECES:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
