@@ -7,14 +7,13 @@
 4. Using the token up and checking it is the approval engine's, as for every plan.
 """
 
-from collections.abc import Mapping
 from datetime import timedelta
 
 from silas.app.ground import Ground
 from silas.approval import ApprovalDecision, ApprovalScope, ApprovalToken, ApprovalVerdict
 from silas.companions.ids import digest
 from silas.companions.ports import ApprovableAction
-from silas.companions.words import spoken_tool
+from silas.companions.words import spoken_change, spoken_tool
 from silas.kernel import TaintLevel, canonical_bytes
 from silas.stream.errors import CardUnknown
 from silas.stream.review.models import QUESTION, Action, Content, Kind, Question
@@ -118,16 +117,9 @@ def card_id(action: ApprovableAction) -> str:
 def _told(action: ApprovableAction) -> str:
     """What would happen, in one line; the action below says it whole."""
     changes = action.preview.get("changes", ())
-    told = [_change(each) for each in changes]
+    told = list(map(spoken_change, changes))
     more = f" and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
     return "; ".join(told[:_MOST_TOLD]) + more
-
-
-def _change(change: Mapping[str, str]) -> str:
-    """`task “Stretch” created`; what has no name of its own is called what it is."""
-    kind, label = change["kind"].replace("_", " "), change["label"]
-    named = kind if label.casefold() == kind else f"{kind} “{label}”"
-    return f"{named} {change['what']}"
 
 
 def _intent(action: ApprovableAction) -> str:

@@ -7,7 +7,7 @@ from silas.cli.context import CliContext, pass_cli
 from silas.cli.journal_bench import Bench, shown, with_journal
 from silas.journal import Outcome
 from silas.journal.lines import rating_line, record_line, visible_line, when
-from silas.journal.models import KINDS, Category, Note, Rating, Record
+from silas.journal.models import KINDS, Category, Note, Rating, Record, link_id
 from silas.journal.moments import understand, understand_day
 from silas.journal.queries import HistoryEntry
 from silas.journal.references import name_of, short_id
@@ -72,6 +72,7 @@ def ratings(
 @_CATEGORY
 @click.option("-a", "--about", metavar="RECORD", help="What it is about.")
 @click.option("--language", metavar="CODE")
+@click.option("-e", "--edit", "known", metavar="NOTE", help="Put TEXT in the place of this note's.")
 @pass_cli
 def note(
     cli: CliContext,
@@ -80,10 +81,16 @@ def note(
     category_name: str | None,
     about: str | None,
     language: str | None,
+    known: str | None,
 ) -> None:
-    """Write something down."""
+    """Write something down, or change what was written down."""
+    if known is not None and (category_name or about or language):
+        raise click.UsageError("With --edit only the text is changed.")
 
     async def work(bench: Bench) -> Outcome:
+        if known is not None:
+            found = await bench.find(Note, known)
+            return await bench.do("update_note", note_id=found.id, text=text)
         return await bench.do(
             "create_note",
             text=text,
@@ -216,19 +223,18 @@ def history(cli: CliContext, name: str) -> None:
 @click.argument("first", metavar="RECORD")
 @click.argument("second", metavar="RECORD")
 @click.option("-r", "--relation", default="related", show_default=True)
+@click.option("--remove", is_flag=True, help="Say that they do not any more.")
 @pass_cli
-def link(cli: CliContext, first: str, second: str, relation: str) -> None:
+def link(cli: CliContext, first: str, second: str, *, relation: str, remove: bool) -> None:
     """Say that two records belong together."""
 
     async def work(bench: Bench) -> Outcome:
-        return await bench.do(
-            "link_records",
-            from_id=(await bench.find_any(first)).id,
-            to_id=(await bench.find_any(second)).id,
-            relation=relation,
-        )
+        ends = [(await bench.find_any(each)).id for each in (first, second)]
+        if remove:
+            return await bench.do("delete_record", record_id=link_id(ends[0], ends[1], relation))
+        return await bench.do("link_records", from_id=ends[0], to_id=ends[1], relation=relation)
 
-    cli.show(shown(with_journal(cli, work)), "Linked.")
+    cli.show(shown(with_journal(cli, work)), "Not linked any more." if remove else "Linked.")
 
 
 @click.command(cls=JsonCommand)

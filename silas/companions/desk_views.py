@@ -36,7 +36,13 @@ from silas.companions.views import (
     WaitingView,
 )
 from silas.companions.wake.worker import WakeWorker
-from silas.companions.words import sent_in_words, spoken_timer, spoken_token, spoken_tool
+from silas.companions.words import (
+    sent_in_words,
+    spoken_change,
+    spoken_timer,
+    spoken_token,
+    spoken_tool,
+)
 from silas.journal.models import Record
 from silas.journal.store import Journal
 from silas.kernel import SilasError
@@ -269,7 +275,8 @@ def _waiting(action: WaitingAction) -> WaitingView:
         status=action.status.value,
         reason=action.reason,
         arguments=dict(action.call.get("arguments", {})),
-        preview=dict(approvable.get("preview", {})),
+        preview=(preview := dict(approvable.get("preview", {}))),
+        changes=tuple(map(spoken_change, preview.get("changes", ()))),
         last_error=action.last_error,
         created_at=action.created_at,
     )

@@ -74,6 +74,8 @@ class WaitingView(Data):
     reason: str
     arguments: dict[str, Any]
     preview: dict[str, Any]
+    changes: tuple[str, ...]
+    """What would be different, in words."""
     last_error: str | None
     created_at: UtcDatetime
 

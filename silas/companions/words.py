@@ -86,6 +86,14 @@ _KINDS = MappingProxyType(
         "CATEGORY": "a category",
     }
 )
+_NOUNS = MappingProxyType(
+    {
+        "checklist_item": "step",
+        "time_entry": "time",
+        "day_plan": "plan of the day",
+        "day_block": "block of the day",
+    }
+)
 _CHANGES = MappingProxyType(
     {"created": "added", "updated": "changed", "deleted": "deleted", "restored": "brought back"}
 )
@@ -147,6 +155,14 @@ _OF_FACTS = "facts[]."
 def spoken_tool(name: str) -> str:
     """What a call of this tool would do: `add a follow-up task`."""
     return TOOLS.get(name, name.replace("_", " "))
+
+
+def spoken_change(change: Mapping[str, str]) -> str:
+    """What a preview says would be different: `task “Stretch” added`."""
+    kind = _NOUNS.get(change["kind"], change["kind"].replace("_", " "))
+    own_name = change["label"].casefold() not in (kind, change["kind"].replace("_", " "))
+    named = f"{kind} “{change['label']}”" if own_name else kind
+    return f"{named} {_CHANGES.get(change['what'], change['what'])}"
 
 
 def spoken_token(token: TypedToken) -> str:

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, HTTPException
 from pydantic import Field
 
 from silas.companions.errors import CompanionUnknown
+from silas.companions.words import CHECKS, TOOLS
 from silas.kernel import SilasError
 from silas.kernel.models import Data
 from silas.web.front import Front
@@ -21,7 +22,7 @@ _CHANGES = frozenset(
     {
         "new", "configure", "consent", "revoke_consent", "wake", "pause", "resume", "cancel",
         "destroy", "stop", "release", "resume_all", "answer", "propose_persona", "approve_persona",
-        "replay",
+        "decline_persona", "replay",
     }
 )  # fmt: skip
 _NOT_FROM_HERE = frozenset({"file"})
@@ -60,6 +61,7 @@ def companion_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter
             "report": await _ask(front, "report", named),
             "disclosure": await _ask(front, "disclosure", named),
             "personas": await _ask(front, "persona", named),
+            "words": {"tools": dict(TOOLS), "checks": dict(CHECKS)},
         }
 
     @router.get("/runs/{run_key}", dependencies=[Depends(reader)])

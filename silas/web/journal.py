@@ -15,7 +15,7 @@ from pydantic import Field
 
 from silas.journal import OWNER, Outcome, desk, reading
 from silas.journal.errors import RecordInvalid, RecordUnknown
-from silas.journal.models import Record, Task
+from silas.journal.models import Task
 from silas.journal.moments import day_bounds, understand
 from silas.journal.references import name_of
 from silas.journal.rows import load
@@ -23,6 +23,7 @@ from silas.kernel import JournalError, format_timestamp
 from silas.kernel.models import Data
 from silas.storage import Reader
 from silas.web.front import Front
+from silas.web.journal_records import found_records, notes_in, plain, shown_record
 
 Guard = Callable[..., Awaitable[Any]]
 _ACTOR = "owner"
@@ -30,6 +31,7 @@ _MOST_TASKS = 500
 _MOST_CLOSED = 100
 _RATED_FOR = timedelta(days=14)
 _TODAY = "today"
+_MOST_SOUGHT = 200
 _ABOUT_THE_PAST = frozenset({"create_retrospective_time_entry", "update_time_entry"})
 
 
@@ -51,6 +53,17 @@ def journal_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter:
     @router.get("/day/{day}", dependencies=[Depends(reader)])
     async def show(day: str) -> dict[str, Any]:
         return await _shown_day(front, day)
+
+    @router.get("/record/{record_id}", dependencies=[Depends(reader)])
+    async def record(record_id: str) -> dict[str, Any]:
+        try:
+            return await shown_record(front, record_id)
+        except JournalError as error:
+            raise HTTPException(_status_of(error), error.message) from error
+
+    @router.get("/find/{words}", dependencies=[Depends(reader)])
+    async def find(words: str) -> dict[str, Any]:
+        return {"records": await found_records(front, words[:_MOST_SOUGHT])}
 
     @router.post("/do", dependencies=[Depends(signer)])
     async def do(wanted: Wanted) -> dict[str, Any]:
@@ -131,13 +144,14 @@ def _day(view: Reader, day: date, begin: datetime, end: datetime, now: datetime)
     concerned += plan.pinned_task_ids if plan else ()
     tasks += _named(view, {each for each in concerned if each} - known)
     return {
-        "plan": _plain(plan) if plan else None,
-        "blocks": [_plain(each) for each in blocks],
-        "entries": [_plain(each) for each in entries],
-        "running": _plain(running) if running else None,
-        "categories": [_plain(each) for each in reading.categories(view)],
+        "plan": plain(plan) if plan else None,
+        "blocks": [plain(each) for each in blocks],
+        "entries": [plain(each) for each in entries],
+        "running": plain(running) if running else None,
+        "categories": [plain(each) for each in reading.categories(view)],
         "tasks": _with_checklists(view, tasks),
-        "ratings": [{**_plain(each), "target": _name(view, each.target_id)} for each in ratings],
+        "notes": notes_in(view),
+        "ratings": [{**plain(each), "target": _name(view, each.target_id)} for each in ratings],
     }
 
 
@@ -156,9 +170,9 @@ def _with_checklists(view: Reader, tasks: list[Task]) -> list[dict[str, Any]]:
     lists = reading.checklists_of_all(view, [task.id for task in tasks])
     return [
         {
-            **_plain(task),
+            **plain(task),
             "checklists": [
-                {**_plain(each), "items": [_plain(item) for item in items]}
+                {**plain(each), "items": [plain(item) for item in items]}
                 for each, items in lists[task.id]
             ],
         }
@@ -169,8 +183,3 @@ def _with_checklists(view: Reader, tasks: list[Task]) -> list[dict[str, Any]]:
 def _name(view: Reader, record_id: str) -> str:
     found = load(view, record_id)
     return name_of(found) if found is not None else record_id
-
-
-def _plain(record: Record) -> dict[str, Any]:
-    hidden = {"vector_clock", "versions", "deletions"}
-    return record.model_dump(mode="json", exclude=hidden)

@@ -5,7 +5,13 @@ import pytest
 from silas.companions.models import AgentTimer
 from silas.companions.policy.fields import PROVIDER_FIELDS
 from silas.companions.tools.catalogue import REGISTRY
-from silas.companions.words import TOOLS, sent_in_words, spoken_timer, spoken_token
+from silas.companions.words import (
+    TOOLS,
+    sent_in_words,
+    spoken_change,
+    spoken_timer,
+    spoken_token,
+)
 from silas.journal.notifications import entity, semantic, subtype
 
 
@@ -22,6 +28,20 @@ def test_everything_that_is_sent_is_told_in_words() -> None:
 
 def test_what_has_no_words_is_shown_by_its_name() -> None:
     assert sent_in_words({"now", "diary.secret"}) == ("the time and your time zone", "diary.secret")
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "what", "told"),
+    [
+        ("task", "Stretch", "created", "task “Stretch” added"),
+        ("checklist_item", "Warm up", "updated", "step “Warm up” changed"),
+        ("checklist", "Checklist", "created", "checklist added"),
+        ("link", "link", "deleted", "link deleted"),
+        ("thing", "x", "twisted", "thing “x” twisted"),
+    ],
+)
+def test_a_change_is_told_by_its_name(kind: str, label: str, what: str, told: str) -> None:
+    assert spoken_change({"kind": kind, "label": label, "what": what}) == told
 
 
 @pytest.mark.parametrize(

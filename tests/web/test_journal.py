@@ -129,3 +129,34 @@ async def test_a_change_made_elsewhere_is_told(place: Place, entered: TestDevice
         assert answer["payload"]["task_id"]
         await line.until("journal_changed")
     assert len((await today(entered))["tasks"]) == 1
+
+
+async def test_a_record_says_how_it_came_about(place: Place, entered: TestDevice) -> None:
+    _, category = await do(entered, "create_category", arguments={"name": "Gym"})
+    gym = category["payload"]["category_id"]
+    _, task = await do(entered, "create_task", arguments={"title": "Squats", "category_id": gym})
+    task_id = task["payload"]["task_id"]
+    said = {"text": "slept badly", "category_id": gym, "about_id": task_id}
+    _, note = await do(entered, "create_note", arguments=said)
+    note_id = note["payload"]["note_id"]
+    await do(entered, "update_note", arguments={"note_id": note_id, "text": "slept well"})
+    (shown,) = (await today(entered))["notes"]
+    assert shown["text"] == "slept well"
+    ((link),) = shown["links"]
+    assert (link["record_id"], link["name"]) == (task_id, "Squats")
+    told = (await entered.get(f"/api/journal/record/{note_id}")).json()
+    assert (told["name"], told["category"], told["deleted"]) == ("slept well", "Gym", False)
+    changed, made = told["history"]
+    assert changed["changes"] == [{"field": "text", "before": "slept badly", "after": "slept well"}]
+    assert {"field": "category_id", "before": None, "after": "Gym"} in made["changes"]
+    assert made["actor"] == "owner"
+    assert "vector_clock" not in told["record"]
+    await do(entered, "delete_record", arguments={"record_id": link["id"]})
+    assert (await today(entered))["notes"][0]["links"] == []
+    found = (await entered.get("/api/journal/find/slept%20we")).json()["records"]
+    assert found == [{"id": note_id, "kind": "note", "name": "slept well"}]
+    assert (await entered.get("/api/journal/find/%22%20OR%20*")).json()["records"] == []
+    assert (await entered.get("/api/journal/record/nobody")).status_code == 404
+    for path in (f"record/{note_id}", "find/slept"):
+        answer = await TestDevice(place.address).get(f"/api/journal/{path}")
+        assert answer.status_code == 401, path

@@ -6,6 +6,8 @@ from typing import Literal
 import pytest
 from playwright.async_api import Browser, Page, ViewportSize, expect
 
+from silas.journal import OWNER
+from silas.journal.desk import call
 from silas.journal.models import ChecklistItem, Task, TaskStatus
 from tests.web.browsing import DESK, PHONE, Person, chromium
 from tests.web.place import Place
@@ -90,6 +92,56 @@ async def test_a_day_with_the_journal(
     await expect(page.locator(".recent li")).to_contain_text("6")
     await page.locator(".rating:focus-within").wait_for()  # the keyboard stays where it was
     assert await violations(person) == []
+    assert person.complaints == []
+
+
+async def test_notes_are_kept_linked_and_found(place: Place, browser: Browser) -> None:
+    person = await Person.at(browser, PHONE)
+    page, journal = person.page, place.house.journal
+    await person.pair(place.web.link())
+    await page.locator("[data-tab=journal]:visible").click()
+    await part(page, "Tasks")
+    await add_task(page, "Squats", category="Gym")
+    await page.locator(".task", has_text="Squats").wait_for()
+    await part(page, "Notes")
+    await page.get_by_text("No notes yet.").wait_for()
+    form = page.locator(".journal-part > .note-form")
+    await form.get_by_role("button", name="Note it").click()  # of nothing there is no note
+    await form.get_by_label("New note").fill("Slept badly.\nKnee hurts.")
+    await form.get_by_label("Category").select_option(label="Gym")
+    await form.get_by_label("About").select_option(label="Squats")
+    await form.get_by_role("button", name="Note it").click()
+    note = page.locator(".note")
+    await expect(note).to_contain_text("Knee hurts.")
+    await expect(note.locator(".note-links")).to_contain_text("Squats")
+    assert await violations(person) == []
+
+    await note.get_by_text("Change", exact=True).click()
+    await note.get_by_label("Text").fill("Slept well.")
+    # What is not saved yet is not lost because something else has changed.
+    await call(journal, "create_task", {"title": "Lunges"}, scope=OWNER, actor="owner")
+    await note.get_by_label("Text").evaluate("node => node.blur()")
+    await expect(note.get_by_label("Text")).to_have_value("Slept well.")
+    await note.get_by_role("button", name="Save").click()
+    await expect(note.locator(".note-text")).to_have_text("Slept well.")
+    await note.get_by_role("button", name="Take off the link to Squats").click()
+    await expect(note.locator(".note-links")).to_have_count(0)
+
+    await page.get_by_text("Find in the whole journal").click()
+    await page.get_by_label("Words").fill("slept")
+    await page.get_by_role("button", name="Find", exact=True).click()
+    await page.locator(".found").get_by_role("button", name="Slept well.").click()
+    await expect(page.locator(".writes > li")).to_have_count(2)
+    await expect(page.locator(".writes > li").first).to_contain_text("→ Slept well.")
+    assert await violations(person) == []
+    await page.locator(".journal-record").get_by_role("button", name="Back").click()
+    await note.get_by_text("Change", exact=True).click()
+    await note.get_by_role("button", name="Delete").click()
+    await page.get_by_text("No notes yet.").wait_for()
+    await page.get_by_role("button", name="Bring it back").click()
+    await expect(note).to_have_count(1)
+    (kept,) = await journal.notes()
+    assert kept.text == "Slept well."
     assert person.complaints == []
 
 

@@ -8,18 +8,22 @@ import { changed, onChange, state } from "/state.js";
 import { visible } from "/visible.js";
 
 const EVERY_MILLISECONDS = 10_000;
-/** `read(path)` and `change(call, arguments)`; `done` is called after each change. */
+const CANNOT = "The companions cannot be read right now.";
+const MANY = 12;
+const MOST_DRAWN = 100;
+
+/** `read(path)` and `change(call, arguments)`; `done` is called after each change that is not `quiet`. */
 export function makeDesk({ device, tell, done }) {
   async function read(path = "") {
-    const answer = await fetch(`/api/companions${path}`);
-    if (!answer.ok) throw new Error("The companions cannot be read right now.");
-    return answer.json();
+    const answer = await fetch(`/api/companions${path}`).catch(() => null);
+    if (!answer) throw new Error(CANNOT);
+    return answerOf(answer, CANNOT);
   }
-  async function change(call, args = {}) {
+  async function change(call, args = {}, { quiet = false } = {}) {
     tell("");
     try {
       const told = await answerOf(await signedFetch(device, "/api/companions/do", { call, arguments: args }), "This is not possible.");
-      done();
+      if (!quiet) done();
       return told.answer ?? true;
     } catch (problem) {
       tell(problem.message);
@@ -39,6 +43,8 @@ export function companionsView(page) {
   let data = null;
   let detail = null;
   let loads = 0;
+  let failed = false;
+  let unsent = false; // a form was filled in and not sent yet
   let wanted = false; // a look that was asked for here is drawn, whichever look brings it
   const isOpen = () => node.hasAttribute("data-current");
   const node = h("section", { class: "surface companions", id: "companions", "aria-label": "Companions", tabindex: "-1" },
@@ -57,14 +63,21 @@ export function companionsView(page) {
       if (mine !== loads) return; // a newer look knows more
       data = found;
       detail = shown;
+      failed = false;
       if (!detail) place.agent = null;
     } catch (problem) {
+      failed = true;
       tell(problem.message);
     }
     reflect();
     if (place.making && !wanted) return; // a form that is drawn anew would lose the tap on its button
-    // Nobody loses what is being typed because something changed elsewhere.
-    if (wanted || !body.contains(document.activeElement) || !/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) draw();
+    // Nobody loses what is being typed, or was typed and not sent yet, because something changed.
+    if (wanted || !isTyping()) draw();
+  }
+
+  function isTyping() {
+    const here = document.activeElement;
+    return unsent || (body.contains(here) && /^(INPUT|TEXTAREA|SELECT)$/.test(here.tagName));
   }
 
   function reflect() {
@@ -77,23 +90,28 @@ export function companionsView(page) {
   function go(where) {
     Object.assign(place, { agent: null, making: false, run: null }, where);
     tell("");
-    load({ own: true }).then(() => node.focus({ preventScroll: true }));
+    load({ own: true }).then(() => {
+      node.scrollTo(0, 0);
+      node.focus({ preventScroll: true });
+    });
   }
 
   function draw() {
-    wanted = false;
+    wanted = unsent = false;
     const opened = new Set([...body.querySelectorAll("details[open][data-key]")].map((each) => each.dataset.key));
     body.replaceChildren(...contents());
     for (const each of body.querySelectorAll("details[data-key]")) each.open ||= opened.has(each.dataset.key);
   }
 
   function contents() {
+    if (!data && failed) return [h("div", { class: "empty" }, h("p", {}, CANNOT), h("button", { type: "button", class: "primary", onclick: () => load({ own: true }) }, "Try again"))];
     if (!data) return [h("div", { class: "skeleton", role: "status" }, h("span", { class: "sr" }, "Loading"), h("i"), h("i"), h("i"))];
     if (place.making) return [creation(data, { ...desk, go })];
-    if (detail) return [stopped(data, desk), companionPart(detail, { ...desk, go, show: page.show, place, redraw: draw })].filter(Boolean);
+    if (detail) return [stopped(data, desk), companionPart(detail, data, { ...desk, go, show: page.show })].filter(Boolean);
     return [stopped(data, desk), questions(data, desk), list(data, go)].filter(Boolean);
   }
 
+  body.addEventListener("input", (event) => (unsent ||= Boolean(event.target.form)));
   onChange((what) => {
     if (["journal", "cards"].includes(what)) load();
     if (what === "setup") load({ unseen: true });
@@ -129,7 +147,7 @@ async function stopAll(desk, load) {
 function stopped(data, desk) {
   if (!data.switches.length) return null;
   const names = data.switches.map(({ scope, target, reason }) => {
-    const what = scope === "global" ? "All companions" : scope === "companion" ? nameOf(data, target) : `Tools of the class ${target}`;
+    const what = scope === "global" ? "All companions" : scope === "companion" ? nameOf(data, target) : `Calls of the class ${target.replaceAll("_", " ")}`;
     return reason ? `${what} (${reason})` : what;
   });
   return h("div", { class: "companions-stopped", role: "status" }, icon("stop"),
@@ -145,11 +163,20 @@ function questions(data, desk) {
 }
 
 function list(data, go) {
-  const make = h("button", { type: "button", class: data.companions.length ? "quiet" : "primary", onclick: () => go({ making: true }) }, "New companion");
+  const make = h("button", { type: "button", class: data.companions.length ? "" : "primary", onclick: () => go({ making: true }) }, "New companion");
   if (!data.companions.length) {
     return h("div", { class: "empty companions-empty" }, h("p", {}, "A companion watches a part of your journal, reports on it and proposes what comes next. It sees the categories that you give it, and asks before it does anything of weight."), make);
   }
-  return h("section", { class: "companions-group" }, h("ul", { class: "companions-list" }, data.companions.map((each) => h("li", {}, line(each, go)))), make);
+  const rows = h("ul", { class: "companions-list" });
+  const more = h("p", { class: "meta", role: "status" });
+  const fill = (words) => {
+    const found = data.companions.filter((each) => each.display_name.toLowerCase().includes(words));
+    rows.replaceChildren(...found.slice(0, MOST_DRAWN).map((each) => h("li", {}, line(each, go))));
+    more.textContent = found.length > MOST_DRAWN ? `${found.length - MOST_DRAWN} more. Type a part of a name to find one.` : found.length ? "" : "Nobody is called like that.";
+  };
+  fill("");
+  const finder = data.companions.length > MANY && h("input", { type: "text", "aria-label": "Find a companion", placeholder: "Find by name", oninput: (event) => fill(event.target.value.trim().toLowerCase()) });
+  return h("section", { class: "companions-group" }, finder, rows, more, make);
 }
 
 function line(each, go) {

@@ -1,6 +1,8 @@
-// The journal: what today is about, tasks, time, ratings. Every change is signed by this device.
+// The journal: what today is about, tasks, time, notes, ratings. Every change is signed by this device.
 import { h, icon } from "/dom.js";
 import { makeDesk } from "/journal_desk.js";
+import { notesPart } from "/journal_notes.js";
+import { recordPart } from "/journal_record.js";
 import { ratingsPart } from "/journal_ratings.js";
 import { tasksPart } from "/journal_tasks.js";
 import { timePart } from "/journal_time.js";
@@ -11,6 +13,7 @@ const PARTS = [
   { name: "today", label: "Today", make: todayPart },
   { name: "tasks", label: "Tasks", make: tasksPart },
   { name: "time", label: "Time", make: timePart },
+  { name: "notes", label: "Notes", make: notesPart },
   { name: "ratings", label: "Ratings", make: ratingsPart },
 ];
 const EVERY_MILLISECONDS = 30_000;
@@ -28,6 +31,8 @@ export function journalView(page) {
   let stale = true;
   let drawn = "";
   let pressed = false;
+  let opened = null; // a record that is looked at, in the place of the part
+  let failed = false;
   const isOpen = () => node.hasAttribute("data-current");
 
   const tabs = h("div", { class: "journal-tabs", role: "group", "aria-label": "Parts of the journal" }, PARTS.map(({ name, label }) =>
@@ -39,6 +44,7 @@ export function journalView(page) {
 
   function choose(name) {
     part = name;
+    opened = null;
     for (const button of tabs.children) button.setAttribute("aria-pressed", String(button.dataset.part === name));
     draw();
   }
@@ -51,19 +57,45 @@ export function journalView(page) {
     stale = false;
     try {
       data = await desk.read(wanted);
+      if (opened) opened = await desk.look(`/record/${opened.record.id}`);
+      failed = false;
     } catch (problem) {
+      failed = true;
       tell(problem.message);
     }
     // Nobody loses what is being typed or tapped because something changed elsewhere.
     if (pressed || (!own && isTyping(body))) stale = true;
-    else if (looks(data) !== drawn) draw();
+    else if (looks(data, opened) !== drawn) draw();
+  }
+
+  async function open(id) {
+    try {
+      opened = await desk.look(`/record/${encodeURIComponent(id)}`);
+    } catch (problem) {
+      return tell(problem.message);
+    }
+    tell("");
+    draw();
+    node.scrollTo(0, 0);
+    node.focus({ preventScroll: true });
+  }
+
+  function back() {
+    opened = null;
+    draw();
+  }
+
+  function contents() {
+    if (!data) return failed ? again(load) : skeleton();
+    if (opened) return recordPart(opened, data, { ...desk, open, back });
+    return PARTS.find(({ name }) => name === part).make(data, { ...desk, goTo, open });
   }
 
   function draw() {
     const focused = placeOf(body, document.activeElement);
-    drawn = looks(data);
+    drawn = looks(data, opened);
     timer.replaceChildren(...[data && timerBar(data, desk)].filter(Boolean));
-    body.replaceChildren(data ? PARTS.find(({ name }) => name === part).make(data, { ...desk, goTo }) : skeleton());
+    body.replaceChildren(contents());
     focusAt(body, focused);
   }
 
@@ -80,18 +112,22 @@ export function journalView(page) {
   body.addEventListener("focusout", () => setTimeout(() => stale && !isTyping(body) && load(), 0));
   node.addEventListener("pointerdown", () => (pressed = true));
   for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(release, 0));
-  onChange((what) => what === "journal" && load());
+  onChange((what, detail) => {
+    if (what === "journal") load();
+    if (what === "record") open(detail);
+  });
   setInterval(() => isOpen() && !document.hidden && timer.replaceChildren(...[data && timerBar(data, desk)].filter(Boolean)), EVERY_MILLISECONDS);
   choose(part);
   return { node, opened: load, woken: () => stale && load() };
 }
 
 // What is shown of a day; the time that passes alone is no reason to draw it anew.
-const looks = (data) => data && JSON.stringify({ ...data, now: null });
+const looks = (data, opened) => data && JSON.stringify([{ ...data, now: null }, opened]);
 
 function isTyping(body) {
   const focused = document.activeElement;
-  return body.contains(focused) && focused.matches("input:not([type=checkbox]):not([type=range]), select") && Boolean(focused.value);
+  const inside = body.contains(focused) && focused.matches("input:not([type=checkbox]):not([type=range]), textarea, select") && Boolean(focused.value);
+  return inside || [...body.querySelectorAll("textarea")].some((each) => each.value !== each.defaultValue);
 }
 
 // Everything is drawn anew, and whoever uses the keyboard stays where he was.
@@ -106,5 +142,7 @@ function focusAt(body, focused) {
   const node = focused?.place.reduce((here, index) => here?.children[index], body);
   if (node?.tagName === focused?.tag) node?.focus({ preventScroll: true });
 }
+
+const again = (load) => h("div", { class: "empty" }, h("p", {}, "The journal cannot be read right now."), h("button", { type: "button", class: "primary", onclick: () => load({ own: true }) }, "Try again"));
 
 const skeleton = () => h("div", { class: "skeleton", role: "status" }, h("span", { class: "sr" }, "Loading"), h("i"), h("i"), h("i"));

@@ -20,14 +20,18 @@ export function makeDesk({ device, tell, done }) {
     }
   }
   const undo = (id) => h("button", { type: "button", class: "quiet", onclick: () => change("restore_record", { record_id: id }) }, "Bring it back");
-  return { read, change, tell };
+  return { read, look, change, tell };
 }
 
-async function read(day) {
-  const answer = await fetch(`/api/journal/day/${day}`);
-  if (!answer.ok) throw new Error("The journal cannot be read right now.");
-  return answer.json();
+const CANNOT = "The journal cannot be read right now.";
+
+async function look(path) {
+  const answer = await fetch(`/api/journal${path}`).catch(() => null);
+  if (!answer) throw new Error(CANNOT);
+  return answerOf(answer, CANNOT);
 }
+
+const read = (day) => look(`/day/${day}`);
 
 /** A time of day in the owner's zone. */
 export const clockIn = (moment, zone) =>

@@ -79,6 +79,7 @@ function more(task, data, desk) {
     h("div", { class: "task-actions" },
       data.running?.task_id === task.id ? button("Stop the timer", () => change("stop_task_timer")) : !isClosed(task) && button("Start the timer", () => change("start_task_timer", { task_id: task.id })),
       button(isPinned ? "Take off this day" : "Pin to this day", () => change("pin_day_plan_tasks", pin)),
+      button("How it came about", () => desk.open(task.id)),
       button("Delete", () => change("delete_record", { record_id: task.id }))),
     editForm(task, data, desk));
 }
