@@ -8,6 +8,7 @@
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -26,8 +27,8 @@ from silas.companions.models import (
     WakeJob,
 )
 from silas.companions.proposals import CompanionProposal, ProposedAction
-from silas.companions.tools.models import AgentToolResult
-from silas.kernel import CanonicalError, Clock
+from silas.companions.tools.models import AgentToolCall, AgentToolResult
+from silas.kernel import CanonicalError
 from silas.kernel.models import Data
 
 _TARGETS = ("_id", "_ids")
@@ -52,7 +53,7 @@ def make_plan(
     *,
     number: int,
     scope: Sequence[str],
-    clock: Clock,
+    at: datetime,
 ) -> ActionPlan:
     """The plan of a proposal; each action once, in its order (rules 1 and 2)."""
     planned: dict[str, PlannedAction] = {}
@@ -64,7 +65,7 @@ def make_plan(
         agent_id=job.agent_id,
         actions=tuple(planned.values()),
         proposal=proposal.model_dump(mode="json"),
-        created_at=clock.now(),
+        created_at=at,
     )
 
 
@@ -88,6 +89,15 @@ def planned_action(run_key: str, action: ProposedAction, *, scope: Sequence[str]
         scope_snapshot=tuple(sorted(scope)),
         target_refs=targets,
     )
+
+
+def is_genuine(call: AgentToolCall) -> bool:
+    """Whether the operation id of a call is that of this very action in this very run."""
+    scope = sorted(call.scope.allowed_category_ids)
+    action = ProposedAction(
+        action_type=AgentActionType.TOOL_CALL, tool_name=call.tool_name, arguments=call.arguments
+    )
+    return planned_action(call.run_key, action, scope=scope).operation_id == call.operation_id
 
 
 def target_refs(arguments: Mapping[str, Any]) -> tuple[str, ...]:

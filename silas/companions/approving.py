@@ -16,13 +16,14 @@ import contextlib
 from pydantic import ValidationError
 
 from silas.approval import ApprovalToken
-from silas.companions.actions import result_draft
+from silas.companions.actions import is_genuine, result_draft
 from silas.companions.decisions import Decisions
 from silas.companions.errors import (
     AgentDestroyed,
     AgentPaused,
     ApprovalRefused,
     Stopped,
+    UnsafeTarget,
     tool_code,
 )
 from silas.companions.log import MessageLog
@@ -188,7 +189,7 @@ class Approving:
             return None
 
     async def _go_on_after_answers(self, waiting: WaitingAction) -> AgentToolResult | None:
-        gate = await self._prompts.gate(waiting.prompt_item_ids)
+        gate = await self._gate(waiting)
         if gate is Gate.OPEN:
             return None
         if gate is Gate.NO:
@@ -196,6 +197,8 @@ class Approving:
         if not await self._may_go_on(waiting):
             return None
         call = AgentToolCall.model_validate(waiting.call)
+        if not _is_own(waiting, call):
+            return await self._end(waiting, refused(call, UnsafeTarget()), WaitingStatus.REFUSED)
         result = await self._executor.execute(call, decisions=Decisions(), reason=waiting.reason)
         if result.status is ToolResultStatus.PARTIAL:
             return result  # it waits for a card now
@@ -209,6 +212,15 @@ class Approving:
             return result
         status = WaitingStatus.APPLIED if result.success else WaitingStatus.REFUSED
         return await self._end(waiting, result, status)
+
+    async def _gate(self, waiting: WaitingAction) -> Gate:
+        """Who waits for a question that was never asked gets no yes any more."""
+        gate = await self._prompts.gate(waiting.prompt_item_ids)
+        run = await self._store.get(WakeRun, waiting.run_key)
+        if gate is Gate.OPEN and (run is None or run.status.is_terminal):
+            known = await self._prompts.known(waiting.prompt_item_ids)
+            return gate if known else Gate.NO
+        return gate
 
     async def _may_go_on(self, waiting: WaitingAction) -> bool:
         """Rule 2."""
@@ -298,6 +310,13 @@ class Approving:
         if entry.phase is not SagaPhase.PLANNED and entry.result is not None:
             return AgentToolResult.model_validate(entry.result)
         return await self._executor.result_in_journal(call)
+
+
+def _is_own(waiting: WaitingAction, call: AgentToolCall) -> bool:
+    """Whether what waits is one action of this companion, as it was planned in this run."""
+    # Where there was a card, the owner's token says so; here nobody has signed anything.
+    named = (call.operation_id, call.agent_id, call.run_key)
+    return named == (waiting.operation_id, waiting.agent_id, waiting.run_key) and is_genuine(call)
 
 
 def _declined(waiting: WaitingAction) -> AgentToolResult:

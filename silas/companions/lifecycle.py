@@ -171,7 +171,7 @@ class Lifecycle:
         """Change what was given to a companion, as it is now: a pause meanwhile stays one.
 
         What runs began with other borders, or another model: it is asked to stop. Who may not see
-        a category any more forgets its log: what it remembers may hold something of it.
+        a category any more forgets its log and its questions: they may hold something of it.
         """
 
         def write(tx: Transaction) -> tuple[Companion, Companion]:
@@ -179,6 +179,7 @@ class Lifecycle:
             after = self._store.put_in(tx, change(before))
             if set(before.allowed_category_ids) - set(after.allowed_category_ids):
                 forget_log_in(tx, self._store, agent_id)
+                self._prompts.forget_all_in(tx, agent_id)
             if also is not None:
                 also(tx)
             return before, after

@@ -35,11 +35,8 @@ class Personas:
         self._store = store
 
     async def in_use(self, agent_id: str) -> AgentPersonaVersion | None:
-        """The version in use."""
-        head = await self._store.get(AgentPersonaHead, persona_head_id(agent_id))
-        if head is None:
-            return None
-        return await self._store.get(AgentPersonaVersion, head.persona_version_id)
+        """The version in use; None if there is none that the owner has approved."""
+        return await self._store.database.snapshot(lambda reader: self._in_use_in(reader, agent_id))
 
     async def history(self, agent_id: str) -> list[AgentPersonaVersion]:
         """Every version, the first one first."""
@@ -158,7 +155,10 @@ class Personas:
         head = self._store.get_in(reader, AgentPersonaHead, persona_head_id(agent_id))
         if head is None:
             return None
-        return self._store.get_in(reader, AgentPersonaVersion, head.persona_version_id)
+        version = self._store.get_in(reader, AgentPersonaVersion, head.persona_version_id)
+        if version is None or version.agent_id != agent_id or version.approved_by != OWNER:
+            return None
+        return version
 
     def _version(
         self, agent_id: str, number: int, fields: Mapping[str, Any], *, author: Author, **more: Any

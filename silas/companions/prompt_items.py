@@ -2,7 +2,9 @@
 
 1. A question's id follows from the action that asks it: a run that is done again asks once.
 2. An answer's id follows from the question and what was said: the same answer twice is one answer.
-3. What waits for a question goes on only after a yes. A no, or no answer in time, ends it.
+3. What waits for a question goes on only after a yes. A no, or no answer in time, ends it. Who
+   waits for no question at all has no yes.
+4. At most so many questions of one companion are open at once; what is asked beyond is not kept.
 """
 
 from collections.abc import Collection
@@ -23,6 +25,8 @@ from silas.companions.store import CompanionStore
 from silas.storage import Reader, Transaction
 
 TTL = timedelta(days=7)
+MOST_OPEN = 20
+"""How many questions of one companion may be open at once."""
 _YES = frozenset({"yes", "y", "true"})
 _NO = frozenset({"no", "n", "false"})
 _MAX_ANSWER = 2_000
@@ -59,8 +63,10 @@ class PromptItems:
         )
 
     def keep_in(self, tx: Transaction, item: AgentPromptItem) -> None:
-        """Write a question down, unless it is there: it may have been answered already."""
-        if self._store.get_in(tx, AgentPromptItem, item.id) is None:
+        """Write a question down, unless it is there: it may have been answered already (rule 4)."""
+        mine = {**_OPEN, "agent_id": item.agent_id}
+        room = len(self._store.find_in(tx, AgentPromptItem, mine)) < MOST_OPEN
+        if room and self._store.get_in(tx, AgentPromptItem, item.id) is None:
             self._store.put_in(tx, item)
 
     async def open_items(self, agent_id: str | None = None) -> list[AgentPromptItem]:
@@ -118,6 +124,15 @@ class PromptItems:
         for item in self._store.find_in(tx, AgentPromptItem, {**_OPEN, "agent_id": agent_id}):
             self._end_in(tx, item)
 
+    def forget_all_in(self, tx: Transaction, agent_id: str) -> None:
+        """Forget what a companion has asked, and what it was told."""
+        self.end_all_in(tx, agent_id)
+        mine = {"agent_id": agent_id}
+        for answer in self._store.find_in(tx, AgentPromptResponse, mine):
+            self._store.delete_in(tx, AgentPromptResponse, answer.id)
+        for item in self._store.find_in(tx, AgentPromptItem, mine):
+            self._store.delete_in(tx, AgentPromptItem, item.id)
+
     def _end_in(self, tx: Transaction, item: AgentPromptItem) -> AgentPromptItem | None:
         ended = {
             "state": AgentPromptItemState.EXPIRED,
@@ -131,6 +146,11 @@ class PromptItems:
     async def gate(self, item_ids: Collection[str]) -> Gate:
         """Rule 3, for all of these together."""
         return await self._store.database.snapshot(lambda reader: self._gate(reader, item_ids))
+
+    async def known(self, item_ids: Collection[str]) -> bool:
+        """Whether every one of these questions was asked."""
+        found = [await self._store.get(AgentPromptItem, each) for each in item_ids]
+        return all(each is not None for each in found)
 
     async def recent_answers(self, agent_id: str, *, limit: int = 5) -> list[dict[str, str]]:
         """The newest answers with their questions, oldest first."""
@@ -147,7 +167,7 @@ class PromptItems:
 
     def _gate(self, reader: Reader, item_ids: Collection[str]) -> Gate:
         gates = [self._one(reader, each) for each in item_ids]
-        if Gate.NO in gates:
+        if Gate.NO in gates or not gates:
             return Gate.NO
         return Gate.OPEN if Gate.OPEN in gates else Gate.YES
 

@@ -60,6 +60,8 @@ class RunRecord:
     companion: Companion
     state: AgentState
     started_at: datetime
+    scope: tuple[str, ...] = ()
+    """The border of the actions; that of the companion when it began, or when they were planned."""
     definition: CompanionDefinition | None = None
     persona: AgentPersonaVersion | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)
@@ -89,6 +91,9 @@ class RunRecord:
     asked_ms: int = 0
     """How much of it models took that were asked in this run."""
 
+    def __post_init__(self) -> None:
+        self.scope = self.scope or self.companion.allowed_category_ids
+
     def require_definition(self) -> CompanionDefinition:
         """What the companion is; raises `CompanionUnknown`."""
         if self.definition is None:
@@ -97,8 +102,7 @@ class RunRecord:
 
     def planned(self, action: ProposedAction) -> PlannedAction:
         """The action with its ids."""
-        scope = self.companion.allowed_category_ids
-        return planned_action(self.job.run_key, action, scope=scope)
+        return planned_action(self.job.run_key, action, scope=self.scope)
 
     def payload(self) -> dict[str, Any]:
         """What the model is shown now."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from silas.approval import ApprovalToken
-from silas.companions.errors import ConfirmationRequired
+from silas.companions.errors import AnswerRequired, ConfirmationRequired
 from silas.companions.models import WaitingAction, WaitingStatus
 from silas.companions.ports import ActionApprovals, ApprovableAction
 from silas.companions.store import CompanionStore
@@ -18,7 +18,7 @@ from silas.companions.tools.models import AgentToolCall
 from silas.storage import Durability, Transaction
 
 MOST_WAITING = 20
-"""How many cards of one companion may be open at once."""
+"""How many cards of one companion may be open at once, and how many actions wait for answers."""
 
 
 class WaitingRoom:
@@ -56,10 +56,16 @@ class WaitingRoom:
     async def block(
         self, call: AgentToolCall, *, prompt_item_ids: tuple[str, ...], reason: str
     ) -> None:
-        """Let the action wait for answers."""
+        """Let the action wait for answers; raises `AnswerRequired` if too many do already."""
+        waiting = {each.operation_id for each in await self._blocked(call.agent_id)}
+        if call.operation_id not in waiting and len(waiting) >= MOST_WAITING:
+            raise AnswerRequired(f"{len(waiting)} of its actions wait for your answers already.")
         await self._keep(
             call, status=WaitingStatus.BLOCKED, prompt_item_ids=prompt_item_ids, reason=reason
         )
+
+    async def _blocked(self, agent_id: str) -> list[WaitingAction]:
+        return await self.of(agent_id, status=WaitingStatus.BLOCKED)
 
     async def get(self, operation_id: str) -> WaitingAction | None:
         """The action, also if it is over."""

@@ -15,6 +15,7 @@ journal has already is told, and nothing follows.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,7 +23,7 @@ from typing import Any
 
 from silas.companions.actions import make_plan, plan_key
 from silas.companions.budgets import Budgets
-from silas.companions.errors import Stopped, tool_code
+from silas.companions.errors import AnswerRequired, Stopped, UnsafeTarget, tool_code
 from silas.companions.kinds.kept import Definitions
 from silas.companions.memory import MemoryAssembler
 from silas.companions.models import (
@@ -171,11 +172,14 @@ class CompanionWorkflow:
                 record.job,
                 proposal,
                 number=number,
-                scope=record.companion.allowed_category_ids,
-                clock=self.store.clock,
+                scope=record.scope,
+                at=self.store.clock.now(),
             )
             kept = await self.store.put(plan)
         proposal = CompanionProposal.model_validate(kept.proposal)
+        if kept.actions:
+            record.scope = kept.actions[0].scope_snapshot
+        _require_genuine(kept, record, proposal, number=number)
         record.add_proposal(proposal)
         return proposal, kept
 
@@ -249,7 +253,10 @@ class CompanionWorkflow:
         call = self._call(record, planned).model_copy(update={"taint": taint})
         needed = record.questions_before(proposal, action)
         if needed:
-            await self.executor.waiting.block(call, prompt_item_ids=needed, reason=action.reason)
+            with contextlib.suppress(AnswerRequired):
+                await self.executor.waiting.block(
+                    call, prompt_item_ids=needed, reason=action.reason
+                )
             record.note_blocked(call)
             return False
         begun = self.store.clock.monotonic()
@@ -313,6 +320,19 @@ async def _unless_called_off(
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+def _require_genuine(
+    kept: ActionPlan, record: RunRecord, proposal: CompanionProposal, *, number: int
+) -> None:
+    """A plan that was written down must be that of this run, and of what was proposed in it.
+
+    Its border is that of the time when it was made; whether it still holds is asked at every call.
+    """
+    job, scope = record.job, record.scope
+    made = make_plan(job, proposal, number=number, scope=scope, at=kept.created_at)
+    if (kept.agent_id, kept.actions) != (made.agent_id, made.actions):
+        raise UnsafeTarget("The plan of this run was changed after it was made. Nothing was done.")
 
 
 def bounded_sleep(wanted: datetime | None, now: datetime) -> datetime | None:

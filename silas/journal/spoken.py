@@ -119,7 +119,7 @@ class SpokenJournal:
     async def fulfil(self, op: JournalOp, *, operation_id: str, said_at: datetime) -> Told:
         """Do what is wished for, or say why not; times in words are meant as of `said_at`."""
         try:
-            before = await self._journal.outcome_of(operation_id)
+            before = await self._journal.outcome_of(operation_id, actor=OWNER_ACTOR)
             if isinstance(before, Outcome):
                 return await self._tell(before)
             wish = _Wish(op, operation_id, said_at)

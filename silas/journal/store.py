@@ -26,7 +26,7 @@ _AFTER = """
 SELECT cursor, local_batch_id, logical_change_key, change_units, typed_tokens, actor FROM batches
 WHERE cursor > ? ORDER BY cursor LIMIT ?
 """
-_KNOWN = "SELECT fingerprint, result FROM operations WHERE operation_id = ?"
+_KNOWN = "SELECT fingerprint, result, actor FROM operations WHERE operation_id = ?"
 _DONE = """
 INSERT INTO operations (operation_id, fingerprint, result, actor, at) VALUES (?, ?, ?, ?, ?)
 """
@@ -80,15 +80,16 @@ class Journal(Queries):
         """Make one change, whole or not at all; returns what `edit` returns.
 
         The same `operation_id` a second time returns the first result and changes nothing; with
-        another fingerprint it raises `OperationReused`. What is kept for that is a record, a tuple
-        of records, an `Outcome` or plain JSON. A `guard` has the last word in the transaction.
+        another fingerprint, or for another actor, it raises `OperationReused`. What is kept for
+        that is a record, a tuple of records, an `Outcome` or plain JSON. A `guard` has the last
+        word in the transaction.
         """
 
         def body(tx: Transaction) -> T:
             if operation_id is not None:
                 known = tx.fetch_one(_KNOWN, (operation_id,))
                 if known is not None:
-                    return cast("T", _first_result(known[0], known[1], fingerprint))
+                    return cast("T", _first_result(known, fingerprint=fingerprint, actor=actor))
             if guard is not None:
                 guard(tx)
             made = self._edit_in(tx, actor, operation_id)
@@ -136,10 +137,10 @@ class Journal(Queries):
         except _PreviewOnly as taken_back:
             return taken_back.outcome
 
-    async def outcome_of(self, operation_id: str) -> Any | None:
-        """What came of an operation; None if it was never made."""
+    async def outcome_of(self, operation_id: str, *, actor: str) -> Any | None:
+        """What came of an operation of this actor; None if it was never made by that one."""
         known = await self._database.fetch_one(_KNOWN, (operation_id,))
-        return kept_result(known[1]) if known else None
+        return kept_result(known[1]) if known and known[2] == actor else None
 
     async def _commit(self, body: Callable[[Transaction], T], durability: Durability) -> T:
         result = await self._database.transaction(body, durability=durability)
@@ -193,10 +194,10 @@ def fingerprint_of(name: str, arguments: dict[str, Any]) -> str:
     return hashlib.sha256(canonical_bytes({"name": name, "arguments": arguments})).hexdigest()
 
 
-def _first_result(fingerprint: str, result: str, wanted: str) -> Any:
-    if fingerprint != wanted:
+def _first_result(known: Row, *, fingerprint: str, actor: str) -> Any:
+    if (known[0], known[2]) != (fingerprint, actor):
         raise OperationReused
-    return kept_result(result)
+    return kept_result(known[1])
 
 
 def _completed(

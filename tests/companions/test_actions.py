@@ -65,7 +65,7 @@ def test_a_plan_holds_each_action_once_whatever_their_order(
     random.shuffle(shuffled)
     plans = [
         make_plan(
-            JOB, CompanionProposal(actions=tuple(each)), number=0, scope=("gym",), clock=CLOCK
+            JOB, CompanionProposal(actions=tuple(each)), number=0, scope=("gym",), at=CLOCK.now()
         )
         for each in (actions, shuffled)
     ]

@@ -275,9 +275,19 @@ class TestReferences:
         found = await ok(room, agent, "resolve_task_reference", reference="xylophone")
         assert found == {"candidates": [], "ambiguous": True}
 
-    async def test_a_write_takes_an_id_and_never_a_name(self, room: Room, agent: str) -> None:
+    async def test_ambiguous_target_resolution_never_auto_writes(
+        self, room: Room, agent: str
+    ) -> None:
         await room.task("Squats")
-        assert await code(room, agent, "start_task_timer", task_id="Squats") == "not_found"
+        before = await room.journal.last_cursor()
+        for name in ("Squats", "squats", "the first", "task", "task_01 or task_02"):
+            assert await code(room, agent, "start_task_timer", task_id=name) == "unsafe_target"
+        block = {"start_time": "2026-01-02T09:00:00Z", "end_time": "2026-01-02T10:00:00Z"}
+        plan = {"plan_date": "2026-01-02", "upserts": [{"task_id": "Squats", **block}]}
+        assert await code(room, agent, "upsert_day_plan_blocks", **plan) == "unsafe_target"
+        asked = {"task_id": "task_00000000000000000000000000"}
+        assert await code(room, agent, "start_task_timer", **asked) == "not_found"
+        assert await room.journal.last_cursor() == before
 
 
 async def test_every_tool_does_what_it_says(room: Room, agent: str) -> None:

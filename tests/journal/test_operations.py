@@ -209,8 +209,11 @@ async def test_checklists(place: Place) -> None:
     )
     assert [each.id for each in await items(place, str(split.payload["task_id"]))] == [c.id]
     assert [each.id for each in await items(place, one)] == [b.id]
-    with pytest.raises(RecordInvalid, match="either"):
+    with pytest.raises(RecordInvalid, match="Name the checklist"):
         await place.do("add_multiple_checklist_items", items=["x"])
+    elsewhere = {"checklist_id": source, "task_id": split.payload["task_id"]}
+    with pytest.raises(RecordInvalid, match="another task"):
+        await place.do("add_multiple_checklist_items", items=["x"], **elsewhere)
 
 
 async def test_one_timer_runs_at_a_time(place: Place) -> None:
@@ -348,6 +351,14 @@ async def test_there_is_one_rating_for_each_respect(place: Place) -> None:
     await place.do("delete_record", record_id=one.payload["rating_id"])
     await place.do("create_or_update_rating", target_id=task_id, dimension="energy", value=4)
     assert (await place.journal.get(Rating, str(one.payload["rating_id"]))).value == 4
+    with pytest.raises(RecordInvalid, match="This is a task"):
+        await place.do(
+            "create_or_update_rating",
+            target_id=task_id,
+            target_type="note",
+            dimension="energy",
+            value=3,
+        )
     with pytest.raises(RecordInvalid, match="cannot be rated"):
         await place.do(
             "create_or_update_rating",

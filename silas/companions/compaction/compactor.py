@@ -160,6 +160,8 @@ class Compactor:
         content: JsonMap,
         contract: str,
     ) -> None:
+        # What was forgotten meanwhile does not come back as a summary.
+        read_span(tx, job)
         write_summary_in(tx, self._store, request, content=content, contract_version=contract)
         now = self._store.clock.now()
         done = {"status": CompactionStatus.DONE, "last_error": None, "updated_at": now}

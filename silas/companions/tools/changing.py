@@ -42,12 +42,6 @@ def _concluded(asked: inputs.ConcludeTask) -> dict[str, Any]:
     }
 
 
-def _new_items(asked: inputs.AddChecklistItems) -> dict[str, Any]:
-    """A list that is named says whose it is."""
-    of_task = None if asked.checklist_id is not None else asked.task_id
-    return {"items": asked.items, "checklist_id": asked.checklist_id, "task_id": of_task}
-
-
 def _item_updates(asked: inputs.UpdateChecklistItems) -> dict[str, Any]:
     updates = (
         ItemUpdate(id=each.item_id, text=each.text, checked=each.checked) for each in asked.changes
@@ -71,10 +65,6 @@ def _blocks(drafts: tuple[inputs.DayBlockDraft, ...]) -> tuple[BlockInput, ...]:
     return tuple(BlockInput(**each.model_dump()) for each in drafts)
 
 
-def _rating(asked: inputs.CreateOrUpdateRating) -> dict[str, Any]:
-    return {name: each for name, each in _as_asked(asked).items() if name != "target_type"}
-
-
 set_task_language = _operation("set_task_language", "Say which language a task is in.")
 update_task_estimate = _operation("update_task_estimate", "Say how long a task will take.")
 update_task_due_date = _operation("update_task_due_date", "Say when a task is due.")
@@ -90,7 +80,7 @@ conclude_task_with_rollover = _operation(
     "conclude_task_with_rollover", "End a task; steps that are open go on in a new one.", _concluded
 )
 add_multiple_checklist_items = _operation(
-    "add_multiple_checklist_items", "Add steps to a checklist.", _new_items
+    "add_multiple_checklist_items", "Add steps to a checklist."
 )
 update_checklist_items = _operation(
     "update_checklist_items", "Check steps, or change what they say.", _item_updates
@@ -118,4 +108,4 @@ replan_day_blocks = _operation(
     _whole_day,
 )
 pin_day_plan_tasks = _operation("pin_day_plan_tasks", "Pin tasks to a day.")
-create_or_update_rating = _operation("create_or_update_rating", "Say how something was.", _rating)
+create_or_update_rating = _operation("create_or_update_rating", "Say how something was.")

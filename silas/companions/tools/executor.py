@@ -1,6 +1,6 @@
 """The tool executor: one chain of checks for every call, in this order.
 
-1. The tool exists and the arguments fit it.
+1. The tool exists and the arguments fit it. What a write changes is named by ids, never by names.
 2. No stop switch is on: for everything, this companion, or a class of this tool.
 3. The companion lives and is not paused.
 4. Its kind may use the tool and has every capability that the tool needs.
@@ -16,13 +16,15 @@
 A refusal is a result with its code, never an exception: companions go on, and the log tells it.
 """
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
 
-from silas.companions.actions import action_message_id
+from silas.companions.actions import action_message_id, target_refs
 from silas.companions.budgets import Budgets
 from silas.companions.decisions import Decisions
 from silas.companions.errors import (
@@ -32,6 +34,7 @@ from silas.companions.errors import (
     ConfirmationRequired,
     OutOfScope,
     UnknownTool,
+    UnsafeTarget,
     WakeReasonDenied,
     tool_code,
 )
@@ -60,6 +63,8 @@ from silas.work.ports import AuditTrail
 Door = Callable[[ApprovableAction], Awaitable[None]]
 """Raises unless the owner's token was used up for exactly this action."""
 
+_ID = re.compile(r"[a-z][a-z_]*[_-][0-9A-Za-z-]{1,90}")
+"""How ids in the journal look: `task_01k…`, `dayplan-2026-01-02`."""
 _REFUSALS = (CompanionError, JournalError, ApprovalError, GateError)
 
 
@@ -105,11 +110,15 @@ class ToolExecutor:
 
     async def result_in_journal(self, call: AgentToolCall) -> AgentToolResult | None:
         """The result of a write that the journal has made already; None if it has not."""
-        outcome = await self.journal.outcome_of(call.operation_id)
+        outcome = await self._outcome(call)
         if not isinstance(outcome, Outcome):
             return None
         reach = self._reach(call, preview_only=False)
         return succeeded(call, written(reach, await as_told(self.journal, outcome, reach.scope)))
+
+    async def _outcome(self, call: AgentToolCall) -> Any | None:
+        """What the journal has done for this very call."""
+        return await self.journal.outcome_of(call.operation_id, actor=_actor(call))
 
     async def _admit(self, call: AgentToolCall, decisions: Decisions) -> _Admitted:
         name = call.tool_name
@@ -118,6 +127,9 @@ class ToolExecutor:
             if tool is None:
                 raise UnknownTool(f"There is no tool {name[:60]!a} for companions.")
             arguments = tool.read_arguments(call.arguments)
+        async with decisions.deciding("target", name):
+            if tool.writes:
+                _require_ids(call)
         async with decisions.deciding("stop_switch", name):
             await self.switches.require(call.agent_id, tool.classes_of(arguments))
         async with decisions.deciding("lifecycle", name):
@@ -152,7 +164,7 @@ class ToolExecutor:
             gated = await self.gates.asks(call, tool) if self.gates is not None else False
         risk = tool.risk_of(admitted.arguments)
         asks = gated or needs_approval(tool, risk, confirm_from=admitted.definition.confirm_from)
-        if asks and await self.journal.outcome_of(call.operation_id) is None:
+        if asks and await self._outcome(call) is None:
             preview = await self._handle(call, admitted, preview_only=True)
             action = approvable(call, admitted.tool, admitted.companion, preview, reason=reason)
             async with decisions.deciding("approval", tool.name):
@@ -223,7 +235,7 @@ class ToolExecutor:
         return ToolReach(
             journal=self.journal,
             scope=AccessScope(allowed_category_ids=call.scope.allowed_category_ids),
-            actor=f"companion:{call.agent_id}",
+            actor=_actor(call),
             operation_id=call.operation_id,
             preview_only=preview_only,
             now=self.store.clock.now(),
@@ -283,6 +295,17 @@ def refused(call: AgentToolCall, error: SilasError) -> AgentToolResult:
         error_code=tool_code(error),
         error_message=error.message,
     )
+
+
+def _actor(call: AgentToolCall) -> str:
+    return f"companion:{call.agent_id}"
+
+
+def _require_ids(call: AgentToolCall) -> None:
+    """A name may mean several things: no write takes one."""
+    named = [each for each in target_refs(call.arguments) if not _ID.fullmatch(each)]
+    if named:
+        raise UnsafeTarget(f"{named[0][:60]!a} is no id. {UnsafeTarget.sentence()}")
 
 
 def _require_scope(call: AgentToolCall, companion: Companion) -> None:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from silas.companions.errors import AgentDestroyed, tool_code
+from silas.companions.errors import AgentDestroyed, OutOfScope, tool_code
 from silas.companions.models import (
     AgentRunStatus,
     AgentRuntimeState,
@@ -146,8 +146,8 @@ class WakeWorker:
                 begun.state,
                 stopping=lambda: run_key in self._called_off,
             )
-            await self._commit(begun.run, outcome)
-        except AgentDestroyed as error:
+            await self._commit(begun, outcome)
+        except (AgentDestroyed, OutOfScope) as error:
             await self._end(begun.run, WakeStatus.CANCELLED, error)
         except Exception as error:  # noqa: BLE001 - every wake that was begun comes to an end
             if not isinstance(error, SilasError):
@@ -158,12 +158,22 @@ class WakeWorker:
             self._called_off.discard(run_key)
         return await self._store.require(WakeRun, run_key)
 
-    async def _commit(self, run: WakeRun, outcome: RunOutcome) -> None:
+    async def _commit(self, begun: _Begun, outcome: RunOutcome) -> None:
         if not outcome.status.is_terminal:
             raise CompanionError("A run must come to an end. Report this defect.")
-        await self._store.transaction(
-            lambda tx: self._writer.commit_in(tx, run, outcome), durability=Durability.TRUST
-        )
+
+        def write(tx: Transaction) -> None:
+            self._require_border(tx, begun.companion)
+            self._writer.commit_in(tx, begun.run, outcome)
+
+        await self._store.transaction(write, durability=Durability.TRUST)
+
+    def _require_border(self, tx: Transaction, before: Companion) -> None:
+        """Who lost a category has forgotten it; what a run still knows of it is not kept either."""
+        now = self._store.get_in(tx, Companion, before.id)
+        kept = set(now.allowed_category_ids) if now is not None else set()
+        if now is not None and not kept.issuperset(before.allowed_category_ids):
+            raise OutOfScope("A category was taken from the companion while it ran.")
 
     async def _fail(self, run: WakeRun, error: Exception) -> None:
         def write(tx: Transaction) -> None:

@@ -54,11 +54,14 @@ async def add_multiple_checklist_items(
     """Add items to a checklist, or to the first checklist of a task."""
 
     def edit(here: ScopedEdit) -> Payload:
-        if (checklist_id is None) == (task_id is None):
-            raise RecordInvalid("Name either the checklist or the task.")
-        if checklist_id is not None:
-            return {"item_ids": append_items(here, here.get(Checklist, checklist_id), items)}
-        return {"item_ids": add_items(here, here.get(Task, str(task_id)), items)}
+        if checklist_id is None and task_id is None:
+            raise RecordInvalid("Name the checklist or the task.")
+        if checklist_id is None:
+            return {"item_ids": add_items(here, here.get(Task, str(task_id)), items)}
+        checklist = here.get(Checklist, checklist_id)
+        if task_id not in (None, checklist.task_id):
+            raise RecordInvalid("This checklist belongs to another task.")
+        return {"item_ids": append_items(here, checklist, items)}
 
     arguments = {"items": items, "checklist_id": checklist_id, "task_id": task_id}
     return await perform(journal, "add_multiple_checklist_items", arguments, edit, by)

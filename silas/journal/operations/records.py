@@ -70,14 +70,20 @@ async def create_or_update_rating(
     dimension: str,
     value: float,
     note: str = "",
+    target_type: str | None = None,
     **by: Unpack[By],
 ) -> Outcome:
-    """Say how something was in one respect; there is one rating for each respect."""
+    """Say how something was in one respect; there is one rating for each respect.
+
+    Who says what kind of record it is must be right about it.
+    """
 
     def edit(here: ScopedEdit) -> Payload:
         target = here.get(Record, target_id)
         if kind_of(target) not in _RATED:
             raise RecordInvalid(f"A {kind_of(target)} cannot be rated.")
+        if target_type not in (None, kind_of(target)):
+            raise RecordInvalid(f"This is a {kind_of(target)}.")
         if isinstance(target, DayPlan):
             here.require_owner()  # a day is more than one category
         name = rating_id(target_id, dimension)
