@@ -43,7 +43,7 @@ _CALLS = frozenset(
         "list", "show", "kinds", "runs", "report", "why", "trace", "replay", "new", "configure",
         "disclosure", "consent", "revoke_consent", "wake", "pause", "resume", "cancel", "destroy",
         "stop", "release", "resume_all", "switches", "questions", "answer", "waiting", "persona",
-        "propose_persona", "approve_persona", "decline_persona",
+        "propose_persona", "approve_persona", "decline_persona", "describe_provider",
     }
 )  # fmt: skip
 """What may be called from outside; `decided` and `recover` are the house's own."""

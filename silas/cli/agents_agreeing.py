@@ -26,12 +26,22 @@ _READ_FIRST = (
     "--yes", "version", metavar="VERSION", help="Agree to the version that you have read."
 )
 @click.option("--revoke", is_flag=True, help="Take the consent back.")
+@click.option("--training", metavar="TEXT", help="Write down what its policy says about training.")
+@click.option("--retention", metavar="TEXT", help="The same, about how long data is kept.")
+@click.option("--jurisdiction", metavar="TEXT", help="The same, about whose law holds.")
 @pass_cli
-def consent(cli: CliContext, /, name: str, agree: bool, version: str | None, revoke: bool) -> None:
-    """Read what its model means for your privacy, and agree or not."""
-    if revoke and (agree or version):
-        raise click.UsageError("Agree, or take it back: not both.")
-    shown = with_desk(cli, lambda desk: _disclosed(desk, name, revoke=revoke))
+def consent(
+    cli: CliContext, /, name: str, agree: bool, version: str | None, revoke: bool, **said: Any
+) -> None:
+    """Read what its model means for your privacy, and agree or not.
+
+    What you write down about the policy of its provider is shown from then on, and asks again
+    whoever has agreed before.
+    """
+    described = {key: text for key, text in said.items() if text is not None}
+    if sum(map(bool, (agree or version, revoke, described))) > 1:
+        raise click.UsageError("Write down, agree or take it back: one at a time.")
+    shown = with_desk(cli, lambda desk: _disclosed(desk, name, revoke=revoke, described=described))
     if shown is None:
         cli.show({"disclosure": None}, "It has no model: nothing leaves this machine.")
         return
@@ -76,8 +86,10 @@ def persona(cli: CliContext, /, name: str, **said: Any) -> None:
     cli.show({"versions": versions}, "\n".join(lines))
 
 
-async def _disclosed(desk: Desk, name: str, *, revoke: bool) -> Any:
+async def _disclosed(desk: Desk, name: str, *, revoke: bool, described: dict[str, str]) -> Any:
     agent_id = (await desk.find(name))["id"]
+    if described:
+        await desk.ask("describe_provider", agent_id=agent_id, **described)
     if revoke:
         await desk.ask("revoke_consent", agent_id=agent_id)
     return await desk.ask("disclosure", agent_id=agent_id)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from silas.companions.desk_agreements import Agreements
 from silas.companions.desk_views import DeskViews, kind_view
 from silas.companions.errors import CompanionInvalid, CompanionUnknown
 from silas.companions.hands import Hands
@@ -23,7 +24,6 @@ from silas.companions.lifecycle import (
 )
 from silas.companions.models import (
     AgentConfig,
-    AgentPersonaVersion,
     AgentSubscription,
     BudgetLimits,
     Companion,
@@ -36,9 +36,7 @@ from silas.companions.store import CompanionStore
 from silas.companions.views import (
     CompanionDetail,
     CompanionView,
-    DisclosureView,
     KindView,
-    PersonaView,
     QuestionView,
     ReportView,
     RunView,
@@ -54,7 +52,7 @@ from silas.storage import Transaction
 from silas.work.ports import AuditTrail
 
 
-class CompanionDesk:
+class CompanionDesk(Agreements):
     """What the owner can do."""
 
     def __init__(
@@ -200,42 +198,6 @@ class CompanionDesk:
         await self._audit.log("companion_configured", agent_id=agent_id)
         return await self._views.one(agent_id)
 
-    async def disclosure(self, agent_id: str) -> DisclosureView | None:
-        """What the model of a companion means for privacy; None for the offline brain."""
-        return await self._views.disclosure(agent_id)
-
-    async def consent(self, agent_id: str, *, policy_version: str) -> DisclosureView:
-        """The owner has read this version and agrees, for the companion's categories."""
-        companion = await self._store.require(Companion, agent_id)
-        destination = self._hands.door.destination(companion)
-        if destination.local:
-            raise CompanionInvalid("The offline brain sends nothing: there is nothing to agree to.")
-        definition = await self._hands.definitions.of(agent_id)
-        fields = await self._hands.projections.allowed(definition)
-        await self._hands.consents.confirm(destination, fields, policy_version=policy_version)
-        for category_id in companion.allowed_category_ids:
-            await self._hands.access.allow(
-                companion, category_id, provider=destination.provider, model=destination.model
-            )
-        await self._audit.log(
-            "companion_consent",
-            agent_id=agent_id,
-            model=destination.model_id,
-            policy_version=policy_version,
-        )
-        shown = await self._views.disclosure(agent_id)
-        if shown is None:
-            raise CompanionInvalid("The companion has no model any more.")
-        return shown
-
-    async def revoke_consent(self, agent_id: str) -> None:
-        """Take the consent back; the next question to the model is refused."""
-        companion = await self._store.require(Companion, agent_id)
-        destination = self._hands.door.destination(companion)
-        await self._hands.consents.revoke(destination)
-        await self._hands.access.withdraw(companion)
-        await self._audit.log("companion_consent_revoked", agent_id=agent_id)
-
     # Waking, resting, ending.
 
     async def wake(
@@ -323,7 +285,7 @@ class CompanionDesk:
             for each in await self._hands.switches.engaged()
         )
 
-    # Questions, actions and personas.
+    # Questions and actions.
 
     async def questions(self, agent_id: str | None = None) -> tuple[QuestionView, ...]:
         """What companions have asked and nobody has answered."""
@@ -341,31 +303,6 @@ class CompanionDesk:
     async def waiting(self, agent_id: str | None = None) -> tuple[WaitingView, ...]:
         """The actions that wait for the owner: for a card, or for an answer."""
         return await self._views.waiting(agent_id)
-
-    async def persona(self, agent_id: str) -> tuple[PersonaView, ...]:
-        """Every version of a persona, the newest first, each with what it changes."""
-        return await self._views.personas(agent_id)
-
-    async def propose_persona(self, agent_id: str, changes: dict[str, Any]) -> PersonaView:
-        """A draft with these fields changed; it is not in use until it is approved."""
-        draft = await self._hands.personas.propose(agent_id, changes, author="user")
-        return await self._views.persona(draft)
-
-    async def approve_persona(self, agent_id: str, version_id: str) -> PersonaView:
-        """Put a draft into use."""
-        version: AgentPersonaVersion = await self._hands.personas.approve(agent_id, version_id)
-        await self._audit.log(
-            "companion_persona_approved", agent_id=agent_id, version=version.version
-        )
-        return await self._views.persona(version)
-
-    async def decline_persona(self, agent_id: str, version_id: str) -> PersonaView:
-        """Say no to a draft; it stays in the history."""
-        version = await self._hands.personas.decline(agent_id, version_id)
-        await self._audit.log(
-            "companion_persona_declined", agent_id=agent_id, version=version.version
-        )
-        return await self._views.persona(version)
 
     # What the rest of the house calls.
 

@@ -22,7 +22,7 @@ _CHANGES = frozenset(
     {
         "new", "configure", "consent", "revoke_consent", "wake", "pause", "resume", "cancel",
         "destroy", "stop", "release", "resume_all", "answer", "propose_persona", "approve_persona",
-        "decline_persona", "replay",
+        "decline_persona", "describe_provider", "replay",
     }
 )  # fmt: skip
 _NOT_FROM_HERE = frozenset({"file"})

@@ -86,6 +86,12 @@ def test_nobody_agrees_to_what_was_not_read(asked: Desk, monkeypatch: pytest.Mon
         assert shown["policy_version"] in said
         assert "Do you agree?" in said + complaint
         assert agents(asked, "consent", "paula")["confirmed"] is agreed
+    # What is written down about the provider is another text, so it is asked again.
+    told = agents(asked, "consent", "paula", "--training", "Never, says section 4.")
+    assert (told["training"], told["confirmed"]) == ("Never, says section 4.", False)
+    assert "one at a time" in refused(asked, "consent", "paula", "--agree", "--revoke")
+    shown = agents(asked, "consent", "paula")
+    assert agents(asked, "consent", "paula", "--yes", shown["policy_version"])["confirmed"]
     assert not agents(asked, "consent", "paula", "--revoke")["confirmed"]
     again = agents(asked, "consent", "paula", "--yes", shown["policy_version"])
     assert again["confirmed"]

@@ -186,9 +186,7 @@ class TestConsent:
         self, room: Room, agent: str, gateway: FakeGateway
     ) -> None:
         await agree(room, agent)
-        shown = await room.hands.consents.disclosure(CLOUD, PROVIDER_FIELDS)
-        changed = {"policy_version": "2", "training": "Now used for training."}
-        await room.hands.consents.describe(shown.model_copy(update=changed))
+        await room.desk.describe_provider(agent, training="Now used for training.")
         assert (await run(room, agent)).error_code == "privacy_confirmation_required"
         assert gateway.sent == []
         await agree(room, agent)

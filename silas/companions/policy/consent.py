@@ -8,6 +8,8 @@
 3. The receipt says all of that in words, and is compared word for word when it is used.
 """
 
+from collections.abc import Mapping
+
 from silas.companions.errors import PrivacyConfirmationRequired
 from silas.companions.ids import consent_id, digest, privacy_policy_id
 from silas.companions.models import ConsentReceipt, ProviderPrivacyPolicy
@@ -42,9 +44,16 @@ class PrivacyConsents:
         whole = digest("terms", _hash(said), _bound_to(destination), sorted(fields))
         return said.model_copy(update={"policy_version": whole[:16]})
 
-    async def describe(self, policy: ProviderPrivacyPolicy) -> ProviderPrivacyPolicy:
-        """Keep what a provider says; a new text is a new version and needs a new consent."""
-        return await self._store.put(policy)
+    async def describe(
+        self, destination: Destination, said: Mapping[str, str]
+    ) -> ProviderPrivacyPolicy:
+        """Keep what a provider says, as the owner has read it: any other word asks again."""
+        key = privacy_policy_id(destination.provider, destination.model)
+        known = await self._store.get(ProviderPrivacyPolicy, key)
+        text = (known or self._made_up(key, destination)).model_copy(update=dict(said))
+        version = digest(text.training, text.retention, text.jurisdiction, text.disclosure)[:16]
+        kept = {"policy_version": version, "updated_at": self._store.clock.now()}
+        return await self._store.put(text.model_copy(update=kept))
 
     async def confirm(
         self, destination: Destination, fields: Fields, *, policy_version: str

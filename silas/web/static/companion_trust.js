@@ -17,10 +17,21 @@ export function consent({ companion, disclosure }, desk) {
     h("p", {}, visible(disclosure.disclosure)),
     h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(value ?? "not known"))])),
     h("h5", {}, "It is sent, and nothing else"), h("ul", { class: "sent" }, disclosure.sent.map((each) => h("li", {}, visible(each)))),
-    h("p", { class: "meta" }, `Version ${disclosure.policy_version}. If any of this changes, you are asked again.`),
+    describing(companion, desk), h("p", { class: "meta" }, `Version ${disclosure.policy_version}. If any of this changes, you are asked again.`),
     h("div", { class: "companion-options" }, confirmed
       ? button("Take it back", "quiet", "revoke_consent", {})
       : [button("I agree", "primary", "consent", { policy_version: disclosure.policy_version }), button("No: work without a model", "", "configure", { offline: true })]));
+}
+
+// What the owner has read in the provider's own policy is shown from then on.
+function describing(companion, desk) {
+  const fields = [["training", "Training"], ["retention", "How long it is kept"], ["jurisdiction", "Whose law holds"]].map(([name, label]) => ({ name, label, input: h("input", { type: "text", maxlength: 500 }) }));
+  const node = h("form", { class: "companion-config" }, fields.map(({ label, input }) => labelled(label, input)), h("button", { type: "submit" }, "Write it down"));
+  node.addEventListener("submit", (event) => {
+    event.preventDefault();
+    desk.change("describe_provider", { agent_id: companion.id, ...Object.fromEntries(fields.map(({ name, input }) => [name, input.value.trim() || null])) });
+  });
+  return h("details", { "data-key": "describe" }, h("summary", {}, "I have read the provider's policy"), node);
 }
 
 /** Everything that can be set. */
