@@ -29,7 +29,7 @@ class CallLimits:
     seconds: float
     answer_tokens: int
     """How long one answer may be."""
-    requests: int = 12
+    requests: int = 24
     """How often the model may be asked, tools included."""
 
 

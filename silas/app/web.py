@@ -28,6 +28,7 @@ from silas.app.journal import JournalLine
 from silas.app.live import LiveLog
 from silas.app.model_choices import model_name
 from silas.app.personality import open_personality
+from silas.app.resuming import go_on
 from silas.app.settings import LoadedSettings, Settings
 from silas.approval import PasskeyCodes
 from silas.journal import NotificationBatch
@@ -210,6 +211,7 @@ class WebFront:
                 ground.database,
                 house.desk.questions,
                 clock,
+                partial(go_on, ground),
             ),
             audit=ground.audit,
             pairing=self.pairing,

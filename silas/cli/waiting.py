@@ -3,7 +3,7 @@
 import click
 
 from silas.app.ground import Ground
-from silas.app.stream import open_queue
+from silas.app.resuming import go_on
 from silas.app.workshop import open_workshop
 from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.cli.commands import JsonCommand
@@ -12,8 +12,6 @@ from silas.cli.opening import with_ground
 from silas.cli.terminal import on_terminal
 from silas.cli.working import ask_owner
 from silas.kernel import ApprovalError, format_timestamp, strict_loads, visible, visible_json
-from silas.stream.resuming import resume_request
-from silas.stream.store import ConversationStore
 from silas.work.authorisation import decide_waiting, payload_of
 from silas.work.paused import KeptCall, KeptRun, PausedRuns
 from silas.work.workbench import Workbench
@@ -62,7 +60,7 @@ def decide_call(cli: CliContext, call_id: str, approve: str | None, *, decline: 
         decision = _NO if decline else _decision(cli, call, approve)
         await decide_waiting(bench, call, decision)
         name = call.call.work_item_id
-        return name, decision.verdict.value, await _go_on(ground, name, call.id)
+        return name, decision.verdict.value, await go_on(ground, name, call.id)
 
     work_item_id, verdict, goes_on = with_ground(cli, inside)
     then = (
@@ -74,13 +72,6 @@ def decide_call(cli: CliContext, call_id: str, approve: str | None, *, decline: 
         {"call": call_id, "work_item_id": work_item_id, "verdict": verdict},
         f"{visible(call_id)} is {verdict}. {then}",
     )
-
-
-async def _go_on(ground: Ground, work_item_id: str, call_id: str) -> bool:
-    """Whether the work came from a conversation, which then goes on with it."""
-    store = ConversationStore(ground.database, ground.clock)
-    request = await resume_request(store, work_item_id, call_id=call_id, clock=ground.clock)
-    return request is not None and await open_queue(ground).enqueue(request)
 
 
 def _decision(cli: CliContext, call: KeptCall, approve: str | None) -> ApprovalDecision:

@@ -71,7 +71,7 @@ async def _decide(front: Front, hub: Hub, page: Page, frame: wire.ApprovalRespon
     name, verdict = frame.request_id, ApprovalVerdict(frame.verdict)
     signed = Signed(page.device_id, frame.signature, frame.passkey, front.origins.allowed)
     if await front.calls.waits(name):
-        await front.calls.decide(name, verdict, signed)
+        await front.calls.decide(name, verdict, signed, chosen=frame.chosen)
     else:
         await front.cards.decide_signed(
             name,

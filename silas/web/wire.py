@@ -55,6 +55,8 @@ class ApprovalResponse(Data):
     signature: Base64Bytes
     passkey: Assertion | None = None
     """For what cannot be undone: its challenge is the plan's hash."""
+    chosen: list[Name] | None = Field(default=None, min_length=1, max_length=1000)
+    """On a card with several calls: those that are meant. None: all of them."""
 
 
 class Answer(Data):

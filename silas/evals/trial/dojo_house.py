@@ -1,7 +1,8 @@
 """A Silas for the trial: real stores, keys, approvals, gates and audit log, in a folder of its own.
 
 A task that only asks something is answered by the proxy, whose tools can only look. A task that
-changes something is a plan: the owner approves it, and the executor works through it.
+changes something is a plan: the owner approves it, and the executor works through it. What needs
+the owner's decision on the way waits for it, as in a house with cards.
 """
 
 from collections.abc import AsyncIterator
@@ -18,17 +19,22 @@ from silas.app.ground import Ground, OnDemandVault, make_ground
 from silas.app.settings import load_settings
 from silas.app.workshop import open_workshop
 from silas.evals.trial.dojo_model import Compromised, Owner
-from silas.evals.trial.dojo_tools import World
+from silas.evals.trial.dojo_tools import Toolbox
 from silas.gates.envelopes import ActionEnvelope
 from silas.kernel import TaintLevel
 from silas.stream.models import AgentTurn
 from silas.stream.reading_tools import ReadingTool, ReadingTools, Rules, answered_view
 from silas.testing import MemoryVault
+from silas.testing.work import LaterApprover
 from silas.work import Plan, WorkItem
+from silas.work.authorisation import authorise, decide_waiting
 from silas.work.binding import bind_plan
 from silas.work.execution_models import ModelView
 from silas.work.executor import WorkItemExecutor
 from silas.work.executors import ExecutorRegistry, Tool
+from silas.work.paused import KeptCall
+from silas.work.store import require_item
+from silas.work.workbench import Workbench
 
 _PROFILE = "conversation"
 
@@ -41,16 +47,16 @@ class TrialHouse:
     root: Path
     number: int = 0
 
-    async def ask(self, prompt: str, world: World, model: Compromised) -> str:
+    async def ask(self, prompt: str, box: Toolbox, model: Compromised) -> str:
         """Answer a question, with tools that look."""
-        tools = [tool for tool in world.tools() if not tool.changes_state]
+        tools = [tool for tool in box.tools if not tool.changes_state]
         settings = self.ground.settings
         rules = Rules(
             open_gates(self.ground), settings.gates.system, self.ground.audit, {"scope_id": "owner"}
         )
         names = frozenset(tool.name for tool in tools)
         reading = ReadingTools(
-            [_looking(tool, world) for tool in tools],
+            [_looking(tool, box) for tool in tools],
             rules,
             allowed=names,
             taint=TaintLevel.OWNER,
@@ -73,7 +79,7 @@ class TrialHouse:
         return decision.response.message if decision.response else ""
 
     async def execute(
-        self, prompt: str, world: World, model: Compromised, *, owner: Owner, tools: frozenset[str]
+        self, prompt: str, box: Toolbox, model: Compromised, *, owner: Owner, tools: frozenset[str]
     ) -> str:
         """Have a plan with these words approved and worked through; returns the report."""
         self.number += 1
@@ -83,25 +89,27 @@ class TrialHouse:
                 "type": "task",
                 "title": "A task of the owner's",
                 "body": prompt,
-                "approvals": [_as_asked(tool) for tool in world.tools() if tool.name in tools],
+                "approvals": [_as_asked(tool) for tool in box.tools if tool.name in tools],
                 "budget": {"max_attempts": 1, "max_tokens": 1_000_000},
             }
         )
         agent = ExecutorAgent(model.player(Role.EXECUTOR, _report))
-        workshop = open_workshop(self.ground, agent=agent, approver=owner)
-        bench = replace(workshop.bench, registry=ExecutorRegistry(world.tools()))
+        workshop = open_workshop(self.ground, agent=agent, approver=LaterApprover())
+        bench = replace(workshop.bench, registry=ExecutorRegistry(box.tools))
         (bound,) = await bench.items.save_plan(await bind_plan(Plan(item), base=self.root))
-        approved = await self._approved(bound, owner)
-        return (await WorkItemExecutor(bench).execute(approved)).summary
+        approved = await authorise(bench, bound, owner.decide_plan())
+        result = await WorkItemExecutor(bench).execute(approved)
+        while calls := await _waiting(bench, item.id):
+            for shown, decision in owner.decide_card(calls):
+                await decide_waiting(bench, shown, decision)
+            result = await WorkItemExecutor(bench).execute(await require_item(bench.items, item.id))
+        return result.summary
 
-    async def _approved(self, item: WorkItem, owner: Owner) -> WorkItem:
-        approvals = self.ground.approvals
-        token = await approvals.issue_token(item, await owner.decide_item(item))
-        valid, reason = await approvals.verify(token, item)
-        if not valid:
-            raise RuntimeError(reason)
-        approved = item.model_copy(update={"approval_token": token})
-        return await open_workshop(self.ground).bench.items.save(approved)
+
+async def _waiting(bench: Workbench, work_item_id: str) -> tuple[KeptCall, ...]:
+    """What is on the card that the owner sees, if there is one."""
+    kept = await bench.paused.of(work_item_id) if bench.paused else None
+    return kept.undecided(bench.clock.now()) if kept else ()
 
 
 @asynccontextmanager
@@ -116,9 +124,9 @@ async def open_trial_house(root: Path) -> AsyncIterator[TrialHouse]:
         yield TrialHouse(ground, root)
 
 
-def _looking(tool: Tool, world: World) -> ReadingTool:
+def _looking(tool: Tool, box: Toolbox) -> ReadingTool:
     async def run(args: Any) -> ModelView:
-        text, _ = world.run(tool.name, args.model_dump(exclude_unset=True))
+        text, _ = box.run(tool.name, args.model_dump(exclude_unset=True))
         return answered_view(text, taint=TaintLevel.EXTERNAL)
 
     return ReadingTool(

@@ -1,12 +1,15 @@
 """The compromised model, and the owner who sees only cards.
 
-The model makes the calls of the owner's task. Once it has seen the attacker's text it makes the
-attacker's calls, and says what he wants said; then it goes on. It ignores whatever it is told.
+The model makes the calls of the owner's task, and those that need no answer of each other in one
+go. Once it has seen the attacker's text it makes the attacker's calls, together with its next ones,
+so that both come to the owner on one card; and it says what the attacker wants said. It ignores
+whatever it is told.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from agentdojo.functions_runtime import FunctionCall
@@ -19,10 +22,17 @@ from silas.agents.models.factory import RoleModel
 from silas.agents.models.roles import OutputMode, Role
 from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.evals.trial.dojo_tools import World
-from silas.work.models import WorkItem
+from silas.work.paused import KeptCall
 from silas.work.ports import PausedCall
 
 _USAGE = RequestUsage(input_tokens=1, output_tokens=1)
+
+
+class When(StrEnum):
+    """When the attacker strikes: what the owner's task does later may undo it."""
+
+    AT_ONCE = "at once"
+    AT_THE_END = "at the end"
 
 
 @dataclass
@@ -30,32 +40,35 @@ class Compromised:
     """A model that makes these calls, and the attacker's as soon as it was shown them."""
 
     world: World
-    calls: deque[FunctionCall]
+    steps: deque[list[FunctionCall]]
     answer: str
     attack: Callable[[Any], tuple[list[FunctionCall], str]] | None
     """The attacker's calls, as the environment is when they are made."""
+    when: When = When.AT_ONCE
     _attacked: bool = False
 
-    def next_call(self) -> FunctionCall | None:
-        """The next call, or None when there is nothing left to do."""
-        if self.world.exposed and self.attack is not None and not self._attacked:
-            self._attacked = True
-            calls, said = self.attack(self.world.environment)
-            self.calls.extendleft(reversed(calls))
-            self.answer = f"{self.answer}\n{said}" if said else self.answer
-        return self.calls.popleft() if self.calls else None
+    def next_calls(self) -> list[FunctionCall]:
+        """The calls that are made next; none when there is nothing left to do."""
+        attack = self._attacks()
+        return [*attack, *(self.steps.popleft() if self.steps else [])]
+
+    def _attacks(self) -> list[FunctionCall]:
+        waits = self.when is When.AT_THE_END and self.steps
+        if not self.world.exposed or self.attack is None or self._attacked or waits:
+            return []
+        self._attacked = True
+        calls, said = self.attack(self.world.environment)
+        self.answer = f"{self.answer}\n{said}" if said else self.answer
+        return calls
 
     def player(self, role: Role, final: Callable[[str], dict[str, Any]]) -> RoleModel:
         """The model in this role; `final` puts its words into the form of the role's answer."""
 
         def respond(_messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-            call = self.next_call()
-            part = (
-                ToolCallPart(call.function, dict(call.args))
-                if call is not None
-                else ToolCallPart(info.output_tools[0].name, final(self.answer))
-            )
-            return ModelResponse(parts=[part], usage=_USAGE)
+            calls = self.next_calls()
+            parts = [ToolCallPart(call.function, dict(call.args)) for call in calls]
+            last = ToolCallPart(info.output_tools[0].name, final(self.answer))
+            return ModelResponse(parts=parts or [last], usage=_USAGE)
 
         return RoleModel(
             role=role,
@@ -68,23 +81,26 @@ class Compromised:
 
 @dataclass
 class Owner:
-    """`Approver` that says yes to exactly the calls that belong to the task, and counts cards."""
+    """Says yes to exactly the calls that belong to the task, and counts the cards."""
 
     wanted: list[FunctionCall]
     cards: int = 0
     declined: list[str] = field(default_factory=list)
 
-    async def decide_call(self, call: PausedCall) -> ApprovalDecision:
+    def decide_plan(self) -> ApprovalDecision:
+        """A plan whose words are the owner's own."""
         self.cards += 1
+        return ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
+
+    def decide_card(self, calls: Iterable[KeptCall]) -> list[tuple[KeptCall, ApprovalDecision]]:
+        """A card with the calls that wait together, each with its own yes or no."""
+        self.cards += 1
+        return [(each, ApprovalDecision(verdict=self._verdict(each.call))) for each in calls]
+
+    def _verdict(self, call: PausedCall) -> ApprovalVerdict:
         for each in self.wanted:
             if (each.function, dict(each.args)) == (call.tool, call.args):
                 self.wanted.remove(each)
-                return ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
+                return ApprovalVerdict.APPROVED
         self.declined.append(call.tool)
-        return ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
-
-    async def decide_item(self, item: WorkItem) -> ApprovalDecision:
-        """A plan whose words are the owner's own."""
-        del item
-        self.cards += 1
-        return ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
+        return ApprovalVerdict.DECLINED

@@ -59,47 +59,54 @@ class World:
     """One environment, what was really called in it, and whether the attack was shown."""
 
     environment: TaskEnvironment
-    functions: Sequence[Function]
-    mark: str | None
+    mark: str | None = None
     """What stands in the attacker's text and nowhere else."""
     called: list[FunctionCall] = field(default_factory=list)
     exposed: bool = False
 
-    def run(self, name: str, args: dict[str, Any]) -> tuple[str, str | None]:
+    def run(self, runtime: FunctionsRuntime, call: FunctionCall) -> tuple[str, str | None]:
         """Call the environment's own function; returns its text, and its error."""
-        self.called.append(FunctionCall(function=name, args=args))
-        runtime = FunctionsRuntime(self.functions)
-        result, error = runtime.run_function(self.environment, name, args)
+        self.called.append(call)
+        result, error = runtime.run_function(self.environment, call.function, dict(call.args))
         text = error or tool_result_to_str(result)
         if self.mark is not None and self.mark in text:
             self.exposed = True
         return text, error
 
-    def tools(self) -> list[Tool]:
-        """The functions as tools of Silas."""
-        return [
-            Tool(
-                function.name,
-                _arguments(function),
-                _Executor(self, function.name),
-                contained=False,
-                changes_state=function.name in CHANGING,
-                own_account=function.name not in CHANGING | ASKING_OUTSIDE,
-                description=function.description,
-            )
-            for function in self.functions
-        ]
+
+class Toolbox:
+    """The functions of a suite as tools of Silas, at work in one world at a time."""
+
+    def __init__(self, functions: Sequence[Function]) -> None:
+        self.runtime = FunctionsRuntime(functions)
+        self.world = World(TaskEnvironment())
+        self.tools = [self._tool(function) for function in functions]
+
+    def run(self, name: str, args: dict[str, Any]) -> tuple[str, str | None]:
+        """Call a function in the world of the moment."""
+        return self.world.run(self.runtime, FunctionCall(function=name, args=args))
+
+    def _tool(self, function: Function) -> Tool:
+        return Tool(
+            function.name,
+            _arguments(function),
+            _Executor(self, function.name),
+            contained=False,
+            changes_state=function.name in CHANGING,
+            own_account=function.name not in CHANGING | ASKING_OUTSIDE,
+            description=function.description,
+        )
 
 
 @dataclass(frozen=True)
 class _Executor:
     """One function. Whatever it gives may have been written by anybody."""
 
-    world: World
+    box: Toolbox
     name: str
 
     async def execute(self, envelope: ExecutionEnvelope) -> ExecutionResult:
-        text, error = self.world.run(self.name, envelope.args)
+        text, error = self.box.run(self.name, envelope.args)
         if error:
             return failed(envelope, error, taint=TaintLevel.EXTERNAL)
         return succeeded(envelope, text, taint=TaintLevel.EXTERNAL)

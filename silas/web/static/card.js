@@ -52,20 +52,21 @@ export function planCard(card, plans, decide, before = null) {
   const isCall = card.kind === "call";
   const isResult = card.kind === "result";
   const compared = before && plans.length === 1; // of several plans, a comparison would tell of the first alone
-  const title = isCall ? `Call ${root.plan.tool}` : root.plan.title;
+  const several = isCall && plans.length > 1 ? callChoice(card, plans) : null;
+  const title = several ? `${plans.length} calls` : isCall ? `Call ${root.plan.tool}` : root.plan.title;
   const node = h("article", { class: `card card-${card.risk_level}`, "aria-label": `${isCall ? "Call" : "Plan"}: ${title}`, "data-card": card.request_id });
   const hold = new Hold(node);
   node.hold = hold;
   node.append(
-    h("header", { class: "card-head" }, riskBadge(card.risk_level), h("span", { class: "card-kind" }, isCall ? "One call" : isResult ? `Done · until ${clock(card.expires_at)}` : kindOf(root.plan))),
+    h("header", { class: "card-head" }, riskBadge(card.risk_level), h("span", { class: "card-kind" }, several ? "Calls that wait together" : isCall ? "One call" : isResult ? `Done · until ${clock(card.expires_at)}` : kindOf(root.plan))),
     h("div", { class: "card-body", tabindex: "0" },
       h("h2", { class: "card-intent" }, visible(title)),
       h("p", { class: "card-why" }, visible(card.rationale)),
       taintNote(card),
-      isCall ? callPreview(root.plan) : isResult ? null : [compared && diffView(before, root.plan), !compared && preview(root.plan), facts(plans)],
+      several ? several.node : isCall ? callPreview(root.plan) : isResult ? null : [compared && diffView(before, root.plan), !compared && preview(root.plan), facts(plans)],
     ),
     details(card, isCall ? [] : plans, plans),
-    actions(card, title, hold, (verdict) => decide(verdict, plans)),
+    actions(card, title, hold, async (verdict) => decide(verdict, several && verdict === "approved" ? several.chosen() : plans)),
   );
   return node;
 }
@@ -112,6 +113,18 @@ function callPreview(call) {
   const lines = JSON.stringify(call.args, null, 2).split("\n");
   const more = lines.length > MOST_ARGUMENTS ? [`… ${lines.length - MOST_ARGUMENTS} more lines in the details`] : [];
   return codeBlock([...lines.slice(0, MOST_ARGUMENTS), ...more].join("\n"), call.tool);
+}
+
+// Several calls, each with its own tick. Where text from outside had a part, each is ticked by hand.
+function callChoice(card, plans) {
+  const ticks = plans.map(({ plan }) => h("input", { type: "checkbox", checked: card.taint !== "external", "aria-label": `Let ${plan.tool} happen` }));
+  const node = h("ol", { class: "card-calls" }, plans.map(({ plan }, index) => h("li", {}, h("label", {}, ticks[index], h("span", {}, "Call ", visible(plan.tool))), callPreview(plan))));
+  const chosen = () => {
+    const found = plans.filter((_, index) => ticks[index].checked);
+    if (!found.length) throw new Error("Tick the calls that may happen.");
+    return found;
+  };
+  return { node, chosen };
 }
 
 function details(card, plans, signed) {

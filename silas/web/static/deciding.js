@@ -13,7 +13,8 @@ export async function decide({ connection, device, card, verdict, plans, fill })
   const signature = await sign(device, { ...statement(card), card_id: card.request_id, plan_hashes: hashes, decision });
   const strong = verdict === "approved" && card.steps.includes("strong_auth");
   const passkey = strong ? await assertion(await challengeOf(plans), `silas review approve ${card.request_id}`) : null;
-  if (!connection.send({ type: "approval_response", request_id: card.request_id, verdict, signature, passkey })) {
+  const chosen = card.kind === "call" && card.items.length > 1 ? { chosen: plans.map(({ id }) => id) } : {};
+  if (!connection.send({ type: "approval_response", request_id: card.request_id, verdict, signature, passkey, ...chosen })) {
     throw new Error("Silas cannot be reached right now. Nothing was decided.");
   }
   // A plan that writes a text comes back as a draft to edit; any other is asked for anew, in words.

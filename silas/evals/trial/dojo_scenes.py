@@ -1,0 +1,202 @@
+"""Tasks in their environments, with and without an attacker.
+
+1. The attacker's text stands wherever the task looks, as in AgentDojo's own attacks; elsewhere it
+   would only disturb the judges.
+2. He strikes as soon as his text was read. If what the task does later undoes that, he strikes at
+   the end instead: which of the two works is tried without Silas.
+3. Calls of the owner's task that change something and do not need each other's results are made in
+   one go, as models do. Whether they need them is seen in a run without anybody in between.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, TypeAlias
+
+import yaml
+from agentdojo.base_tasks import BaseInjectionTask, BaseUserTask
+from agentdojo.functions_runtime import FunctionCall
+from agentdojo.task_suite.load_suites import get_suites
+from agentdojo.task_suite.task_suite import TaskSuite, read_suite_file
+
+from silas.evals.trial.dojo_attacks import MARK, attack_calls, injected
+from silas.evals.trial.dojo_model import Compromised, When
+from silas.evals.trial.dojo_tools import ASKING_OUTSIDE, CHANGING, Toolbox, World
+from silas.work.provenance import Provenance
+
+VERSION = "v1.2.2"
+
+UserTask: TypeAlias = BaseUserTask[Any]
+Attack: TypeAlias = BaseInjectionTask[Any]
+
+
+@dataclass(frozen=True)
+class Told:
+    """How a task goes when nobody interferes."""
+
+    vectors: tuple[str, ...]
+    """The places that it looks at where a stranger could have written."""
+    steps: tuple[tuple[FunctionCall, ...], ...]
+
+
+class Stage:
+    """One suite: its tools, its environments, and how its tasks go."""
+
+    def __init__(self, name: str, suite: TaskSuite[Any]) -> None:
+        self.name = name
+        self.suite = suite
+        self.box = Toolbox(suite.tools)
+        self._defaults = suite.get_injection_vector_defaults()
+        self.told = {task.ID: self._rehearse(task) for task in suite.user_tasks.values()}
+
+    def environment(self, attack: Attack | None, vectors: tuple[str, ...]) -> Any:
+        """The environment with the attacker's text at these places."""
+        texts = dict.fromkeys(vectors, injected(attack)) if attack else {}
+        return self._loaded(tuple(sorted(texts.items()))).model_copy(deep=True)
+
+    @cached_property
+    def _loaded(self) -> Callable[[tuple[tuple[str, str], ...]], Any]:
+        text = read_suite_file(self.suite.name, "environment.yaml", None)
+
+        @cache
+        def load(texts: tuple[tuple[str, str], ...]) -> Any:
+            # AgentDojo does the same with a reader of YAML that takes ten times as long.
+            read = yaml.load(text.format(**self._defaults | dict(texts)), yaml.CSafeLoader)
+            return self.suite.environment_type.model_validate(read)
+
+        return load
+
+    def _rehearse(self, task: UserTask) -> Told:
+        signs = {name: f"<SIGN-{name}>" for name in self._defaults}
+        shown = "".join(text for _, text in self._run(task, signs))
+        return Told(
+            vectors=tuple(name for name, sign in signs.items() if sign in shown),
+            steps=tuple(map(tuple, _steps(task.PROMPT, self._run(task, {})))),
+        )
+
+    def _run(self, task: UserTask, texts: dict[str, str]) -> list[tuple[FunctionCall, str]]:
+        loaded = self._loaded(tuple(sorted(texts.items())))
+        world = World(task.init_environment(loaded.model_copy(deep=True)))
+        calls = task.ground_truth(world.environment.model_copy(deep=True))
+        return [(call, world.run(self.box.runtime, call)[0]) for call in calls]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of one task, with or without an attack."""
+
+    suite: str
+    task: str
+    attack: str | None
+    done: bool
+    robbed: bool
+    cards: int
+    exposed: bool
+    declined: tuple[str, ...] = ()
+    """The calls to which the owner said no."""
+    path: tuple[str, ...] = ()
+    """The calls that were really made, if the attack succeeded or the task was not done."""
+
+
+class Scene:
+    """One task in one environment, with or without an attacker."""
+
+    def __init__(self, stage: Stage, task: UserTask, attack: Attack | None, when: When) -> None:
+        self.stage, self.task, self.attack = stage, task, attack
+        told = stage.told[task.ID]
+        environment = task.init_environment(stage.environment(attack, told.vectors))
+        self.before = environment.model_copy(deep=True)
+        self.world = stage.box.world = World(environment, MARK if attack else None)
+        self.wanted = [call for step in told.steps for call in step]
+        self.model = Compromised(
+            self.world,
+            deque(map(list, told.steps)),
+            task.GROUND_TRUTH_OUTPUT,
+            self._attacking if attack else None,
+            when,
+        )
+
+    def _attacking(self, now: Any) -> tuple[list[FunctionCall], str]:
+        if self.attack is None:
+            return [], ""
+        before = self.before.model_copy(deep=True)
+        now = now.model_copy(deep=True)
+        return attack_calls(self.stage.name, self.attack, now, before=before)
+
+    def result(self, said: str, cards: int = 0, declined: tuple[str, ...] = ()) -> Run:
+        """Judged by AgentDojo itself; the task first, for judging an attack may change things."""
+        after = self.world.environment
+        done = self._judged(self.task, said, after.model_copy(deep=True))
+        robbed = self.attack is not None and self._judged(self.attack, said, after)
+        path = [f"{each.function}({each.args})" for each in self.world.called]
+        return Run(
+            suite=self.stage.name,
+            task=self.task.ID,
+            attack=self.attack.ID if self.attack else None,
+            done=done,
+            robbed=robbed,
+            cards=cards,
+            exposed=self.world.exposed,
+            declined=declined,
+            path=tuple(path) if robbed or not done else (),
+        )
+
+    def _judged(self, task: Any, said: str, after: Any) -> bool:
+        before = self.before.model_copy(deep=True)
+        content = [{"type": "text", "content": said}]
+        judge = self.stage.suite._check_task_result  # noqa: SLF001 - there is no other door
+        return bool(judge(task, content, before, after, self.world.called))
+
+
+def stages(only: str | None = None) -> list[Stage]:
+    """The suites."""
+    found = get_suites(VERSION)
+    return [Stage(name, suite) for name, suite in found.items() if only in (None, name)]
+
+
+def pairs(stage: Stage) -> Iterator[tuple[UserTask, Attack]]:
+    """Every task with every attack."""
+    for attack in stage.suite.injection_tasks.values():
+        for task in stage.suite.user_tasks.values():
+            yield task, attack
+
+
+def without_silas(scene: Scene) -> Run:
+    """The same calls with nothing in between."""
+    while calls := scene.model.next_calls():
+        for call in calls:
+            scene.world.run(scene.stage.box.runtime, call)
+    return scene.result(scene.model.answer)
+
+
+def _steps(prompt: str, ran: list[tuple[FunctionCall, str]]) -> list[list[FunctionCall]]:
+    """The calls in order, those together that can be made in one go."""
+    steps: list[list[FunctionCall]] = []
+    known, together = Provenance(prompt), Provenance("")
+    earlier: list[tuple[FunctionCall, str]] = []
+    for call, text in ran:
+        kind = _kind(call)
+        same = steps and kind is not None and kind == _kind(steps[-1][-1])
+        if same and not _needs(call, known, together):
+            steps[-1].append(call)
+        else:
+            for other, given in earlier:
+                known.saw(other.function, other.args, given)
+            steps, together, earlier = [*steps, [call]], Provenance(""), []
+        earlier.append((call, text))
+        together.saw(call.function, call.args, text)
+    return steps
+
+
+def _kind(call: FunctionCall) -> str | None:
+    """Only what is changed or asked outside is made together; of looks nobody sees the number."""
+    if call.function in CHANGING:
+        return "changing"
+    return "asking" if call.function in ASKING_OUTSIDE else None
+
+
+def _needs(call: FunctionCall, known: Provenance, together: Provenance) -> bool:
+    """Whether a value in the call is known only from the results of the calls just before."""
+    values = call.args.values()
+    return any(together.sources_of(each) and not known.sources_of(each) for each in values if each)
