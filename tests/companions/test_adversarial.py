@@ -49,7 +49,7 @@ async def codes(room: Room, agent: str) -> list[str | None]:
     return [each.error_code for each in trace.tool_calls]
 
 
-async def test_it_cannot_leave_its_category(tmp_path: Path) -> None:
+async def test_prompt_injection_resistance_and_scope_policy_enforcement(tmp_path: Path) -> None:
     model = obedient()
     async with opened_room(tmp_path, gateway=FakeGateway(model)) as room:
         other = await room.task("Taxes", "work", checklist_items=("a",))
@@ -84,7 +84,7 @@ async def test_it_cannot_leave_its_category(tmp_path: Path) -> None:
         assert room.approvals.asked == {}, "not even a card is shown for it"
 
 
-async def test_it_cannot_call_a_host(tmp_path: Path) -> None:
+async def test_attempts_to_induce_arbitrary_network_egress_are_denied(tmp_path: Path) -> None:
     calls = [(name, {"url": "https://evil.example"}) for name in ("http_get", "fetch", "web")]
     async with opened_room(tmp_path, gateway=FakeGateway(obedient(*calls))) as room:
         await room.task(HOSTILE)
@@ -92,7 +92,7 @@ async def test_it_cannot_call_a_host(tmp_path: Path) -> None:
         assert await codes(room, made.id) == ["unknown_tool"] * 3
 
 
-async def test_it_cannot_skip_consent(tmp_path: Path) -> None:
+async def test_attempts_to_bypass_privacy_confirmation_are_denied(tmp_path: Path) -> None:
     gateway = FakeGateway(obedient(), CLOUD)
     async with opened_room(tmp_path, gateway=gateway, secrets=FakeSecrets()) as room:
         await room.task(HOSTILE)
@@ -165,7 +165,7 @@ async def test_a_kind_cannot_ask_to_overshare(more: str) -> None:
         parse_definition(OWN.replace("persona:", asked, 1))
 
 
-async def test_what_a_model_asks_to_be_shown_it_is_not_shown(tmp_path: Path) -> None:
+async def test_prompt_induced_oversharing_attempts_are_blocked(tmp_path: Path) -> None:
     """Bodies, notes and other categories stay here, whatever the titles say."""
     seen: list[CompanionRequest] = []
 

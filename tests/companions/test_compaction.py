@@ -178,6 +178,28 @@ async def test_compaction_job_state_machine_and_retry_backoff(
     assert (await store.require(CompactionJob, job.id)).attempt_count == 3
 
 
+async def test_llm_summarizer_failure_path_preserves_raw_history_and_falls_back(
+    store: CompanionStore, companion: Companion, clock: FakeClock
+) -> None:
+    """And the pointer moves once, with the summary that the rules have made."""
+    compactor = Compactor(store, policy=SMALL, summariser=Model(LlmError("Rate limit.")))
+    await fill(store, 10)
+    history = await MessageLog(store).thread("agent-1", THREAD)
+    before = await state_of(store, companion)
+    await compactor.consider("agent-1", THREAD, ended=False)
+    for _ in range(SMALL.model_attempts):
+        await compactor.work()
+        assert await state_of(store, companion) == before
+        clock.advance(hours=1)
+    await compactor.work()
+    raw = [
+        each for each in await MessageLog(store).thread("agent-1", THREAD) if not each.summary_depth
+    ]
+    assert raw == history
+    [summary] = await summaries(store)
+    assert (await state_of(store, companion)).latest_summary_message_id == summary.id
+
+
 async def test_failed_terminal_after_the_last_attempt_and_manual_retry(
     store: CompanionStore, companion: Companion, clock: FakeClock
 ) -> None:

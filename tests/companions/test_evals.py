@@ -19,7 +19,9 @@ SIMPLE: dict[str, Any] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_scorecard_reaches_its_thresholds(tmp_path: Path, kind: str) -> None:
+async def test_golden_benchmark_suite_validates_tool_action_sequences_and_report_outputs(
+    tmp_path: Path, kind: str
+) -> None:
     card = await scorecard(kind, tmp_path)
     assert card.passed, card.failures
     assert card.failures == {}

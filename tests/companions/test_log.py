@@ -71,7 +71,7 @@ async def test_a_message_with_a_known_id_is_not_appended_again(
     assert await rows(database) == before
 
 
-async def test_tool_result_metadata_is_stored_and_queryable(
+async def test_tool_result_changed_entity_ids_and_changed_tokens_are_stored_and_queryable(
     store: CompanionStore, companion: Companion
 ) -> None:
     log = MessageLog(store)
@@ -100,7 +100,7 @@ async def test_tool_result_metadata_is_stored_and_queryable(
     assert effect.from_id == result.id
 
 
-async def test_what_one_message_adds_does_not_depend_on_history(
+async def test_payload_size_remains_proportional_to_new_messages_only(
     store: CompanionStore, companion: Companion, database: SqliteDatabase
 ) -> None:
     log = MessageLog(store)

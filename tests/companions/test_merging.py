@@ -137,7 +137,7 @@ def test_rule_1_a_dominating_clock_wins_whole() -> None:
     assert merge_states(old, new) == new
 
 
-def test_rule_2_cursor_watermark_merge_rules_take_the_higher_counter() -> None:
+def test_cursor_watermark_merge_rules() -> None:
     a = state(vector_clock=A, processed_counter_by_host={"a": 3, "b": 1})
     b = state(vector_clock=B, processed_counter_by_host={"b": 2, "c": 1})
     assert merge_states(a, b).processed_counter_by_host == {"a": 3, "b": 2, "c": 1}
@@ -193,7 +193,7 @@ def test_rule_4_pointers_go_on_and_ties_are_broken_by_host_and_id() -> None:
     assert merge_states(a, b).recent_head_message_id == "m9"
 
 
-def test_pointer_conflicts_do_not_look_at_the_wall_clock() -> None:
+def test_pointer_conflicts_converge_under_skewed_wall_clocks() -> None:
     ahead = MessagePointer(message_id="m2", sequence=2, host_id="a")
     behind = MessagePointer(message_id="m1", sequence=1, host_id="b")
     skewed = NOW + timedelta(days=365)
@@ -218,7 +218,7 @@ def test_rule_5_failures_take_the_higher_count_until_a_run_succeeds() -> None:
     assert merge_states(succeeded, b).consecutive_failure_count == 0
 
 
-def test_rule_6_slot_merge_uses_logical_versions_under_skewed_clocks() -> None:
+def test_slot_merge_correctness_using_logical_slot_version_under_skewed_clocks() -> None:
     twice = (
         AgentSlots()
         .with_slot("primary_goal", "swim", host_id="a")
@@ -273,7 +273,7 @@ def test_the_higher_persona_version_wins_then_host_then_id() -> None:
     assert merge_persona_heads(head(2, "a", "q", A), reverted) == reverted
 
 
-def test_budget_window_host_counters_are_added_up() -> None:
+def test_budget_window_host_counter_aggregation() -> None:
     def window(usage: dict[str, int], clock: dict[str, int]) -> BudgetWindow:
         return BudgetWindow(
             id="w",

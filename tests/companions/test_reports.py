@@ -73,7 +73,9 @@ class TestFreshness:
         assert self.fresh().fresh
 
     @pytest.mark.parametrize("scope", ReportScope)
-    def test_it_grows_stale_with_time(self, scope: ReportScope) -> None:
+    def test_report_freshness_covers_time_based_staleness_triggers(
+        self, scope: ReportScope
+    ) -> None:
         report, _ = build(draft(scope=scope))
         limit = MAX_AGE[scope]
         young = freshness_of(
@@ -82,7 +84,7 @@ class TestFreshness:
         old = freshness_of(report, now=NOW + limit, max_age=None, latest_cursor=5)
         assert (young.fresh, old.fresh, old.too_old) == (True, False, True)
 
-    def test_it_is_stale_when_something_has_changed_since(self) -> None:
+    def test_report_freshness_covers_event_based_staleness_triggers(self) -> None:
         stale = self.fresh(cursor=6)
         assert (stale.fresh, stale.newer_changes, stale.too_old) == (False, True, False)
 

@@ -50,7 +50,7 @@ async def test_interactive_user_initiated_run_has_the_thread_of_its_session(hous
     assert second.thread_id == job.thread_id
 
 
-async def test_session_inactivity_ttl_closes_deterministically_and_returns_to_the_baseline(
+async def test_interactive_session_inactivity_ttl_closes_session_deterministically(
     house: House, clock: FakeClock
 ) -> None:
     job = await house.lifecycle.say("coach", "hello")

@@ -350,7 +350,7 @@ async def test_records_of_an_unknown_companion_are_refused(store: CompanionStore
         await store.put(AgentMessagePayload(id="p", content={}, **MADE))
 
 
-async def test_subscription_token_index_coverage_of_all_three_classes(
+async def test_subscription_token_index_coverage(
     store: CompanionStore, database: SqliteDatabase, companion: Companion
 ) -> None:
     tokens = (semantic("TASK"), subtype("task.status", "done"), entity("task-1"))

@@ -74,7 +74,7 @@ async def test_missed_timers_coalesce_to_one_catch_up_wake(house: House, clock: 
     assert after.next_run_at == last + timedelta(days=1)
 
 
-async def test_restart_recovery_for_timers_reuses_the_run_key(
+async def test_restart_recovery_for_timers(
     house: House, clock: FakeClock, queue: QueueStore
 ) -> None:
     await make(house)

@@ -89,7 +89,7 @@ class TestSchemaAndCapability:
 
 
 class TestCategoryScope:
-    async def test_reads_see_their_own_category_alone(self, room: Room, agent: str) -> None:
+    async def test_category_scope_enforcement_for_reads(self, room: Room, agent: str) -> None:
         mine = await room.task("Squats")
         await room.task("Taxes", "work")
         listed = await ok(room, agent, "list_tasks_in_scope")
@@ -142,7 +142,7 @@ class TestCategoryScope:
             ("start_task_timer", {}),
         ],
     )
-    async def test_writes_to_another_category_are_out_of_scope(
+    async def test_category_scope_enforcement_for_writes(
         self, room: Room, agent: str, tool: str, arguments: dict[str, Any]
     ) -> None:
         other = await room.task("Taxes", "work")
@@ -187,7 +187,7 @@ class TestCategoryScope:
 
 
 class TestIdempotency:
-    async def test_the_same_operation_is_made_once(self, room: Room, agent: str) -> None:
+    async def test_operation_id_idempotency(self, room: Room, agent: str) -> None:
         asked = {"category_id": room.categories["gym"], "title": "Deadlift"}
         first = await ok(room, agent, "create_task", op="one", **asked)
         again = await ok(room, agent, "create_task", op="one", **asked)
@@ -255,7 +255,7 @@ class TestPreview:
 
 
 class TestReferences:
-    async def test_task_resolution_confidence_and_disambiguation(
+    async def test_task_resolution_confidence_thresholds_and_disambiguation_responses(
         self, room: Room, agent: str
     ) -> None:
         squats = await room.task("Squats")
@@ -379,7 +379,9 @@ async def test_every_tool_does_what_it_says(room: Room, agent: str) -> None:
     assert [each.note for each in plan[1]] == ["Longer"]
 
 
-async def test_conclude_with_rollover_moves_the_open_steps(room: Room, agent: str) -> None:
+async def test_conclude_with_rollover_workflow_preserves_and_moves_checklist_items(
+    room: Room, agent: str
+) -> None:
     task = await room.task("Squats", checklist_items=("a", "b"))
     await room.call(agent, "conclude_task_with_rollover", op="end", task_id=task)
     await room.approvals.approve("end")
@@ -390,7 +392,7 @@ async def test_conclude_with_rollover_moves_the_open_steps(room: Room, agent: st
     assert [each.text for each in items] == ["a", "b"]
 
 
-async def test_a_time_entry_is_linked_to_its_task_and_to_what_it_was_told_in(
+async def test_retrospective_time_entry_creation_links_to_task_and_optional_source_entry(
     room: Room, agent: str
 ) -> None:
     task, now = await room.task("Squats"), room.clock.now()

@@ -1,6 +1,9 @@
 """From a change to one run: matching, predicates, coalescing, single flight, ends, recovery."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,8 +38,9 @@ from silas.journal.edit import Edit
 from silas.journal.models import Category, Link, Note, Task, TaskStatus
 from silas.journal.notifications import entity, semantic, subtype
 from silas.journal.store import Journal
-from silas.queue import QueueName, QueueStore
-from silas.storage import DatabaseBusy
+from silas.kernel import IdFactory
+from silas.queue import Bus, QueueName, QueueStore
+from silas.storage import DatabaseBusy, SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
 from tests.companions.making import House
 
@@ -112,13 +116,72 @@ async def test_a_change_wakes_once_with_a_deterministic_run_key_and_thread(house
         ([semantic("TASK")], {"entity_types": ("note",)}, task(), False),
     ],
 )
-async def test_token_classification_and_matching_across_the_three_classes(
+async def test_token_classification_and_matching_across_semantic_key_subtype_token_and_entity_id(
     house: House, tokens: list[Any], predicate: dict[str, Any], edit: Any, wakes: bool
 ) -> None:
     draft = SubscriptionDraft(tuple(tokens), SubscriptionPredicate(**predicate))
     await make(house, subscriptions=(draft,))
     await house.change(edit)
     assert len(await house.work()) == wakes
+
+
+async def test_subscription_predicate_matching_and_coalescing(house: House) -> None:
+    """Only what meets the predicate counts; what comes while a wake waits goes along with it."""
+    urgent = SubscriptionPredicate(category_ids=("gym",), equals={"priority": "P0"})
+    await make(house, subscriptions=(SubscriptionDraft((semantic("TASK"),), urgent),))
+    first = await house.change(task("a", priority="P0"))
+    await house.change(task("b"))
+    await house.change(task("c", category="work", priority="P0"))
+    last = await house.change(task("d", priority="P0"))
+    ended = await house.work()
+    assert [run.status for run in ended] == [WakeStatus.COMPLETED]
+    assert ended[0].job.changed_entity_ids == (first.id, last.id)
+    assert len(ended[0].job.logical_change_keys) == 2
+
+
+async def test_cross_device_subscription_replay_converges_on_the_shared_logical_change_key(
+    tmp_path: Path, clock: FakeClock, journal: Journal
+) -> None:
+    """The same change is received by two devices of one owner: it is the same run."""
+    made = await journal.change(task(), actor="owner")
+    keys = []
+    for host in ("host-b", "host-c"):
+        async with other_device(tmp_path / host, clock, host_id=host) as there:
+            await make(there, subscriptions=())
+            now = clock.now()
+            subscription = AgentSubscription(
+                id="the-same-everywhere",
+                agent_id="coach",
+                tokens=(semantic("TASK"),),
+                created_at=now,
+                updated_at=now,
+            )
+            await there.store.put(subscription)
+            there.index.add(subscription)
+            await there.change(lambda edit: edit.merge(made), actor="sync")
+            await there.change(lambda edit: edit.merge(made), actor="sync")
+            keys += [run.run_key for run in await there.work()]
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+
+
+@asynccontextmanager
+async def other_device(path: Path, clock: FakeClock, *, host_id: str) -> AsyncIterator[House]:
+    """A house with files of its own."""
+    ids, bases = IdFactory(clock), {}
+    async with AsyncExitStack() as stack:
+        for name in ("agent", "journal", "runtime"):
+            bases[name] = SqliteDatabase.open(path / f"{name}.db")
+            stack.push_async_callback(bases[name].close)
+            await migrate(bases[name], load_migrations(name), clock=clock)
+        journal = await Journal.open(bases["journal"], clock=clock, ids=ids)
+        store = CompanionStore(bases["agent"], clock=clock, ids=ids, host_id=host_id)
+        queue = QueueStore(bases["runtime"], clock=clock, ids=ids, bus=Bus(poll_seconds=0.01))
+        house = House(store, journal, queue)
+        await house.orchestrator.start()
+        await house.change(lambda edit: edit.create(Category, id="gym", name="gym"))
+        yield house
+        house.orchestrator.stop()
 
 
 async def test_a_record_linked_to_another_is_what_a_predicate_can_ask_for(house: House) -> None:
@@ -343,7 +406,7 @@ async def test_in_flight_runs_are_called_off_by_a_pause(house: House) -> None:
     assert house.worker.runtime("coach").active_run_id is None
 
 
-async def test_crash_and_retry_of_the_same_subscription_wake_preserves_its_run_key(
+async def test_crash_retry_replay_preserves_run_key_and_does_not_duplicate_side_effects(
     house: House, clock: FakeClock
 ) -> None:
     """The process dies in the middle of a run, and the house is opened again."""
@@ -388,9 +451,7 @@ async def test_a_run_that_takes_the_process_down_is_not_begun_for_ever(house: Ho
     assert (ended.status, ended.error_code) == (WakeStatus.FAILED_TERMINAL, "crash_loop")
 
 
-async def test_restart_recovery_of_queued_wakes_and_missed_changes(
-    house: House, store: CompanionStore
-) -> None:
+async def test_restart_recovery_for_queued_wakes(house: House, store: CompanionStore) -> None:
     """Written down but not sent; and committed while nobody listened."""
     await make(house)
     house.orchestrator.stop()

@@ -67,7 +67,9 @@ async def scripted(tmp_path: Path) -> AsyncIterator[Scripted]:
         yield Scripted(room, model, made.id)
 
 
-async def test_every_tool_invocation_has_an_action_and_a_result(scripted: Scripted) -> None:
+async def test_action_tool_result_envelope_validation_for_every_tool_invocation(
+    scripted: Scripted,
+) -> None:
     await scripted.run(
         call("get_or_create_day_plan", plan_date="2026-01-01"),
         call("list_tasks_in_scope"),
@@ -85,7 +87,9 @@ async def test_every_tool_invocation_has_an_action_and_a_result(scripted: Script
         assert each.metadata.scope_snapshot
 
 
-async def test_tool_result_metadata_is_stored_and_queryable(scripted: Scripted) -> None:
+async def test_tool_result_changed_entity_ids_and_changed_tokens_are_stored_and_queryable(
+    scripted: Scripted,
+) -> None:
     ended = await scripted.run(call("get_or_create_day_plan", plan_date="2026-01-01"))
     (plan,) = await scripted.room.store.find(ActionPlan, {"agent_id": scripted.agent})
     operation = plan.actions[0].operation_id
@@ -95,7 +99,9 @@ async def test_tool_result_metadata_is_stored_and_queryable(scripted: Scripted) 
     assert ended.status == "completed"
 
 
-async def test_prompt_and_model_provenance_is_on_messages_and_traces(scripted: Scripted) -> None:
+async def test_prompt_model_provenance_is_present_and_stable_for_replay_attribution(
+    scripted: Scripted,
+) -> None:
     ended = await scripted.run(call("list_tasks_in_scope"))
     for each in await scripted.entries(AgentMessageKind.ACTION):
         metadata = each.metadata
@@ -106,7 +112,9 @@ async def test_prompt_and_model_provenance_is_on_messages_and_traces(scripted: S
     assert trace.persona_version_id
 
 
-async def test_a_retry_reuses_the_plan_and_asks_nobody(scripted: Scripted) -> None:
+async def test_persisted_action_plan_reuse_prevents_ordinal_drift_on_re_execution(
+    scripted: Scripted,
+) -> None:
     """The worker dies after the plan was written; the next one finds it and does the same."""
     room, model = scripted.room, scripted.model
     model._answers[:] = [
@@ -126,7 +134,9 @@ async def test_a_retry_reuses_the_plan_and_asks_nobody(scripted: Scripted) -> No
     assert run.status == "completed"
 
 
-async def test_the_order_of_actions_changes_no_operation_id(scripted: Scripted) -> None:
+async def test_deterministic_operation_id_derivation_from_run_key_and_action_stable_id(
+    scripted: Scripted,
+) -> None:
     one = call("get_or_create_day_plan", plan_date="2026-01-01")
     two = call("get_or_create_day_plan", plan_date="2026-01-02")
     from silas.companions.actions import planned_action
@@ -270,6 +280,28 @@ class TestQuestions:
             await scripted.room.desk.answer(question.id, said)
 
 
+async def test_interactive_user_initiated_run_produces_an_action_tool_result_sequence(
+    scripted: Scripted,
+) -> None:
+    """A conversation in one thread: what was said, what was thought, done, and came of it."""
+    room, day = scripted.room, {"plan_date": "2026-01-02"}
+    scripted.model._answers[:] = [
+        CompanionProposal(thought="At once.", actions=(call("get_or_create_day_plan", **day),)),
+        CompanionProposal(thought="It is there."),
+    ]
+    await room.desk.wake(scripted.agent, said="Plan tomorrow!")
+    await room.desk.wake(scripted.agent, said="Is it there?")
+    await room.work()
+    messages = await room.store.find(AgentMessage, {"agent_id": scripted.agent})
+    assert [each.kind for each in messages] == [
+        "user", "thought", "action", "tool_result", "user", "thought"
+    ]  # fmt: skip
+    assert len({each.thread_id for each in messages}) == 1
+    action, result = messages[2:4]
+    assert result.metadata.action_ref_id == action.id
+    assert (result.metadata.status, bool(result.metadata.changed_entity_ids)) == ("success", True)
+
+
 async def test_interactive_runs_have_a_thread_of_their_own(scripted: Scripted) -> None:
     room = scripted.room
     scripted.model._answers[:] = [CompanionProposal(thought="Hello.")]
@@ -298,7 +330,7 @@ async def test_a_companion_can_only_ask_to_sleep_and_not_for_ever(scripted: Scri
 
 
 class TestReplay:
-    async def test_replay_is_deterministic_and_has_no_side_effects(
+    async def test_deterministic_replay_of_run_traces_from_persisted_wake_inputs(
         self, scripted: Scripted
     ) -> None:
         room = scripted.room
@@ -343,7 +375,9 @@ class TestReplay:
         compared = await scripted.room.desk.replay(ended.run_key)
         assert "requests" in {each.what for each in compared.differences}
 
-    async def test_traces_stay_on_this_device(self, scripted: Scripted) -> None:
+    async def test_run_traces_are_not_uploaded_to_remote_telemetry_by_default(
+        self, scripted: Scripted
+    ) -> None:
         """What derives from `Synced` is made for other devices; a trace does not."""
         assert "vector_clock" not in RunTrace.model_fields
 

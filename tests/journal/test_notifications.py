@@ -61,7 +61,7 @@ def test_the_logical_change_key_is_made_of_the_sorted_keys() -> None:
 
 
 @given(st.lists(units, min_size=1, max_size=6), st.randoms())
-def test_the_logical_change_key_does_not_depend_on_the_order(
+def test_order_independence_of_sorted_change_unit_key_aggregation(
     several: list[ChangeUnit], chance: object
 ) -> None:
     mixed = [*several, *several[:2]]
@@ -70,25 +70,34 @@ def test_the_logical_change_key_does_not_depend_on_the_order(
     assert batch(*mixed).change_unit_keys == tuple(sorted(set(batch(*several).change_unit_keys)))
 
 
-def test_sync_origin_provenance_gives_a_stable_key_across_devices() -> None:
+def test_logical_change_key_derivation_from_sync_origin_provenance_is_stable_across_devices() -> (
+    None
+):
     here, there = batch(unit(origin="sync"), name="here"), batch(unit(origin="sync"), name="there")
     assert here.local_batch_id != there.local_batch_id
     assert here.logical_change_key == there.logical_change_key
 
 
-def test_local_origin_provenance_gives_a_deterministic_key() -> None:
+def test_logical_change_key_derivation_from_local_origin_provenance_is_deterministic() -> None:
     keys = {batch(unit(), name=name).logical_change_key for name in ("one", "two")}
     assert len(keys) == 1
     assert batch(unit(origin="sync")).logical_change_key not in keys
     assert batch(unit(8)).logical_change_key not in keys
 
 
-@pytest.mark.parametrize("kind", [TokenClass.SEMANTIC_KEY, TokenClass.ENTITY_ID])
-def test_only_a_subtype_token_has_a_namespace(kind: TokenClass) -> None:
+def test_semantic_key_tokens_must_omit_token_namespace() -> None:
     with pytest.raises(ValidationError, match="namespace"):
-        TypedToken(token_class=kind, token_value="TASK", token_namespace="task")
+        TypedToken(token_class=TokenClass.SEMANTIC_KEY, token_value="TASK", token_namespace="task")
+
+
+def test_subtype_token_tokens_must_include_token_namespace() -> None:
     with pytest.raises(ValidationError, match="namespace"):
         TypedToken(token_class=TokenClass.SUBTYPE_TOKEN, token_value="done")
+
+
+def test_entity_id_tokens_must_omit_token_namespace() -> None:
+    with pytest.raises(ValidationError, match="namespace"):
+        TypedToken(token_class=TokenClass.ENTITY_ID, token_value="task_1", token_namespace="task")
 
 
 def test_token_keys() -> None:
@@ -112,7 +121,7 @@ def test_batches_are_joined_only_if_they_are_the_same_change() -> None:
 
 
 @given(st.lists(st.lists(units, min_size=1, max_size=3), max_size=6))
-def test_coalescing_never_merges_different_keys_and_loses_none(
+def test_notifier_never_merges_batches_with_different_logical_change_key_values(
     several: list[list[ChangeUnit]],
 ) -> None:
     batches = [batch(*each, name=f"b{number}") for number, each in enumerate(several)]

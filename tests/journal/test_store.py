@@ -265,6 +265,38 @@ async def test_another_devices_version_is_merged_and_keeps_its_provenance(
     assert len({each.logical_change_key for each in [*told, first]}) == 4
 
 
+async def test_notification_batch_identity(place: Place, tmp_path: Path) -> None:
+    """`local_batch_id` is stable on this device; `logical_change_key` is the same on every one."""
+    task = await place.journal.get(Task, await place.task("Squats"))
+    (batch,) = await place.told()
+    async with opened(tmp_path / "journal.db") as again:
+        assert await again.journal.batches_after(0) == [batch]
+    received = []
+    for name in ("one.db", "two.db"):
+        async with opened(tmp_path / name) as other:
+            await other.journal.change(lambda e: e.merge(task), actor="sync")
+            received += await other.journal.batches_after(0)
+    assert len({batch.local_batch_id, *(each.local_batch_id for each in received)}) == 3
+    assert len({each.logical_change_key for each in received}) == 1
+
+
+async def test_sync_replay_idempotency_behavior(place: Place, tmp_path: Path) -> None:
+    """What was received is received again, also out of order: nothing changes, nobody hears."""
+    async with opened(tmp_path / "other.db") as other:
+        first = await other.journal.get(Task, await other.task("Squats"))
+        second = await other.journal.change(
+            lambda e: e.update(e.get(Task, first.id), title="Deep squats"), actor="owner"
+        )
+    for each in (first, second):
+        await place.journal.change(lambda e, each=each: e.merge(each), actor="sync")
+    kept, cursor = await place.journal.get(Task, first.id), await place.journal.last_cursor()
+    for each in (second, first, second):
+        await place.journal.change(lambda e, each=each: e.merge(each), actor="sync")
+    assert await place.journal.get(Task, first.id) == kept
+    assert kept.title == "Deep squats"
+    assert await place.journal.last_cursor() == cursor
+
+
 async def test_a_copy_of_this_device_that_counted_further_is_not_counted_again(
     place: Place,
 ) -> None:
