@@ -77,6 +77,9 @@ async def execute_task(bench: Workbench, item: WorkItem) -> WorkItemResult:
     item = await stored(bench, item)
     if item.status in _OVER:
         return _result(item, _OVER[item.status])
+    if item.status is WorkItemStatus.RUNNING:
+        # Before the door: an approval that has run out since must not say of it that it is blocked.
+        raise WorkItemConflict(f"{item.id} is being worked on. Wait until that has ended.")
     try:
         await require_entry(bench, item)  # 0
         imported = await hydrate(bench, item)  # 0.5
