@@ -136,7 +136,7 @@ class Bus:
 
     def notify(self, queues: Iterable[QueueName]) -> None:
         """Something in these queues can be leased. To be called after the commit."""
-        for queue in queues:
+        for queue in sorted(queues):  # many are sets: who comes first must not be up to chance
             for waker in self._wakers[queue]:
                 waker.wake()
 

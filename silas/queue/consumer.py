@@ -102,7 +102,7 @@ class Consumer:
         self._taker.promise(hands)
         leasing = asyncio.ensure_future(self._lease(hands))
         # Also if this consumer is stopped meanwhile: what was leased must then be given back.
-        leasing.add_done_callback(lambda done: self._taker.settle(hands, done.result()))
+        leasing.add_done_callback(lambda done: self._taker.settle(hands, _leased(done)))
         if not await asyncio.shield(leasing) and self._troubled:
             await asyncio.sleep(_CALM_DOWN_SECONDS)
 
@@ -152,6 +152,7 @@ class Consumer:
     async def _serve(self, lease: Lease) -> bool:
         """Handle a message; True if its commit has also looked for the next one."""
         message_id = lease.message.message_id
+        await self._stop_earlier(lease)
         try:
             if lease.processed:
                 await self.store.ack(lease)
@@ -170,6 +171,21 @@ class Consumer:
         else:
             return True
         return False
+
+    async def _stop_earlier(self, lease: Lease) -> None:
+        """End what is still being done about the same message under a lease that has run out.
+
+        The clock may have jumped, or the machine slept. Two at once would do everything twice.
+        """
+        message_id, now = lease.message.message_id, asyncio.current_task()
+        earlier = [
+            task
+            for task, held in self._working.items()
+            if held.message.message_id == message_id and task is not now
+        ]
+        for task in earlier:
+            task.cancel()
+        await asyncio.gather(*earlier, return_exceptions=True)
 
     async def _commit(self, lease: Lease, handled: Handled) -> None:
         await self.store.finish(
@@ -212,6 +228,11 @@ class Consumer:
         for lease in [*stopped, *self._left_over]:
             await self._release(lease)
         self._left_over = None
+
+
+def _leased(done: "asyncio.Future[list[Lease]]") -> list[Lease]:
+    """What a lease gave; nothing if it failed, so that nobody waits for it at the end."""
+    return [] if done.cancelled() or done.exception() else done.result()
 
 
 @contextlib.contextmanager

@@ -126,11 +126,12 @@ class SqliteDatabase:
 
     def _shut_down(self) -> None:
         self._threads.shutdown(wait=True)
-        while not self._far.empty():
-            self._far.get_nowait().close()
-        self._near.close()
-        # Last: only a connection that may write can fold the log into the file.
-        self._writer.stop()
+        with translated(str(self._path)):
+            while not self._far.empty():
+                self._far.get_nowait().close()
+            self._near.close()
+            # Last: only a connection that may write can fold the log into the file.
+            self._writer.stop()
 
     def _begin_near(self) -> None:
         self._check_open()

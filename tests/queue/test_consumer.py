@@ -310,3 +310,55 @@ async def test_a_hundred_scopes_at_once_each_in_its_order(
     await consumer(note).run_until_empty()
     assert len(seen) == 100
     assert all(order == [0, 1, 2, 3, 4] for order in seen.values())
+
+
+async def test_a_clock_that_jumps_lets_nobody_do_the_same_message_twice_at_once(
+    store: QueueStore, database: SqliteDatabase, clock: FakeClock, consumer: Make
+) -> None:
+    """The machine slept: the lease has run out, and the work under it still goes on."""
+    busy: list[int] = []
+    most: list[int] = []
+    release = asyncio.Event()
+
+    async def slow(lease: Lease) -> Handled:
+        busy.append(1)
+        most.append(len(busy))
+        try:
+            await release.wait()
+        finally:
+            busy.pop()
+        return Handled()
+
+    await store.enqueue(message("m1"))
+    async with running(consumer(slow, concurrency=4)):
+        await until(lambda: _is(len(most) == 1))
+        clock.advance(hours=1)
+        store.bus.notify((PROXY,))
+        await until(lambda: _is(len(most) == 2))
+        assert most == [1, 1]
+        release.set()
+        await until(lambda: _empty(store))
+    assert await reasons(database) == []
+
+
+async def _is(true: bool) -> bool:
+    return true
+
+
+async def _empty(store: QueueStore) -> bool:
+    return not any((await store.depth()).values())
+
+
+async def test_a_lease_that_fails_in_an_unknown_way_does_not_keep_a_consumer_from_stopping(
+    store: QueueStore, consumer: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object, **__: object) -> list[Lease]:
+        raise RuntimeError("nobody thought of this")
+
+    async def never(lease: Lease) -> Handled:
+        return Handled()
+
+    monkeypatch.setattr(store, "lease_many", broken)
+    async with asyncio.timeout(20):
+        with pytest.raises(RuntimeError, match="nobody thought"):
+            await consumer(never).run()

@@ -42,7 +42,7 @@ def _with_profile(move: Move, profile: str) -> Move:
     return Answer({**move.fields, "context_profile": profile})
 
 
-def _answer(mind: Mind, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+async def _answer(mind: Mind, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     heard = hear(messages, info)
     name, args, call_id = _call(mind(heard), heard)
     if name is None:
