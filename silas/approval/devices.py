@@ -9,7 +9,6 @@
 """
 
 import base64
-from datetime import datetime
 from typing import Protocol
 
 from silas.approval.errors import DeviceUnknown
@@ -59,8 +58,8 @@ class OwnerKey(Protocol):
         """The id of the active key, and its signature."""
         ...
 
-    def verify(self, key_id: str, payload: bytes, signature: bytes, *, at: datetime) -> bool:
-        """Whether this key, in use at that time, made this signature."""
+    def vouches(self, key_id: str, payload: bytes, signature: bytes) -> bool:
+        """Whether the key that is active now made this signature."""
         ...
 
 
@@ -170,7 +169,7 @@ class DeviceStore:
             signature = base64.b64decode(endorsement, validate=True)
         except ValueError:
             return False
-        return self._keys.verify(owner_key_id, payload, signature, at=self._clock.now())
+        return self._keys.vouches(owner_key_id, payload, signature)
 
 
 def _endorsed(device_id: str, public_key: str, name: str, enrolled_at: str) -> bytes:

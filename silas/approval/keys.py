@@ -74,6 +74,10 @@ class KeyManager:
         """Whether this key, which was the owner's at that time, made this signature."""
         return self.public.verify(key_id, payload, signature, at=at)
 
+    def vouches(self, key_id: str, payload: bytes, signature: bytes) -> bool:
+        """Whether the key that is active now made this signature."""
+        return self.public.vouches(key_id, payload, signature)
+
     def rotate(self) -> dict[str, str]:
         """Replace the active key; returns the old key's endorsement of the new one."""
         with self._lock:

@@ -104,6 +104,14 @@ class PublicKeys:
             return False
         return key.signed(payload, signature)
 
+    def vouches(self, key_id: str, payload: bytes, signature: bytes) -> bool:
+        """Whether the key with this id is the active one, and made the signature.
+
+        For what ends with its key at once, and has no minute for whoever was just signing.
+        """
+        key = self.find(key_id)
+        return key is not None and key.retired_at is None and key.signed(payload, signature)
+
     def to_text(self) -> str:
         """The content of an `owner.pub` file."""
         return _FILE_HEADER + "".join(_line(key) + "\n" for key in self.keys)

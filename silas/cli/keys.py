@@ -61,6 +61,7 @@ async def _rotate(ground: Ground) -> dict[str, str]:
     await ground.audit.write_checkpoint()
     with contextlib.suppress(NotRunning):
         await asyncio.to_thread(call_server, ground.paths, "reload_keys")
+        await asyncio.to_thread(call_server, ground.paths, "devices_changed")
     return rotation
 
 
