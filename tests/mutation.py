@@ -39,6 +39,7 @@ SURVIVORS = Path("survivors.diff")
 LEFT_OUT = ("test_processes.py", "test_tampering_bytes.py", "test_chain_law.py")
 SECONDS_OF_TESTS = float(os.environ.get("MUTATION_SECONDS", "10"))
 SECONDS_TO_LIVE = 300
+CONTROL_EVERY = 10
 QUIET = ("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
@@ -94,11 +95,14 @@ class Forks:
         gc.freeze()  # else the collector would touch, and so copy, every page in every child
         self._survey()
         known = results()
-        for mutant in self._mutants:
+        for number, mutant in enumerate(self._mutants):
             if mutant in known:
                 self._remember(mutant, known[mutant][1])
-            else:
-                self._note(mutant, *self._try(mutant))
+                continue
+            result, killer = self._try(mutant)
+            if killer and number % CONTROL_EVERY == 0 and not self._passes_unchanged(killer):
+                result = "doubtful"
+            self._note(mutant, result, killer)
         return True
 
     def _survey(self) -> None:
@@ -151,6 +155,10 @@ class Forks:
         if code == -signal.SIGALRM:
             return "hung", None  # it waits for something, or the machine was too busy: look at it
         return ("survived", None) if code == 0 else ("killed", killer)
+
+    def _passes_unchanged(self, test: str) -> bool:
+        """Else it did not notice the mutant: a busy machine, or the test itself, made it fail."""
+        return _in_a_fork(lambda: self._kill("", [test], Path(os.devnull))) == 0
 
     def _kill(self, mutant: str, tests: list[str], running: Path) -> None:
         limit = int(3 * sum(self._seconds[test] for test in tests)) + 10

@@ -4,18 +4,24 @@ A companion's model is one that the owner has configured for some role; its addr
 the settings'. There is no fallback to another model: who is asked is the owner's choice.
 """
 
+import asyncio
+import importlib
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from typing import Protocol
 
-from silas.agents.companion import CompanionAgent
-from silas.agents.models.choices import RoleChoice
-from silas.agents.models.factory import Models
-from silas.agents.models.modes import ModeMemory
 from silas.app.companion_destinations import Destinations
 from silas.app.ground import Ground
-from silas.app.model_choices import key_reader, model_choices
 from silas.companions.ports import CompanionRequest, Destination
 from silas.companions.proposals import CompanionProposal
+
+
+class Proposing(Protocol):
+    """The agent of one model."""
+
+    async def propose(self, request: CompanionRequest) -> CompanionProposal:
+        """What the model proposes."""
+        ...
 
 
 class ModelGateway(Destinations):
@@ -24,7 +30,7 @@ class ModelGateway(Destinations):
     def __init__(self, ground: Ground, *, environ: Mapping[str, str]) -> None:
         super().__init__(ground)
         self._environ = environ
-        self._agents: dict[str, CompanionAgent] = {}
+        self._agents: dict[str, Proposing] = {}
         self._open = AsyncExitStack()
 
     async def propose(
@@ -39,18 +45,11 @@ class ModelGateway(Destinations):
         """Close the connections to models."""
         await self._open.aclose()
 
-    async def _agent(self, model_id: str) -> CompanionAgent:
+    async def _agent(self, model_id: str) -> Proposing:
         if model_id not in self._agents:
-            ground, role = self._ground, self._roles()[model_id]
-            reader = key_reader(ground.vault.get, self._environ)
-            chosen = model_choices(ground.settings, reader)[role]
-            alone = RoleChoice(role=role, model=chosen.model, patience=chosen.patience)
-            models = Models(
-                {role: alone},
-                environ=self._environ,
-                clock=ground.clock,
-                memory=ModeMemory(ground.paths.model_modes),
-            )
-            await self._open.enter_async_context(models)
-            self._agents[model_id] = CompanionAgent(models.for_role(role), clock=ground.clock)
+            # Loaded here: it brings the library of the models along, which most houses never need.
+            agents = await asyncio.to_thread(importlib.import_module, "silas.app.companion_agents")
+            role = self._roles()[model_id]
+            opening = agents.open_companion_agent(self._ground, role, environ=self._environ)
+            self._agents[model_id] = await self._open.enter_async_context(opening)
         return self._agents[model_id]

@@ -9,6 +9,7 @@
 """
 
 import asyncio
+import importlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,17 +18,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from silas.agents.models.detection import (
-    KNOWN_SERVERS,
-    FoundServer,
-    LocalServer,
-    detect_servers,
-)
 from silas.agents.models.providers import key_from_environment, package_missing
 from silas.agents.models.roles import Role
+from silas.agents.models.servers import KNOWN_SERVERS, FoundServer, LocalServer
 from silas.app.ground import Ground
 from silas.app.model_choices import key_reader, model_choices, model_name
-from silas.app.model_trial import try_choice
 from silas.app.settings import LoadedSettings, Settings
 from silas.app.settings.edit import change_section
 from silas.app.settings.errors import SettingsNotChanged
@@ -38,6 +33,9 @@ from silas.storage.files import write_private_file
 from silas.stream.said import SaidStore
 from silas.web.onboarding import ChosenModel, CloudProvider, LocalModels, SetupShown, TriedModel
 
+# What only a choice needs is loaded with it: the libraries of models and of their servers.
+_DETECTION = "silas.agents.models.detection"
+_TRIAL = "silas.app.model_trial"
 _ROLES = ("proxy", "planner", "executor", "scorer")
 _CLOUD = {
     "openrouter": ("OpenRouter", ("anthropic/claude-haiku-4-5", "anthropic/claude-sonnet-4-5")),
@@ -82,7 +80,7 @@ class FirstRun:
 
     async def local_models(self) -> list[LocalModels]:
         """Who answers on this machine (rule 1)."""
-        found = await detect_servers(self.servers)
+        found = await _detected(self.servers)
         return [LocalModels(kind=s.kind, address=s.base_url, models=s.models) for s in found]
 
     async def choose(self, wanted: ChosenModel) -> TriedModel:
@@ -159,7 +157,7 @@ class FirstRun:
         return values, secret
 
     async def _server(self, wanted: ChosenModel) -> FoundServer:
-        for server in await detect_servers(self.servers):
+        for server in await _detected(self.servers):
             if server.base_url == wanted.server and wanted.model in server.models:
                 return server
         raise SettingsNotChanged("This model does not answer on this machine any more.")
@@ -180,13 +178,20 @@ class FirstRun:
 
         choice = model_choices(candidate, key_reader(read, self.environ))[Role.PROXY]
         ground = replace(self.ground, settings=candidate)
-        report = await try_choice(ground, choice, self.environ, quick=True)
+        trial = await asyncio.to_thread(importlib.import_module, _TRIAL)
+        report = await trial.try_choice(ground, choice, self.environ, quick=True)
         if not report.ok and report.error is None:  # it answers, but in another form than this one
-            report = await try_choice(ground, choice, self.environ, quick=False)
+            report = await trial.try_choice(ground, choice, self.environ, quick=False)
         told = "" if report.ok else _why(report.error)
         return TriedModel(
             ok=report.ok, model=report.model, milliseconds=report.latency_ms, message=told
         )
+
+
+async def _detected(servers: Sequence[LocalServer]) -> list[FoundServer]:
+    detection = await asyncio.to_thread(importlib.import_module, _DETECTION)
+    found: list[FoundServer] = await detection.detect_servers(servers)
+    return found
 
 
 def _why(error: Mapping[str, Any] | None) -> str:

@@ -115,6 +115,15 @@ def open_gates(ground: Ground, *, model: GateModel | None = None) -> GateRunner:
     return gate_runner(settings, providers, audit=ground.audit)
 
 
+def prove_guards(settings: Settings) -> None:
+    """Try the rules of the guards that every message passes, ahead of the first message."""
+    guards = built_in_guards()
+    used = {gate.check for gate in settings.gates.system}
+    for name in guards.names:
+        if name in used:
+            guards.prove(name)
+
+
 async def load_system_gates(ground: Ground, *, model: GateModel | None = None) -> tuple[Gate, ...]:
     """The gates of the configuration; raises `GatesNotLoaded` if one could not do its work."""
     providers = open_gates(ground, model=model).providers

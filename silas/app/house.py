@@ -12,13 +12,13 @@ from zoneinfo import ZoneInfo
 from silas.app.companion_models import ModelGateway
 from silas.app.companions import CompanionRoom, companion_jobs, open_companions
 from silas.app.context import context_jobs, open_context
-from silas.app.gates import load_system_gates
+from silas.app.gates import load_system_gates, prove_guards
 from silas.app.ground import Ground
 from silas.app.housekeeping import Housekeeping, PeriodicJob
 from silas.app.journal import open_journal
+from silas.app.late_minds import open_minds
 from silas.app.memory import MemoryRoom, memory_jobs, open_memory
 from silas.app.memory_cards import MemoryCards, learning_jobs
-from silas.app.minds import open_minds
 from silas.app.personality import open_personality
 from silas.app.review import desk_jobs, open_desk, open_gate_desk, open_questions
 from silas.app.stream import Minds, Rooms, Stream, open_queue, open_stream
@@ -66,6 +66,13 @@ class House:
     journal: Journal
     companions: CompanionRoom
     desk: ReviewDesk
+    minds: Minds
+
+    async def warm_up(self) -> None:
+        """Do now what the first message would wait for."""
+        if self.minds.ready is not None:
+            await self.minds.ready()
+        await asyncio.to_thread(prove_guards, self.ground.settings)
 
 
 @contextlib.asynccontextmanager
@@ -128,13 +135,13 @@ async def open_house(
                 gate_model=thinking.gate,
                 models=ModelGateway(ground, environ=environ),
             ) as companions,
-            _in_background(channel.run()),
+            in_background(channel.run()),
         ):
             desk.attach(stream.room)
             desk.on_answer(Kind.COMPANION, companions.answered)
-            house = House(ground, stream, cards, deliveries, journal, companions, desk)
+            house = House(ground, stream, cards, deliveries, journal, companions, desk, thinking)
             jobs = [*_jobs(house, memory), *learning_jobs(learning)]
-            async with _in_background(Housekeeping(jobs, clock=ground.clock).run()):
+            async with in_background(Housekeeping(jobs, clock=ground.clock).run()):
                 yield house
 
 
@@ -180,7 +187,8 @@ async def _given(minds: Minds) -> AsyncIterator[Minds]:
 
 
 @contextlib.asynccontextmanager
-async def _in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Let it run beside the block, no longer than that."""
     task = asyncio.create_task(work)
     try:
         yield

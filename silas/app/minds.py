@@ -34,17 +34,25 @@ async def open_minds(
     Without a model, the offline brain is proxy and planner, its plans are executed as they are
     written, and nobody researches or judges: whoever would ask has a rule for that.
     """
+    models = _models(ground, environ, home)
+    async with models, open_token_counts(ground, environ=environ) as tokens:
+        yield replace(_minds(ground, models), tokens=tokens)
+
+
+def minds_without_model(ground: Ground, *, environ: Mapping[str, str], home: Path) -> Minds:
+    """The offline brain in its roles; there is no connection to close."""
+    return _minds(ground, _models(ground, environ, home))
+
+
+def _models(ground: Ground, environ: Mapping[str, str], home: Path) -> Models:
     settings = ground.settings
     places = Places(home=home, workspace=settings.planner.workspace_dir)
     profile = settings.context.default_profile
-
-    models = open_models(
+    return open_models(
         ground,
         environ=environ,
         brain=lambda role: brain_model(role, places=places, profile=profile),
     )
-    async with models, open_token_counts(ground, environ=environ) as tokens:
-        yield replace(_minds(ground, models), tokens=tokens)
 
 
 def _minds(ground: Ground, models: Models) -> Minds:

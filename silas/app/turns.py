@@ -1,7 +1,7 @@
 """The turns, wired: who takes part in them, and what they work with."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -57,6 +57,8 @@ class Minds:
     tokens: ExactTokens | None = None
     proxy_hears_context: bool = True
     """False: the proxy makes nothing of the conversation, and so is not told it."""
+    ready: Callable[[], Awaitable[object]] | None = None
+    """Brings those into being that are made when they are first asked; None: all are there."""
 
 
 @dataclass(frozen=True)

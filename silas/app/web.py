@@ -17,13 +17,13 @@ from zoneinfo import ZoneInfo
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import silas
-from silas.agents.brain.proxy import chips
-from silas.agents.models.detection import KNOWN_SERVERS, LocalServer
+from silas.agents.brain.chips import chips
 from silas.agents.models.roles import Role
+from silas.agents.models.servers import KNOWN_SERVERS, LocalServer
 from silas.app.companion_line import CompanionLine, call_desk
 from silas.app.first_run import FirstRun
 from silas.app.ground import Ground
-from silas.app.house import House, open_house
+from silas.app.house import House, in_background, open_house
 from silas.app.journal import JournalLine
 from silas.app.live import LiveLog
 from silas.app.model_choices import model_name
@@ -93,6 +93,7 @@ class WebFront:
             if listening is not None:
                 await stack.enter_async_context(serving(self._answer, listening))
                 self.address = _address(web.host, listening.getsockname()[1])
+            await stack.enter_async_context(in_background(house.warm_up()))
             yield house
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:

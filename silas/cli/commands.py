@@ -1,5 +1,6 @@
 """How commands are declared: loaded only when used, each with `--json`."""
 
+import gc
 import importlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -15,7 +16,11 @@ class LazyCommand(NamedTuple):
 
     def load(self) -> click.Command:
         module, _, name = self.target.partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
+        gc.disable()  # what is imported stays: looking for garbage among it is time lost
+        try:
+            command: click.Command = getattr(importlib.import_module(module), name)
+        finally:
+            gc.enable()
         return command
 
 

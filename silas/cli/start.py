@@ -1,6 +1,7 @@
 """`silas start`: the server of a data directory, until it is told to stop."""
 
 import asyncio
+import gc
 import logging
 import os
 import shlex
@@ -67,6 +68,7 @@ async def _serve(
     opens: bool,
     links: bool,
 ) -> None:
+    gc.disable()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
@@ -91,6 +93,8 @@ async def _serve(
             "companions": web.companions.answer,
         },
     ) as server:
+        gc.freeze()  # what is there now stays: whoever looks for garbage need not look at it again
+        gc.enable()
         link = web.link() if web.address and links else None
         status = {**await server.status({}), "web": web.address or None, "link": link}
         cli.show(status, _greeting(server, web, link))

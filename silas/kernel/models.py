@@ -11,7 +11,7 @@ from silas.kernel.clock import format_timestamp
 class Data(BaseModel):
     """Frozen data without I/O. A change makes a new value."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def _in_utc(moment: datetime) -> datetime:

@@ -14,7 +14,7 @@ from pydantic import Field
 from silas.companions.errors import CompanionUnknown
 from silas.companions.words import CHECKS, TOOLS
 from silas.kernel import SilasError
-from silas.kernel.models import Data
+from silas.web.bodies import Body
 from silas.web.front import Front
 
 Guard = Callable[..., Awaitable[Any]]
@@ -29,7 +29,7 @@ _NOT_FROM_HERE = frozenset({"file"})
 _RUNS = 30
 
 
-class Wanted(Data):
+class Wanted(Body):
     """One method of the desk, and its arguments."""
 
     call: Annotated[str, Field(min_length=1, max_length=40)]

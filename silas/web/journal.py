@@ -20,8 +20,8 @@ from silas.journal.moments import day_bounds, understand
 from silas.journal.references import name_of
 from silas.journal.rows import load
 from silas.kernel import JournalError, format_timestamp
-from silas.kernel.models import Data
 from silas.storage import Reader
+from silas.web.bodies import Body
 from silas.web.front import Front
 from silas.web.journal_records import found_records, notes_in, plain, shown_record
 
@@ -35,7 +35,7 @@ _MOST_SOUGHT = 200
 _ABOUT_THE_PAST = frozenset({"create_retrospective_time_entry", "update_time_entry"})
 
 
-class Wanted(Data):
+class Wanted(Body):
     """One operation. `said` are times in words, by the place of their argument: `upserts.0.end`."""
 
     operation: Annotated[str, Field(min_length=1, max_length=60)]

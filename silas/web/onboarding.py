@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr
 
 from silas.kernel import SilasError
 from silas.kernel.models import Data
+from silas.web.bodies import Body
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Guard = Callable[..., Awaitable[Any]]
@@ -50,7 +51,7 @@ class SetupShown(Data):
     cloud: list[CloudProvider]
 
 
-class ChosenModel(Data):
+class ChosenModel(Body):
     """What the owner wants: a local model, a provider's, or none."""
 
     kind: Literal["local", "cloud", "none"]
@@ -70,7 +71,7 @@ class TriedModel(Data):
     message: str = ""
 
 
-class Finished(Data):
+class Finished(Body):
     """The end of the first run. A name is welcome, but not needed."""
 
     name: Annotated[str, Field(max_length=80)] = ""

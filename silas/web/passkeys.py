@@ -31,6 +31,7 @@ from silas.approval import (
 from silas.kernel import Clock, SilasError
 from silas.kernel.models import Data
 from silas.storage import Database, Durability
+from silas.web.bodies import Body
 from silas.web.origins import is_number
 
 _LIFETIME = timedelta(minutes=5)
@@ -65,7 +66,7 @@ class ChallengeGiven(Data):
     rp_id: str
 
 
-class Enrolment(Data):
+class Enrolment(Body):
     """A new passkey, and by what right."""
 
     registration: Registration

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, HTTPException
 from pydantic import Field
 
 from silas.kernel import SilasError
-from silas.kernel.models import Data
 from silas.personality import PersonalityAxis, PersonalityEngine
+from silas.web.bodies import Body
 from silas.web.front import Front
 
 _STEP = 0.05
@@ -38,19 +38,19 @@ Feedback = Literal[
 Guard = Callable[..., Awaitable[Any]]
 
 
-class Preset(Data):
+class Preset(Body):
     """A manner by its name."""
 
     preset: Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class FeedbackGiven(Data):
+class FeedbackGiven(Body):
     """What was wrong with how something was said."""
 
     type: Feedback
 
 
-class Tuning(Data):
+class Tuning(Body):
     """Axes to be moved."""
 
     delta: dict[PersonalityAxis, Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]]

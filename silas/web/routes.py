@@ -13,6 +13,7 @@ from pydantic import Field
 from silas.approval import Base64Bytes, Device, PublicKey
 from silas.kernel import SilasError
 from silas.kernel.models import Data
+from silas.web.bodies import Body
 from silas.web.companions import companion_routes
 from silas.web.errors import NotLetIn, PairingRefused
 from silas.web.front import Front
@@ -29,7 +30,7 @@ from silas.web.wire import CardClosed
 Short = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class Pair(Data):
+class Pair(Body):
     """A browser that wants to become a device."""
 
     code: Short
@@ -46,13 +47,13 @@ class Paired(Data):
     name: str
 
 
-class Ticket(Data):
+class Ticket(Body):
     """What the socket gave."""
 
     ticket: Short
 
 
-class SecretValue(Data):
+class SecretValue(Body):
     """A secret on its way to the vault."""
 
     value: Annotated[str, Field(min_length=1, max_length=32_000, repr=False)]

@@ -5,7 +5,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import ConfigDict, Field, TypeAdapter, model_validator
 
 from silas.approval import Assertion, Base64Bytes
 from silas.gates.risk import RiskLevel, Step
@@ -191,7 +191,8 @@ FromPage = Annotated[
     | Ping,
     Field(discriminator="type"),
 ]
-FROM_PAGE: TypeAdapter[FromPage] = TypeAdapter(FromPage)
+_LATER = ConfigDict(defer_build=True)
+FROM_PAGE: TypeAdapter[FromPage] = TypeAdapter(FromPage, config=_LATER)
 
 
 # To the page.
@@ -537,7 +538,7 @@ ToPage = Annotated[
     | ConnectionFailure,
     Field(discriminator="type"),
 ]
-TO_PAGE: TypeAdapter[ToPage] = TypeAdapter(ToPage)
+TO_PAGE: TypeAdapter[ToPage] = TypeAdapter(ToPage, config=_LATER)
 
 
 def wire_schema() -> dict[str, Any]:

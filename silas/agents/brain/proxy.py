@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from silas.agents.brain.grammar import PHRASES, example_of, understand
+from silas.agents.brain.grammar import example_of, understand
 from silas.agents.brain.hearing import Heard, ToolAnswer
 from silas.agents.brain.intents import (
     Forget,
@@ -94,19 +94,6 @@ def what_i_can() -> str:
         today=example_of("look at a day"),
         did=example_of("say what was done"),
     )
-
-
-def chips() -> tuple[str, ...]:
-    """A few things to tap, if nothing was understood."""
-    wanted = (
-        "run a command",
-        "make a file",
-        "look at a day",
-        "remember",
-        "say what was done",
-        "help",
-    )
-    return tuple(phrase.match[0] for phrase in PHRASES if phrase.name in wanted)
 
 
 def _did_not_understand(near: str | None) -> str:

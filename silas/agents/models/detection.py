@@ -7,53 +7,20 @@ nothing here switches anything on.
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
 
-from silas.kernel.models import Data
+from silas.agents.models.servers import KNOWN_SERVERS, FoundServer, LocalServer
+
+__all__ = ["FoundServer", "LocalServer", "detect_servers"]
 
 _HOST = "127.0.0.1"
 _SECONDS = 1.0
 _LARGEST_ANSWER = 1_000_000
 _MOST_MODELS = 200
 _MODEL_NAME = re.compile(r"[!-~]{1,200}")
-
-
-@dataclass(frozen=True)
-class LocalServer:
-    """A kind of model server, where it usually listens, and what its models are called in Silas."""
-
-    kind: str
-    port: int
-    path: str = "/v1/models"
-    provider: str = "openai"
-
-
-KNOWN_SERVERS = (
-    LocalServer("Ollama", 11434, path="/api/tags", provider="ollama"),
-    LocalServer("llama.cpp", 8080),
-    LocalServer("LM Studio", 1234),
-    LocalServer("vLLM", 8000),
-)
-
-
-class FoundServer(Data):
-    """A model server that answered."""
-
-    kind: str
-    base_url: str
-    provider: str
-    models: tuple[str, ...]
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """What to set so that all roles use the first model of this server."""
-        name = f"{self.provider}:{self.models[0]}"
-        roles = {f"models.{role}": name for role in ("proxy", "planner", "executor", "scorer")}
-        return roles if self.provider == "ollama" else {**roles, "models.base_url": self.base_url}
 
 
 async def detect_servers(known: Sequence[LocalServer] = KNOWN_SERVERS) -> list[FoundServer]:

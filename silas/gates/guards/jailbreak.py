@@ -30,7 +30,7 @@ from silas.gates.guards.models import GuardFinding, GuardOptions, GuardVerdict, 
 from silas.gates.guards.normalise import MOST_SPELLED_OUT, FoldedText, fold
 from silas.gates.guards.other_scripts import DISMISS_ELSEWHERE, dismissal
 from silas.gates.guards.phrases import Lexicon, PhraseRule
-from silas.gates.guards.rules import Rule, proven
+from silas.gates.guards.rules import Proof, Rule, proven
 from silas.gates.guards.subject import Subject
 
 NAME = "jailbreak"
@@ -63,6 +63,7 @@ _PHRASES = {
 
 def check(subject: Subject, options: JailbreakOptions) -> GuardVerdict:
     """Stop a jailbreak, and, from outside, orders to the model."""
+    PROOF.hold()
     # In a long text it takes long to look for more, and the decision has fallen.
     most = _MOST_IN_A_LONG_TEXT if len(subject.text) > _LONG else None
     findings = list(islice(_findings(subject, options.origin), most))
@@ -131,14 +132,13 @@ def _read(text: str) -> str:
     return _LEXICON.read([fold(text).split()])
 
 
-RULES = proven(
-    (*OWNER_RULES, *INJECTION_RULES),
-    lambda rule, text: any(True for _ in _phrases([rule], _read(text))),
-)
-OTHER_RULES = (
-    *proven(
-        [CLASSIFIER], lambda _, text: _suspicious_window(_read(text), Origin.OWNER) is not None
-    ),
-    *proven([TEMPLATE], lambda _, text: _template_mark(Subject(text)) is not None),
-    *proven([TOO_MUCH_SPELLED_OUT], lambda _, text: _is_spelled_out(FoldedText(text))),
-)
+def _prove() -> None:
+    proven(RULES, lambda rule, text: any(True for _ in _phrases([rule], _read(text))))
+    proven([CLASSIFIER], lambda _, text: _suspicious_window(_read(text), Origin.OWNER) is not None)
+    proven([TEMPLATE], lambda _, text: _template_mark(Subject(text)) is not None)
+    proven([TOO_MUCH_SPELLED_OUT], lambda _, text: _is_spelled_out(FoldedText(text)))
+
+
+RULES = (*OWNER_RULES, *INJECTION_RULES)
+OTHER_RULES = (CLASSIFIER, TEMPLATE, TOO_MUCH_SPELLED_OUT)
+PROOF = Proof(_prove)

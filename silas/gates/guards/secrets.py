@@ -14,7 +14,7 @@ from itertools import islice
 from silas.gates.guards.hidden_passages import LONGEST_BASE64, base64_runs
 from silas.gates.guards.models import GuardFinding, GuardOptions, GuardVerdict, Mode, verdict
 from silas.gates.guards.places import Place, findings_of, replaced, without_overlaps
-from silas.gates.guards.rules import Rule, proven
+from silas.gates.guards.rules import Proof, Rule, proven
 from silas.gates.guards.secret_examples import SECRET_EXAMPLES
 from silas.gates.guards.subject import Subject
 from silas.kernel.encoded_secrets import decoded_runs
@@ -81,6 +81,7 @@ _NO_SECRET = re.compile(
 
 def check(subject: Subject, options: SecretsOptions) -> GuardVerdict:
     """Take secrets out, or stop the text that holds some."""
+    PROOF.hold()
     found = list(islice(_places(subject), MOST_CANDIDATES + 1))
     if len(found) > MOST_CANDIDATES:
         finding = GuardFinding(rule=TOO_MANY.name, start=0, end=len(subject.text), why=TOO_MANY.why)
@@ -181,20 +182,25 @@ def _finds(rule: SecretRule, text: str) -> bool:
     return any(place.rule is rule for place in _places(Subject(text)) if place)
 
 
-_ALL_RULES = tuple(map(_rule, SECRET_FORMATS))
-CERTAIN_RULES = tuple(rule for rule in _ALL_RULES if not rule.is_vague)
-VAGUE_RULES = tuple(rule for rule in _ALL_RULES if rule.is_vague)
-RULES = proven(_ALL_RULES, _finds)
+RULES = tuple(map(_rule, SECRET_FORMATS))
+CERTAIN_RULES = tuple(rule for rule in RULES if not rule.is_vague)
+VAGUE_RULES = tuple(rule for rule in RULES if rule.is_vague)
 TOO_MANY = Rule(
     name="too-many-secrets",
     why="There are more keys and passwords in it than can be examined one by one.",
     match=("password=hunter22 " * 2001,),
     not_match=("password=hunter22 " * 2000, "password=hunter " * 2001),
 )
+OTHER_RULES = (TOO_MANY,)
 
 
 def _is_too_many(text: str) -> bool:
     return TOO_MANY.name in {each.rule for each in check(Subject(text), SecretsOptions()).findings}
 
 
-OTHER_RULES = proven([TOO_MANY], lambda _, text: _is_too_many(text))
+def _prove() -> None:
+    proven(RULES, _finds)
+    proven(OTHER_RULES, lambda _, text: _is_too_many(text))
+
+
+PROOF = Proof(_prove)

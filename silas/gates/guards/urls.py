@@ -17,7 +17,7 @@ from pydantic import AfterValidator
 from silas.gates.guards.links import Link, find_links
 from silas.gates.guards.models import GuardFinding, GuardOptions, GuardVerdict, Mode, verdict
 from silas.gates.guards.places import Place, findings_of, replaced
-from silas.gates.guards.rules import proven
+from silas.gates.guards.rules import Proof, proven
 from silas.gates.guards.subject import Subject
 from silas.gates.guards.url_rules import RULES_IN_ORDER, TOO_MANY, UrlRule
 
@@ -42,6 +42,7 @@ class UrlsOptions(GuardOptions):
 
 def check(subject: Subject, options: UrlsOptions) -> GuardVerdict:
     """Cut links that carry data, take out those that lead astray, or stop the text."""
+    PROOF.hold()
     links = find_links(subject, most=MOST_LINKS)
     if links is None:
         finding = GuardFinding(rule=TOO_MANY.name, start=0, end=len(subject.text), why=TOO_MANY.why)
@@ -77,5 +78,11 @@ def _finds(rule: UrlRule, text: str) -> bool:
     return any(rule.finds(link) for link in find_links(Subject(text), most=MOST_LINKS) or ())
 
 
-RULES = proven(RULES_IN_ORDER, _finds)
-OTHER_RULES = proven([TOO_MANY], lambda _, text: find_links(Subject(text), most=MOST_LINKS) is None)
+def _prove() -> None:
+    proven(RULES, _finds)
+    proven(OTHER_RULES, lambda _, text: find_links(Subject(text), most=MOST_LINKS) is None)
+
+
+RULES = RULES_IN_ORDER
+OTHER_RULES = (TOO_MANY,)
+PROOF = Proof(_prove)

@@ -1,4 +1,7 @@
-"""Rules prove themselves when they load, or do not load."""
+"""Rules prove themselves before they are used, or are not used."""
+
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 
 import pytest
 
@@ -12,7 +15,8 @@ from silas.gates.guards import (
     unicode,
     urls,
 )
-from silas.gates.guards.rules import Rule, proven
+from silas.gates.guards.registry import built_in_guards
+from silas.gates.guards.rules import Proof, Rule, proven
 
 ALL_RULES = [
     rule
@@ -59,3 +63,38 @@ def test_every_rule_has_examples_and_a_sentence(each: Rule) -> None:
     assert each.not_match
     assert each.why[0].isupper()
     assert each.why.endswith(".")
+
+
+def test_a_proof_is_held_once_however_many_ask() -> None:
+    tried: list[str] = []
+
+    def prove() -> None:
+        proof.hold()  # the examples ask the guard, and the guard its proof
+        tried.append("tried")
+
+    proof = Proof(prove)
+    with ThreadPoolExecutor(4) as pool:
+        for asked in [pool.submit(proof.hold) for _ in range(20)]:
+            asked.result()
+    assert tried == ["tried"]
+
+
+def broken_proof() -> Proof:
+    return Proof(lambda: proven([rule(match=("z",))], contains_x))
+
+
+def test_a_broken_proof_never_becomes_a_good_one() -> None:
+    proof = broken_proof()
+    for _ in range(2):
+        with pytest.raises(GuardRuleBroken):
+            proof.hold()
+
+
+@pytest.mark.parametrize("module", [jailbreak, pii, secrets, urls], ids=lambda each: each.NAME)
+def test_a_guard_says_nothing_about_a_text_before_its_rules_are_proven(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built_in_guards().prove(module.NAME)
+    monkeypatch.setattr(module, "PROOF", broken_proof())
+    with pytest.raises(GuardRuleBroken):
+        built_in_guards().check(module.NAME, "an ordinary text")
