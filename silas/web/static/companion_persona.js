@@ -15,7 +15,7 @@ export function personas({ companion, personas: found }, desk) {
 function version(each, companion, desk) {
   const decide = (call, label, className) => h("button", { type: "button", class: className, onclick: () => desk.change(call, { agent_id: companion.id, version_id: each.version.id }) }, label);
   return h("div", { class: "persona-version" },
-    h("h5", {}, visible(`Version ${each.version.version}, ${standing(each)}, by ${AUTHOR_WORDS[each.version.authored_by] ?? each.version.authored_by}`)),
+    h("h4", { class: "small-head" }, visible(`Version ${each.version.version}, ${standing(each)}, by ${AUTHOR_WORDS[each.version.authored_by] ?? each.version.authored_by}`)),
     each.changes.map((change) => h("div", { class: "persona-change" }, h("span", {}, visible(FIELD_WORDS[change.field] ?? change.field)), change.before === null ? null : h("del", {}, visible(plain(change.before))), h("ins", {}, visible(plain(change.after))))),
     each.waits ? h("div", { class: "companion-options" }, decide("approve_persona", "Approve this version", "primary"), decide("decline_persona", "Decline it", "")) : null);
 }

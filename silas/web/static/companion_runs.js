@@ -53,11 +53,11 @@ function checks(found, words) {
   for (const each of found) asked.set(each.subject, new Set([...(asked.get(each.subject) ?? []), told(each)]));
   const alike = new Map(); // by answers: the subjects that have the same
   for (const [subject, answers] of asked) alike.set([...answers].join(", "), [...(alike.get([...answers].join(", ")) ?? []), SUBJECT_WORDS[subject] ?? spoken(words.tools, subject)]);
-  return h("div", {}, h("h5", {}, "What was checked"), h("dl", { class: "checked" }, [...alike].map(([answers, subjects]) => [h("dt", {}, visible(subjects.join(", "))), h("dd", {}, visible(answers))])));
+  return h("div", {}, h("h4", { class: "small-head" }, "What was checked"), h("dl", { class: "checked" }, [...alike].map(([answers, subjects]) => [h("dt", {}, visible(subjects.join(", "))), h("dd", {}, visible(answers))])));
 }
 
 function calls(found, words) {
   if (!found?.length) return "";
-  return h("div", {}, h("h5", {}, "What it called"), found.map((each) => h("details", { class: "call" },
+  return h("div", {}, h("h4", { class: "small-head" }, "What it called"), found.map((each) => h("details", { class: "call" },
     h("summary", {}, visible(`${spoken(words.tools, each.tool_name)}: ${each.error_code ?? each.status ?? ""}`)), h("pre", {}, visible(JSON.stringify(each, null, 1))))));
 }

@@ -16,7 +16,7 @@ export function consent({ companion, disclosure }, desk) {
     h("summary", {}, visible(confirmed ? `You agreed to ${disclosure.model_id}` : `Before ${disclosure.model_id} is asked`)),
     h("p", {}, visible(disclosure.disclosure)),
     h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(value ?? "not known"))])),
-    h("h5", {}, "It is sent, and nothing else"), h("ul", { class: "sent" }, disclosure.sent.map((each) => h("li", {}, visible(each)))),
+    h("h4", { class: "small-head" }, "It is sent, and nothing else"), h("ul", { class: "sent" }, disclosure.sent.map((each) => h("li", {}, visible(each)))),
     describing(companion, desk), h("p", { class: "meta" }, `Version ${disclosure.policy_version}. If any of this changes, you are asked again.`),
     h("div", { class: "companion-options" }, confirmed
       ? button("Take it back", "quiet", "revoke_consent", {})
