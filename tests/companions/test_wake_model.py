@@ -1,4 +1,7 @@
-"""Lifecycle, wakes, timers, destruction, restarts, crashes: in any order, against a model."""
+"""Lifecycle, wakes, timers, destruction, restarts, crashes, clocks: in any order, against a model.
+
+The clock on the wall is set forward and back, days have 23 and 25 hours, and the owner travels.
+"""
 
 import asyncio
 import itertools
@@ -6,9 +9,10 @@ import tempfile
 from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -22,12 +26,14 @@ from hypothesis.stateful import (
 from silas.companions.lifecycle import NewCompanion, SubscriptionDraft, TimerDraft
 from silas.companions.models import (
     AgentMessage,
+    StopScope,
     TimerKind,
     WakeJob,
     WakeReason,
     WakeRun,
     WakeStatus,
 )
+from silas.companions.policy.switches import StopSwitches
 from silas.companions.store import CompanionStore
 from silas.journal.models import Category, Task
 from silas.journal.notifications import semantic
@@ -38,7 +44,12 @@ from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
 from tests.companions.making import House
 
-HOUR = timedelta(hours=1)
+SEVEN = time(7)
+ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC")
+STARTS = tuple(
+    datetime(2026, month, day, 20, tzinfo=UTC) for month, day in ((1, 1), (3, 28), (10, 24))
+)
+"""On the evenings before the clocks change in Berlin, too."""
 AGENTS = st.sampled_from(["a", "b", "c"])
 Ending = tuple[str, WakeReason, WakeStatus]
 
@@ -48,26 +59,36 @@ class Modelled:
     """A companion as the plan describes it, in a few lines."""
 
     timer_at: datetime
+    fired: set[datetime] = field(default_factory=set)
     paused: bool = False
     dormant: bool = False
     changes_wait: bool = False
     others_wait: list[WakeReason] = field(default_factory=list)
 
-    def due(self, now: datetime) -> None:
-        """One wake, however many due times were missed."""
-        if self.timer_at <= now:
-            late = now - self.timer_at > timedelta(minutes=1)
-            reason = WakeReason.RECOVERY_CATCHUP if late else WakeReason.TIMER
-            self.others_wait.append(reason)
-            self.timer_at = next_hour(now)
+    def due(self, now: datetime, zone: str, *, odd: bool) -> None:
+        """One wake, however many due times were missed, and each due time once.
 
-    def endings(self) -> list[tuple[WakeReason, WakeStatus]]:
+        `odd`: the clock was set back, the owner is elsewhere, or Silas was started.
+        """
+        if self.timer_at > now:
+            self.timer_at = next_seven(now, zone) if odd else self.timer_at
+            return
+        late = now - self.timer_at > timedelta(minutes=1)
+        at = max(self.timer_at, last_seven(now, zone)) if late else self.timer_at
+        if at not in self.fired:
+            self.fired.add(at)
+            self.others_wait.append(WakeReason.RECOVERY_CATCHUP if late else WakeReason.TIMER)
+        self.timer_at = next_seven(now, zone)
+
+    def endings(self, *, stopped: bool = False) -> list[tuple[WakeReason, WakeStatus]]:
         """How everything that waits ends if it is worked on now."""
         waiting = [*self.others_wait, *([WakeReason.SUBSCRIPTION] if self.changes_wait else [])]
         self.others_wait, self.changes_wait = [], False
-        return [(reason, self._ending(reason)) for reason in waiting]
+        return [(reason, self._ending(reason, stopped)) for reason in waiting]
 
-    def _ending(self, reason: WakeReason) -> WakeStatus:
+    def _ending(self, reason: WakeReason, stopped: bool) -> WakeStatus:
+        if stopped:
+            return WakeStatus.SKIPPED_STOPPED
         if self.paused:
             return WakeStatus.SKIPPED_PAUSED
         if self.dormant and reason is not WakeReason.USER_INITIATED:
@@ -75,8 +96,19 @@ class Modelled:
         return WakeStatus.COMPLETED
 
 
-def next_hour(now: datetime) -> datetime:
-    return now.replace(minute=0, second=0, microsecond=0) + HOUR
+def sevens(now: datetime, zone: str) -> list[datetime]:
+    """Seven o'clock on the wall there, on the days around now."""
+    today, there = now.astimezone(ZoneInfo(zone)).date(), ZoneInfo(zone)
+    days = (today + timedelta(days=each) for each in range(-2, 4))
+    return [datetime.combine(day, SEVEN, there).astimezone(UTC) for day in days]
+
+
+def next_seven(now: datetime, zone: str) -> datetime:
+    return min(each for each in sevens(now, zone) if each > now)
+
+
+def last_seven(now: datetime, zone: str) -> datetime:
+    return max(each for each in sevens(now, zone) if each <= now)
 
 
 class Companions(RuleBasedStateMachine):
@@ -88,6 +120,8 @@ class Companions(RuleBasedStateMachine):
         self.stack = AsyncExitStack()
         self.clock = FakeClock()
         self.number = itertools.count()
+        self.zone = ZONES[0]
+        self.stopped = False
         self.alive: dict[str, Modelled] = {}
         self.gone: set[str] = set()
         self.expected: Counter[Ending] = Counter()
@@ -114,13 +148,20 @@ class Companions(RuleBasedStateMachine):
 
     async def _start(self) -> None:
         self.house = House(self.store, self.journal, self.queue)
-        self.house.zone.name = "UTC"
+        self.house.zone.name = self.zone
         await self.house.orchestrator.start()
         await self.house.dispatch.recover()
         await self.house.alarms.tick()
 
-    @initialize()
-    def begin_with_two(self) -> None:
+    async def _tick(self, *, odd: bool) -> None:
+        await self.house.alarms.tick()
+        for each in self.alive.values():
+            each.due(self.clock.now(), self.zone, odd=odd)
+
+    @initialize(start=st.sampled_from(STARTS))
+    def begin_with_two(self, start: datetime) -> None:
+        self.clock.set(start)
+        self.run(self._tick(odd=True))
         self.create("a")
         self.create("b")
 
@@ -133,11 +174,11 @@ class Companions(RuleBasedStateMachine):
             display_name=agent,
             allowed_category_ids=("gym",),
             subscriptions=(SubscriptionDraft((semantic("TASK"),)),),
-            timers=(TimerDraft(TimerKind.CRON, "0 * * * *"),),
+            timers=(TimerDraft(TimerKind.DAILY, "07:00"),),
             companion_id=agent,
         )
         self.run(self.house.lifecycle.create(new))
-        self.alive[agent] = Modelled(timer_at=next_hour(self.clock.now()))
+        self.alive[agent] = Modelled(timer_at=next_seven(self.clock.now(), self.zone))
 
     @rule(mine=st.sampled_from([True, True, False]))
     def change_the_journal(self, mine: bool) -> None:
@@ -150,12 +191,25 @@ class Companions(RuleBasedStateMachine):
             for each in self.alive.values():
                 each.changes_wait = True
 
-    @rule(minutes=st.integers(1, 200))
+    @rule(minutes=st.integers(1, 600) | st.integers(600, 4000))
     def let_time_pass(self, minutes: int) -> None:
         self.clock.advance(minutes=minutes)
-        self.run(self.house.alarms.tick())
-        for each in self.alive.values():
-            each.due(self.clock.now())
+        self.run(self._tick(odd=False))
+
+    @rule()
+    def wait_for_the_next_timer(self) -> None:
+        self.clock.set(min(each.timer_at for each in self.alive.values()))
+        self.run(self._tick(odd=False))
+
+    @rule(hours=st.integers(1, 60))
+    def set_the_clock_back(self, hours: int) -> None:
+        self.clock.advance(hours=-hours)
+        self.run(self._tick(odd=True))
+
+    @rule(zone=st.sampled_from(ZONES))
+    def travel(self, zone: str) -> None:
+        self.zone = self.house.zone.name = zone
+        self.run(self._tick(odd=True))
 
     @rule(
         agent=AGENTS,
@@ -185,8 +239,14 @@ class Companions(RuleBasedStateMachine):
         self.run(self.house.work())
         self._note_runs()
         for agent, each in self.alive.items():
-            for reason, status in each.endings():
+            for reason, status in each.endings(stopped=self.stopped):
                 self.expected[agent, reason, status] += 1
+
+    @rule(stopped=st.booleans())
+    def stop_or_release_everything(self, stopped: bool) -> None:
+        switches = StopSwitches(self.store, fence=self.journal.fence.move)
+        self.run((switches.engage if stopped else switches.release)(StopScope.GLOBAL))
+        self.stopped = stopped
 
     @rule(changes=st.integers(1, 3))
     def change_and_work(self, changes: int) -> None:
@@ -196,7 +256,12 @@ class Companions(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        self.run(self._start())
+        self.run(self._restart())
+
+    async def _restart(self) -> None:
+        await self._start()
+        for each in self.alive.values():
+            each.due(self.clock.now(), self.zone, odd=True)
 
     @rule()
     def crash_in_the_middle_of_a_run(self) -> None:
@@ -213,7 +278,7 @@ class Companions(RuleBasedStateMachine):
                     task = asyncio.current_task()
                     if task is not None:
                         task.uncancel()
-            await self._start()
+            await self._restart()
 
         self.run(crash())
         self.work()
