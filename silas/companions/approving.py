@@ -179,7 +179,11 @@ class Approving:
         result = await self._executor.execute(
             call, decisions=Decisions(), reason=waiting.reason, door=door
         )
-        return await self._end_unless_held(waiting, result)
+        result = await self._end_unless_held(waiting, result)
+        if result.success:
+            done = ApprovableAction.model_validate(waiting.approvable)
+            await approvals.carried_out(token, done)
+        return result
 
     async def _unblock(self, waiting: WaitingAction) -> AgentToolResult | None:
         async with self._turn:
@@ -290,7 +294,8 @@ class Approving:
 
     async def _converge(self, entry: SagaEntry) -> bool:
         call = AgentToolCall.model_validate(entry.call)
-        result = await self._result_of(entry, call)
+        own = (call.operation_id, call.agent_id) == (entry.operation_id, entry.agent_id)
+        result = await self._result_of(entry, call) if own else None
         if result is None:
             await self._saga.failed(entry.operation_id, "The run has ended without it.")
             return True

@@ -163,6 +163,10 @@ class ActionApprovals(Protocol):
         """At the door of the tool: whether the token was used up for exactly this action."""
         ...
 
+    async def carried_out(self, token: ApprovalToken, action: ApprovableAction) -> None:
+        """It was done: the token opens no door any more, whatever the rows will say."""
+        ...
+
     async def withdraw(self, agent_id: str) -> None:
         """Take the open cards of a companion away: it was stopped or destroyed."""
         ...

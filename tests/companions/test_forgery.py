@@ -300,6 +300,18 @@ class TestLosingACategory:
         assert await room.store.find(AgentMessage, {"agent_id": agent}) == []
 
 
+async def test_what_another_companion_did_is_not_told_in_this_one_s_log(
+    room: Room, agent: str
+) -> None:
+    await room.call(agent, "get_or_create_day_plan", op="day_1", **PLAN)
+    (entry,) = await room.store.find(SagaEntry, {"agent_id": agent})
+    other = await room.desk.new("planner", category_ids=[room.categories["work"]])
+    await room.store.put(entry.model_copy(update={"agent_id": other.id}))
+    await room.desk.recover()
+    assert await room.store.find(AgentMessage, {"agent_id": other.id}) == []
+    assert (await room.store.require(SagaEntry, "day_1")).status == "failed"
+
+
 async def test_a_saga_row_of_nobody_s_is_ended_and_writes_nothing(room: Room, agent: str) -> None:
     """A forged `planned` row is looked up in the journal, never carried out."""
     call = room.tool_call(agent, "get_or_create_day_plan", op="forged_1", **PLAN)
