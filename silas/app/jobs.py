@@ -4,6 +4,7 @@ import contextlib
 from datetime import timedelta
 from functools import partial
 
+from silas.app.allocator import TRIM_EVERY, give_back
 from silas.app.ground import Ground
 from silas.app.housekeeping import PeriodicJob
 from silas.audit import NothingToArchive
@@ -22,6 +23,7 @@ def ground_jobs(ground: Ground) -> list[PeriodicJob]:
     jobs = [
         PeriodicJob("prune nonces", often, prune_nonces),
         PeriodicJob("checkpoint the audit log", often, ground.audit.checkpoint_if_due),
+        PeriodicJob("give free memory back", TRIM_EVERY, give_back),
     ]
     days = ground.settings.audit.retention_days
     if days is not None:

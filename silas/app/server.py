@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 import silas
+from silas.app.allocator import keep_heaps_small
 from silas.app.control import ControlServer, Handler
 from silas.app.errors import NotInitialised
 from silas.app.gates import load_system_gates
@@ -86,6 +87,7 @@ async def running_server(
     """
     if not paths.database.exists():
         raise NotInitialised(f"{paths.data_dir}: {NotInitialised.sentence()}")
+    keep_heaps_small()
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(InstanceLock(paths.lock, clock=clock, command=command))
         opened = await stack.enter_async_context(ground)

@@ -74,4 +74,5 @@ async def test_by_default_entries_are_kept_for_ever(tmp_path: Path) -> None:
         assert [job.name for job in ground_jobs(ground)] == [
             "prune nonces",
             "checkpoint the audit log",
+            "give free memory back",
         ]
