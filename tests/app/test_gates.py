@@ -40,6 +40,7 @@ async def test_the_default_gates_can_be_loaded(tmp_path: Path) -> None:
         assert [gate.name for gate in await load_system_gates(ground)] == [
             "input_guard",
             "pii_scrub",
+            "link_guard",
         ]
 
 

@@ -166,6 +166,14 @@ def _default_gates() -> tuple[SystemGate, ...]:
             check="pii",
             on_block="report",
         ),
+        # A link can carry away what the answer knows, also without a click: programs show previews.
+        SystemGate(
+            name="link_guard",
+            on=GateTrigger.EVERY_AGENT_RESPONSE,
+            provider=GateProvider.GUARDRAILS_AI,
+            check="urls",
+            on_block="report",
+        ),
     )
 
 
