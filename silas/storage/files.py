@@ -1,6 +1,7 @@
 """Files that only their owner may read, and writes that a crash cannot tear."""
 
 import errno
+import itertools
 import os
 import secrets
 import stat
@@ -11,11 +12,14 @@ PRIVATE_DIRECTORY = 0o700
 
 
 def make_private_directory(path: Path) -> None:
-    """Create a directory that only its owner may enter.
+    """Create a directory that only its owner may enter, and those above it that are missing.
 
     One that exists is left as it is: it may be somebody else's, and `silas doctor` reports it.
     """
-    path.mkdir(parents=True, exist_ok=True, mode=PRIVATE_DIRECTORY)
+    # `parents=True` would make those above it as wide as the umask allows.
+    missing = itertools.takewhile(lambda each: not each.exists(), path.parents)
+    for each in [*reversed([*missing]), path]:
+        each.mkdir(exist_ok=True, mode=PRIVATE_DIRECTORY)
 
 
 def ensure_private_file(path: Path) -> None:

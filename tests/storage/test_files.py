@@ -32,6 +32,7 @@ def _careless_umask() -> object:
 def test_a_new_directory_is_private(tmp_path: Path) -> None:
     make_private_directory(tmp_path / "a" / "b")
     assert mode(tmp_path / "a" / "b") == 0o700
+    assert mode(tmp_path / "a") == 0o700, "those above it as well"
 
 
 def test_a_directory_that_exists_is_left_as_it_is(tmp_path: Path) -> None:
