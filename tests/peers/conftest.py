@@ -1,0 +1,3 @@
+from tests.web.conftest import device, place
+
+__all__ = ["device", "place"]
