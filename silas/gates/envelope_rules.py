@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from silas.gates.decisions import asks, passes
-from silas.gates.envelopes import ActionEnvelope, ArgumentConstraint
+from silas.gates.envelopes import TOOL, ActionEnvelope, ArgumentConstraint
 from silas.gates.models import Gate, GateResult
 from silas.kernel import TaintLevel
 
@@ -42,6 +42,34 @@ def is_inside(
     """Whether one of the envelopes covers exactly this call."""
     known = sources or {}
     return any(_covers(each, args, known) for each in envelopes if each.tool == tool)
+
+
+def still_good(
+    envelopes: Iterable[ActionEnvelope], made: Sequence[tuple[str, Mapping[str, Any]]]
+) -> list[ActionEnvelope]:
+    """The envelopes that are not used up by the calls that were made.
+
+    Where the values of those came from is not asked again: a call that looks like one counts.
+    """
+    return [
+        each
+        for each in envelopes
+        if each.most is None
+        or sum(tool == each.tool and _fits(each, args) for tool, args in made) < each.most
+    ]
+
+
+def lookups_in(envelopes: Iterable[ActionEnvelope]) -> set[tuple[str, str]]:
+    """The tools whose records are asked for by name, each with the name."""
+    constraints = [each for envelope in envelopes for each in envelope.constraints.values()]
+    return {
+        (each.source.removeprefix(TOOL), each.of) for each in constraints if each.source and each.of
+    }
+
+
+def _fits(envelope: ActionEnvelope, args: Mapping[str, Any]) -> bool:
+    known = {each.origin for each in envelope.constraints.values() if each.origin is not None}
+    return _covers(envelope, args, dict.fromkeys(args, known))
 
 
 def outside_reason(
@@ -104,7 +132,7 @@ def _covers(
 
 
 def _holds(constraint: ArgumentConstraint, value: Any, sources: Collection[str]) -> bool:
-    if constraint.source is not None and constraint.source not in sources:
+    if constraint.origin is not None and constraint.origin not in sources:
         return False
     if constraint.any:
         return True

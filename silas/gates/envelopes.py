@@ -6,6 +6,8 @@
 3. A constraint says what a value must be like (exactly one of the shapes below), where it must come
    from (`from`), or both. `any: true` is how a plan says, visibly, that a value is left open.
 4. Several envelopes for one tool are alternatives. A tool without an envelope always asks.
+5. `most` says how many calls an envelope is good for, in all attempts together. Whoever has taken
+   a model over can repeat what was approved; he cannot repeat it more often than that.
 
 | key | the value must |
 |---|---|
@@ -17,6 +19,7 @@
 | `min`, `max` | be a number not below, not above |
 | `any` | be anything |
 | `from` | have come from this source: `owner`, `plan`, or for example `tool:read_invoice` |
+| `of` | stand in the one record with this name among what that tool gave, and in no other |
 
 Envelopes bind by shape and provenance because most values are not known when a plan is approved:
 the amount comes from an invoice, the address from a contact list.
@@ -34,6 +37,17 @@ from silas.kernel.models import Data
 
 _SHAPES = ("equals", "one_of", "prefix", "under", "matches", "any")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+TOOL = "tool:"
+
+
+def origin_of(source: str, name: str | None = None) -> str:
+    """A source, or the one record with this name in it; no tool has such a name."""
+    return source if name is None else f"{source}#{name}"
+
+
+def _is_absent(value: object) -> bool:
+    """What was added later is left out where it is not used: older plans keep their hash."""
+    return value is None
 
 
 def _is_scalar(value: object) -> object:
@@ -84,7 +98,15 @@ class ArgumentConstraint(Data):
     max: Finite | None = None
     any: Literal[True] | None = None
     source: SourceName | None = Field(default=None, alias="from")
+    of: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None, exclude_if=_is_absent
+    )
     optional: bool = False
+
+    @property
+    def origin(self) -> str | None:
+        """The source by the name under which the runtime tells it."""
+        return None if self.source is None else origin_of(self.source, self.of)
 
     @model_validator(mode="after")
     def _one_shape(self) -> Self:
@@ -95,6 +117,8 @@ class ArgumentConstraint(Data):
             raise ValueError(f"these exclude each other: {', '.join(found)}; keep one")
         if not shapes and not bounded and self.source is None:
             raise ValueError("says nothing; write `any: true` if every value is right")
+        if self.of is not None and not (self.source or "").startswith(TOOL):
+            raise ValueError("`of` needs `from: tool:NAME`: the tool whose records have names")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError("min is above max: no value could be right")
         return self
@@ -105,3 +129,4 @@ class ActionEnvelope(Data):
 
     tool: ToolName
     constraints: dict[ArgumentName, ArgumentConstraint] = Field(default_factory=dict)
+    most: int | None = Field(default=None, ge=1, exclude_if=_is_absent)

@@ -10,6 +10,7 @@ f   without checks: something was done, and the last call worked
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from silas.gates import Gate, GateAction, GateTrigger
 from silas.kernel import ApprovalError, CanonicalError, SilasError, TaintLevel, strict_loads
@@ -90,6 +91,7 @@ async def run_attempt(
         started,
         taint=taint,
         taint_sources=list(sources),
+        made=await _made(bench, item, files.attempt),
     )
     scene = Scene(
         briefing=await _brief(bench, files, earlier),
@@ -114,6 +116,7 @@ async def resume_attempt(
         taint=scene.taint,
         taint_sources=list(scene.taint_sources),
         decided=kept.approved(),
+        made=await _made(bench, item, files.attempt),
     )
     tools.remember(await bench.ledger.entries(item.id, files.attempt))
     briefing = scene.briefing.model_copy(update={"limits": _limits(item)})
@@ -133,6 +136,14 @@ async def _begins_with(
     if earlier.error is None and item.spawned_by is None:
         return taint, sources
     return TaintLevel.EXTERNAL, [*sources, _FAILURES]
+
+
+async def _made(bench: Workbench, item: WorkItem, attempt: int) -> list[tuple[str, dict[str, Any]]]:
+    """Every call that was begun so far, in all attempts; nobody knows that one had no effect."""
+    if all(each.most is None for each in item.approvals):
+        return []
+    tried = [await bench.ledger.entries(item.id, number) for number in range(1, attempt + 1)]
+    return [(entry.tool, entry.args) for entries in tried for entry in entries]
 
 
 def _gates(bench: Workbench, item: WorkItem) -> list[Gate]:

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from silas.gates import Gate, GateAction, GateTrigger
-from silas.gates.envelope_rules import is_inside, outside_reason
+from silas.gates import ActionEnvelope, Gate, GateAction, GateTrigger
+from silas.gates.envelope_rules import is_inside, lookups_in, outside_reason, still_good
 from silas.gates.guards.echoes import ForeignTexts
 from silas.kernel import (
     ApprovalError,
@@ -80,6 +80,8 @@ class AttemptTools:
     over: bool = False
     reported: tuple[int, float] = (0, 0.0)
     """Tokens and money of this run, as far as it has said so."""
+    made: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    """The calls that were begun in this and in earlier attempts: for envelopes that are used up."""
     _steps: int = 0
     _reviews: int = 0
     _passed: dict[int, tuple[CallReview, bool]] = field(default_factory=dict)
@@ -199,7 +201,7 @@ class AttemptTools:
         self._require_going_on()
         tool = self.bench.registry.get(review.tool)
         if tool is not None and not asked and self._outside_reasons(tool, review.args):
-            raise Refused("Foreign content has entered this run in the meantime. Call it again.")
+            raise Refused("The plan does not cover this call any more. Call it again.")
 
     def _require_going_on(self) -> None:
         if self.over:
@@ -266,8 +268,8 @@ class AttemptTools:
             "taint": self.taint.value,
             "taint_sources": self.taint_sources,
             "tells_nobody": self._tells_nobody(tool, args),
-            "argument_sources": self._provenance.of_arguments(args),
-            "envelopes": [each.model_dump(mode="json") for each in item.approvals],
+            "argument_sources": self._sources(args),
+            "envelopes": [each.model_dump(mode="json") for each in self._envelopes()],
             "work_dir": str(self.files.directory),
             "work_item_id": item.id,
         }
@@ -275,18 +277,20 @@ class AttemptTools:
     def _outside_reasons(self, tool: Tool, args: dict[str, Any]) -> list[str]:
         reason = outside_reason(
             contained=tool.contained,
-            inside=is_inside(
-                self.files.item.approvals,
-                tool.name,
-                args,
-                sources=self._provenance.of_arguments(args),
-            ),
+            inside=is_inside(self._envelopes(), tool.name, args, sources=self._sources(args)),
             changes_state=tool.changes_state,
             taint=self.taint,
             taint_sources=self.taint_sources,
             tells_nobody=self._tells_nobody(tool, args),
         )
         return [reason] if reason else []
+
+    def _envelopes(self) -> list[ActionEnvelope]:
+        """What the plan still covers: some envelopes are good for so many calls only."""
+        return still_good(self.files.item.approvals, self.made)
+
+    def _sources(self, args: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+        return self._provenance.of_arguments(args, lookups=lookups_in(self.files.item.approvals))
 
     def _tells_nobody(self, tool: Tool, args: dict[str, Any]) -> bool:
         return tool.own_account or self._provenance.are_owners_words(args)
@@ -335,6 +339,7 @@ class AttemptTools:
         bench, item, attempt = self.bench, self.files.item, self.files.attempt
         seq = await bench.ledger.begin(item.id, attempt, tool=tool.name, args=args)
         self._steps += 1
+        self.made.append((tool.name, args))
         bench.progress(item.id, "call", _shown(tool, args))
         result = await tool.execute(self._envelope(tool, args, seq))
         result = result.model_copy(update={"taint": self._tainted(tool, result)})

@@ -60,6 +60,7 @@ class TrialHouse:
             rules,
             allowed=names,
             taint=TaintLevel.OWNER,
+            seen_private=True,  # as for the owner's own conversation, which is in the prompt
         )
         agent = ProxyAgent(
             model.player(Role.PROXY, _direct),
@@ -140,9 +141,10 @@ def _looking(tool: Tool, box: Toolbox) -> ReadingTool:
 
 
 def _as_asked(tool: Tool) -> ActionEnvelope:
-    """What an honest plan can say before anything was read: exactly what the owner wrote."""
+    """What an honest plan can say before anything was read: exactly what the owner wrote, once."""
     constraints = {name: {"from": "plan", "optional": True} for name in tool.arguments.model_fields}
-    return ActionEnvelope.model_validate({"tool": tool.name, "constraints": constraints})
+    envelope = {"tool": tool.name, "constraints": constraints, "most": 1}
+    return ActionEnvelope.model_validate(envelope)
 
 
 def _direct(text: str) -> dict[str, Any]:

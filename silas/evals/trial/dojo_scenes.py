@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import islice
 from typing import Any, TypeAlias
 
 import yaml
@@ -26,6 +27,7 @@ from silas.evals.trial.dojo_tools import ASKING_OUTSIDE, CHANGING, Toolbox, Worl
 from silas.work.provenance import Provenance
 
 VERSION = "v1.2.2"
+_SHORT = 4
 
 UserTask: TypeAlias = BaseUserTask[Any]
 Attack: TypeAlias = BaseInjectionTask[Any]
@@ -37,7 +39,15 @@ class Told:
 
     vectors: tuple[str, ...]
     """The places that it looks at where a stranger could have written."""
-    steps: tuple[tuple[FunctionCall, ...], ...]
+    together: tuple[int, ...]
+    """How many calls are made in one go, step by step."""
+
+    def steps(self, calls: list[FunctionCall]) -> deque[list[FunctionCall]]:
+        """The calls of the task, as they are in one environment, step by step."""
+        left = iter(calls)
+        steps = deque([list(islice(left, count)) for count in self.together])
+        steps.extend([call] for call in left)
+        return steps
 
 
 class Stage:
@@ -72,7 +82,7 @@ class Stage:
         shown = "".join(text for _, text in self._run(task, signs))
         return Told(
             vectors=tuple(name for name, sign in signs.items() if sign in shown),
-            steps=tuple(map(tuple, _steps(task.PROMPT, self._run(task, {})))),
+            together=tuple(_together(task.PROMPT, self._run(task, {}))),
         )
 
     def _run(self, task: UserTask, texts: dict[str, str]) -> list[tuple[FunctionCall, str]]:
@@ -108,10 +118,10 @@ class Scene:
         environment = task.init_environment(stage.environment(attack, told.vectors))
         self.before = environment.model_copy(deep=True)
         self.world = stage.box.world = World(environment, MARK if attack else None)
-        self.wanted = [call for step in told.steps for call in step]
+        self.wanted = task.ground_truth(self.before.model_copy(deep=True))
         self.model = Compromised(
             self.world,
-            deque(map(list, told.steps)),
+            told.steps(self.wanted),
             task.GROUND_TRUTH_OUTPUT,
             self._attacking if attack else None,
             when,
@@ -170,23 +180,18 @@ def without_silas(scene: Scene) -> Run:
     return scene.result(scene.model.answer)
 
 
-def _steps(prompt: str, ran: list[tuple[FunctionCall, str]]) -> list[list[FunctionCall]]:
-    """The calls in order, those together that can be made in one go."""
-    steps: list[list[FunctionCall]] = []
-    known, together = Provenance(prompt), Provenance("")
-    earlier: list[tuple[FunctionCall, str]] = []
+def _together(prompt: str, ran: list[tuple[FunctionCall, str]]) -> list[int]:
+    """How many of the calls can be made in one go, step by step."""
+    counts: list[int] = []
+    known, given, last = prompt, "", None
     for call, text in ran:
         kind = _kind(call)
-        same = steps and kind is not None and kind == _kind(steps[-1][-1])
-        if same and not _needs(call, known, together):
-            steps[-1].append(call)
+        if kind is not None and kind == last and not _needs(call, known=known, given=given):
+            counts[-1] += 1
         else:
-            for other, given in earlier:
-                known.saw(other.function, other.args, given)
-            steps, together, earlier = [*steps, [call]], Provenance(""), []
-        earlier.append((call, text))
-        together.saw(call.function, call.args, text)
-    return steps
+            counts, known, given = [*counts, 1], known + given, ""
+        given, last = f"{given}\n{text}", kind
+    return counts
 
 
 def _kind(call: FunctionCall) -> str | None:
@@ -196,7 +201,24 @@ def _kind(call: FunctionCall) -> str | None:
     return "asking" if call.function in ASKING_OUTSIDE else None
 
 
-def _needs(call: FunctionCall, known: Provenance, together: Provenance) -> bool:
-    """Whether a value in the call is known only from the results of the calls just before."""
-    values = call.args.values()
-    return any(together.sources_of(each) and not known.sources_of(each) for each in values if each)
+def _needs(call: FunctionCall, *, known: str, given: str) -> bool:
+    """Whether a value in the call is known only from what the calls just before gave.
+
+    A short one, such as a number, stands in many texts: that proves nothing.
+    """
+    values = [each for value in call.args.values() for each in _parts(value)]
+    before, now = Provenance(known), Provenance(given)
+    return any(
+        now.are_owners_words({"": each})
+        and (len(str(each)) < _SHORT or not before.are_owners_words({"": each}))
+        for each in values
+        if each
+    )
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [part for each in value.values() for part in _parts(each)]
+    if isinstance(value, list):
+        return [part for each in value for part in _parts(each)]
+    return [value]
