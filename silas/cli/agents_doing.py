@@ -1,5 +1,6 @@
 """`silas agents`: what changes something."""
 
+import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,19 @@ _LIMITS = {
     "calls": ("tool_calls", 1),
 }
 """The options of a budget: what they limit, and in which unit that is counted."""
+
+
+class Money(click.FloatRange):
+    """An amount; what is no number at all (`nan`) is none."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The amount."""
+        amount = float(super().convert(value, param, ctx))
+        if math.isnan(amount):
+            self.fail(f"{value!r} is no amount.", param, ctx)
+        return amount
 
 
 @click.command(cls=JsonCommand)
@@ -77,7 +91,7 @@ def new(cli: CliContext, /, kind: str | None, file: Path | None, **said: Any) ->
     help="From which risk on you are asked.",
 )
 @click.option("--tokens", type=click.IntRange(min=0), help="What it may use in a day.")
-@click.option("--usd", type=click.FloatRange(0, 1_000_000), help="The same, in money.")
+@click.option("--usd", type=Money(0, 1_000_000), help="The same, in money.")
 @click.option("--minutes", type=click.IntRange(min=0), help="The same, in time.")
 @click.option("--calls", type=click.IntRange(min=0), help="The same, in calls of tools.")
 @click.option(
@@ -118,7 +132,11 @@ def wake(cli: CliContext, name: str, said: str | None) -> None:
         return await desk.ask("wake", agent_id=(await desk.find(name))["id"], said=said)
 
     found = with_desk(cli, work)
-    cli.show(found, f"It wakes: run {found['run_key'][:12]}. If Silas is not running, once it is.")
+    cli.show(
+        found,
+        f"It wakes: run {found['run_key'][:12]}. If Silas is not running, once it is.\n"
+        f"What came of it: silas agents show {visible(name)}",
+    )
 
 
 @click.command(cls=JsonCommand)

@@ -113,7 +113,9 @@ def questions(cli: CliContext) -> None:
 def waiting(cli: CliContext) -> None:
     """Show what waits for your decision. Decide with `silas review`, or in the page."""
     found = with_desk(cli, lambda desk: desk.ask("waiting"))
-    lines = [f"{waiting_line(each)}\n    {visible(_json(each['arguments']))}" for each in found]
+    lines = ["\n    ".join([waiting_line(each), *map(visible, each["changes"])]) for each in found]
+    if any(each["status"] == "waiting" for each in found):
+        lines.append("Decide: silas review list, or in the page.")
     cli.show({"waiting": found}, "\n".join(lines) or "Nothing waits for you.")
 
 

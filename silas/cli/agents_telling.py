@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from silas.companions.words import CHECKS, MEASURES, spoken_tool
+from silas.companions.words import CHECKS, spoken_tool
 from silas.kernel import visible
 
 _REASONS = {
@@ -28,14 +28,18 @@ _PERSONA = {
     "coaching_style": "style",
     "anti_sycophancy_policy": "honesty",
 }
+_HEALTH = {"idle": "ready", "sleeping": "asleep", "out_of_budget": "budget used up"}
+_SUBJECTS = {"model": "asking for a proposal", "offline": "the fixed rules"}
+_OFFLINE = "offline:brain"
 _WAITS = {"blocked": "for your answer", "waiting": "for your decision", "approved": "to be done"}
+_UNITS = {"tokens": " tokens", "cost_micro_usd": "", "runtime_ms": " min", "tool_calls": " calls"}
 _RUNS_SHOWN = 5
 
 
 def companion_line(each: Mapping[str, Any]) -> str:
     """One companion in one line."""
     extra = [
-        each["health"].replace("_", " "),
+        _HEALTH.get(each["health"], each["health"]),
         ", ".join(category["name"] for category in each["categories"]),
         each["model_id"] or "no model: fixed rules",
         *(["needs your consent"] if each["needs_consent"] else []),
@@ -67,9 +71,9 @@ def detail_lines(found: Mapping[str, Any], zone: ZoneInfo) -> Iterable[str]:
 def budget_line(budget: Mapping[str, Any]) -> str:
     """What is used of today's budget, in the units that it is set in."""
     told = [
-        f"{_amount(name, budget['used'].get(name, 0))} of {_amount(name, most)} {MEASURES[name]}"
-        for name, most in budget["limits"].items()
-        if most is not None
+        f"{_amount(name, budget['used'].get(name, 0))} of {_amount(name, most)}{unit}"
+        for name, unit in _UNITS.items()
+        if (most := budget["limits"].get(name)) is not None
     ]
     return ", ".join(told) or "no limits"
 
@@ -77,7 +81,17 @@ def budget_line(budget: Mapping[str, Any]) -> str:
 def _amount(measure: str, amount: int) -> str:
     if measure == "cost_micro_usd":
         return f"${amount / 1_000_000:.2f}"
-    return f"{amount / 60_000:.0f} min" if measure == "runtime_ms" else str(amount)
+    return f"{amount / 60_000:.0f}" if measure == "runtime_ms" else str(amount)
+
+
+def _used(usage: Mapping[str, int]) -> str:
+    told = {
+        "tokens": f"{usage.get('tokens', 0)} tokens",
+        "cost_micro_usd": f"${usage.get('cost_micro_usd', 0) / 1_000_000:.4f}",
+        "runtime_ms": f"{usage.get('runtime_ms', 0) / 1000:.1f} s",
+        "tool_calls": f"{usage.get('tool_calls', 0)} calls",
+    }
+    return ", ".join(told[name] for name in told if usage.get(name)) or "nothing"
 
 
 def waiting_line(each: Mapping[str, Any]) -> str:
@@ -126,14 +140,14 @@ def trace_lines(found: Mapping[str, Any], zone: ZoneInfo) -> Iterable[str]:
     yield f"{found['run_key'][:12]}  {when(found['started_at'], zone)}  {cause}, " + run_status(
         found["status"]
     )
-    yield f"  Model     {visible(found['model_id'] or 'none: fixed rules')}"
+    model = found["model_id"] if found["model_id"] != _OFFLINE else None
+    yield f"  Model     {visible(model or 'none: fixed rules')}"
     yield f"  Prompt    {found['prompt_id']}, version {found['prompt_version']}"
-    yield f"  Persona   {found['persona_version_id'] or 'none'}"
+    yield f"  Persona   {(found['persona_version_id'] or 'none')[:12]}"
     yield f"  Took      {found['latency_ms']} ms, {found['retries']} retries"
-    used = [f"{name.replace('_', ' ')} {amount}" for name, amount in found["usage"].items()]
-    yield f"  Used      {', '.join(used) or 'nothing'}"
-    for subject, checks in _by_subject(found["policy_decisions"]).items():
-        yield f"  Checked   {spoken_tool(subject)}: {', '.join(checks)}"
+    yield f"  Used      {_used(found['usage'])}"
+    for checks, subjects in _alike(_by_subject(found["policy_decisions"])).items():
+        yield f"  Checked   {', '.join(subjects)}: {checks}"
     for each in found["tool_calls"]:
         name = spoken_tool(str(each.get("tool_name", "")))
         came = each.get("error_code") or each.get("status") or ""
@@ -152,6 +166,15 @@ def _by_subject(decisions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
             told = f"NOT {told} ({why})"
         found.setdefault(str(each["subject"]), {})[told] = None
     return {subject: list(told) for subject, told in found.items()}
+
+
+def _alike(by_subject: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """The subjects that had the same answers, told together."""
+    found: dict[str, list[str]] = {}
+    for subject, checks in by_subject.items():
+        name = _SUBJECTS.get(subject) or spoken_tool(subject)
+        found.setdefault(", ".join(checks), []).append(visible(name))
+    return found
 
 
 def persona_lines(versions: Iterable[Mapping[str, Any]]) -> Iterable[str]:

@@ -49,6 +49,7 @@ TOOLS: Mapping[str, str] = MappingProxyType(
 CHECKS: Mapping[str, str] = MappingProxyType(
     {
         "schema": "the call is well formed",
+        "target": "it names what it means by its id",
         "stop_switch": "no stop switch is on",
         "lifecycle": "it is awake",
         "capability": "its kind may do this",
@@ -56,7 +57,7 @@ CHECKS: Mapping[str, str] = MappingProxyType(
         "scope": "it lies within its categories",
         "budget": "there is budget left",
         "gates": "your gates let it pass",
-        "approval": "you have approved it",
+        "approval": "your yes is asked for where it is needed",
         "egress": "the model is one of yours",
         "model_access": "the model is allowed for its categories",
         "privacy_consent": "you have agreed to the model",
@@ -65,11 +66,6 @@ CHECKS: Mapping[str, str] = MappingProxyType(
     }
 )
 """What was asked of the policy."""
-
-MEASURES: Mapping[str, str] = MappingProxyType(
-    {"tokens": "tokens", "cost_micro_usd": "money", "runtime_ms": "time", "tool_calls": "calls"}
-)
-"""What a budget limits."""
 
 _STATUS = MappingProxyType({"in_progress": "begun", "on_hold": "put on hold"})
 _KINDS = MappingProxyType(

@@ -51,7 +51,7 @@ def test_a_budget_that_is_used_up_can_be_made_larger(desk: Desk) -> None:
     freed = agents(desk, "configure", "paula", "--unlimited", "tokens", "--minutes", "3")
     assert freed["budget"]["limits"] == {**after, "tokens": None, "runtime_ms": 180_000}
     _, said, _ = desk.run("agents", "show", "paula")
-    assert "$0.00 of $2.50 money, 0 min of 3 min time, 0 of 900 calls" in said
+    assert "$0.00 of $2.50, 0 of 3 min, 0 of 900 calls" in said
 
 
 class Terminal(io.StringIO):
@@ -158,6 +158,8 @@ def test_names_that_fit_nobody_or_several_do_nothing(desk: Desk) -> None:
         (("new",), "Name a kind"),
         (("new", "butler", "-c", "gym"), "butler"),
         (("new", "planner"), "at least one category"),
+        (("new", "plannr", "-c", "gym"), "did you mean `planner`?"),
+        (("configure", "nobody", "--usd", "nan"), "is no amount"),
         (("new", "planner", "-c", "gym", "--model", "no:such"), "not among the configured models"),
     ],
 )

@@ -1,11 +1,14 @@
 """Nobody reads a name of the code: everything that is shown has words."""
 
+from pathlib import Path
+
 import pytest
 
 from silas.companions.models import AgentTimer
 from silas.companions.policy.fields import PROVIDER_FIELDS
 from silas.companions.tools.catalogue import REGISTRY
 from silas.companions.words import (
+    CHECKS,
     TOOLS,
     sent_in_words,
     spoken_change,
@@ -13,10 +16,20 @@ from silas.companions.words import (
     spoken_token,
 )
 from silas.journal.notifications import entity, semantic, subtype
+from silas.testing.companion_room import opened_room
 
 
 def test_every_tool_has_words_and_no_words_are_left_over() -> None:
     assert set(TOOLS) == {tool.name for tool in REGISTRY.tools}
+
+
+async def test_every_check_of_a_run_has_words(tmp_path: Path) -> None:
+    async with opened_room(tmp_path) as room:
+        await room.desk.new("planner", category_ids=[room.categories["gym"]])
+        await room.finish(await room.task("Squats", checklist_items=("Warm up",)))
+        (key,) = await room.work()
+        made = {each.check for each in (await room.desk.trace(key)).policy_decisions}
+        assert {"scope", "approval"} <= made <= set(CHECKS)
 
 
 def test_everything_that_is_sent_is_told_in_words() -> None:

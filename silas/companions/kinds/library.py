@@ -37,7 +37,7 @@ class KindLibrary:
         path = known_kinds(self._folder).get(kind)
         if path is None:
             hint = meant_instead(kind, list(self.names()))
-            raise CompanionInvalid(f"There is no kind of companion `{kind[:60]}`{hint}.")
+            raise CompanionInvalid(f"There is no kind of companion `{kind[:60]}`{hint or '.'}")
         return self.read(path)
 
     def read(self, path: Path) -> CompanionDefinition:
