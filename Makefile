@@ -50,7 +50,7 @@ eval: $(VENV)/.dev $(if $(ATTACKS)$(LOCOMO),,$(CORPORA)/.done)  ## Measure the g
 corpora: $(CORPORA)/.done  ## Fetch the packages whose texts the guards learn from and are measured on
 
 trial-agentdojo: $(TRIAL)/.done  ## AgentDojo's 949 attacks against the whole house, in a .venv of its own (SUITE=, EVERY=N)
-	$(TRIAL)/bin/python -m silas.evals.trial.agentdojo $(if $(SUITE),--suite $(SUITE)) $(if $(EVERY),--every $(EVERY))
+	$(TRIAL)/bin/python -m silas.evals.trial.agentdojo --out $(TRIAL)/agentdojo.json $(if $(SUITE),--suite $(SUITE)) $(if $(EVERY),--every $(EVERY))
 
 mutants: $(VENV)/.dev  ## Mutation testing of the trust rooms (about an hour), or of MODULES="silas/audit/log.py …"
 	$(BIN)/python -m tests.mutation $(MODULES)
