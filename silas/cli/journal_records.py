@@ -1,13 +1,16 @@
 """`silas journal rate`, `note`, `category`, `search`, `history`, `delete`, `restore`."""
 
+from typing import Any
+
 import click
 
 from silas.cli.commands import JsonCommand, JsonGroup
 from silas.cli.context import CliContext, pass_cli
 from silas.cli.journal_bench import Bench, shown, with_journal
 from silas.journal import Outcome
+from silas.journal.authors import OWNER_ACTOR
 from silas.journal.lines import rating_line, record_line, visible_line, when
-from silas.journal.models import KINDS, Category, Note, Rating, Record, link_id
+from silas.journal.models import KINDS, Category, DayPlan, Note, Rating, Record, link_id
 from silas.journal.moments import understand, understand_day
 from silas.journal.queries import HistoryEntry
 from silas.journal.references import name_of, short_id
@@ -16,7 +19,11 @@ from silas.kernel import SilasError
 _CATEGORY = click.option("-c", "--category", "category_name", metavar="NAME")
 _LIMIT = click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
 _RECORD = click.argument("name", metavar="RECORD")
-_OWN_FIELDS = {"updated_at", "vector_clock", "versions", "deletions"}
+_OWN_FIELDS = {
+    "id", "kind", "created_at", "updated_at", "vector_clock", "versions", "deletions",
+}  # fmt: skip
+_IDS = ("_id", "_ids")
+_NOTHING: tuple[Any, ...] = (None, "", [])
 
 
 @click.command(cls=JsonCommand)
@@ -60,7 +67,7 @@ def ratings(
             categories=None if limit is None else {limit},
         )
         targets = await bench.journal.get_many([each.target_id for each in found])
-        return found, {each.id: name_of(each) for each in targets}
+        return found, {each.id: _day_or_name(each) for each in targets}
 
     found, names = with_journal(cli, work)
     data = {"ratings": [each.model_dump(mode="json") for each in found]}
@@ -210,8 +217,9 @@ def history(cli: CliContext, name: str) -> None:
     async def work(bench: Bench) -> tuple[list[HistoryEntry], list[str]]:
         record = await bench.find_any(name, deleted=True)
         entries = await bench.journal.history(record.id)
+        names = await _names(bench, entries)
         return entries, [
-            f"{when(each.at, bench.zone, bench.now)}  {visible_line(each.actor)}  {_changed(each)}"
+            f"{when(each.at, bench.zone, bench.now)}  {_who(each.actor)}  {_changed(each, names)}"
             for each in entries
         ]
 
@@ -275,19 +283,47 @@ async def _target(bench: Bench, text: str) -> str:
     return str(made.payload["day_plan_id"])
 
 
-def _changed(entry: HistoryEntry) -> str:
+async def _names(bench: Bench, entries: list[HistoryEntry]) -> dict[str, str]:
+    """What the records are called whose ids are in a history."""
+    ids = {
+        str(one)
+        for entry in entries
+        for field, value in entry.after.items()
+        if field.endswith(_IDS) and value
+        for one in (value if isinstance(value, list) else [value])
+    }
+    return {each.id: _day_or_name(each) for each in await bench.journal.get_many(sorted(ids))}
+
+
+def _day_or_name(record: Record) -> str:
+    return record.date.isoformat() if isinstance(record, DayPlan) else name_of(record)
+
+
+def _who(actor: str) -> str:
+    return "you" if actor == OWNER_ACTOR else visible_line(actor)
+
+
+def _changed(entry: HistoryEntry, names: dict[str, str]) -> str:
     before = entry.before or {}
-    parts = [
-        f"{name}: {visible_line(str(value))}"
-        for name, value in entry.after.items()
-        if name not in _OWN_FIELDS and value not in (None, "", [], before.get(name))
-    ]
-    gone = [
-        f"{name}: nothing"
-        for name, value in entry.after.items()
-        if value in (None, "", []) and before.get(name) not in (None, "", []) and name in before
-    ]
-    return "; ".join([*parts, *gone])
+    return "; ".join(
+        f"{_spoken(field)}: {_said(value, names)}"
+        for field, value in entry.after.items()
+        if field not in _OWN_FIELDS and value != before.get(field)
+        if value not in _NOTHING or before.get(field) not in _NOTHING
+    )
+
+
+def _spoken(field: str) -> str:
+    for ending in (*_IDS, "_at"):
+        field = field.removesuffix(ending)
+    return field.replace("_", " ")
+
+
+def _said(value: Any, names: dict[str, str]) -> str:
+    if value in _NOTHING:
+        return "nothing"
+    many = value if isinstance(value, list) else [value]
+    return visible_line(", ".join(names.get(str(each), str(each)) for each in many))
 
 
 def _tell(cli: CliContext, outcome: Outcome) -> None:
