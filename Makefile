@@ -10,7 +10,7 @@ CORPORA := .corpora
 WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guardrails live check docs bench load soak eval corpora trial-agentdojo mutants fuzz lock clean
+.PHONY: help run test test-guardrails live check docs bench load soak eval corpora simulate trial-agentdojo mutants fuzz lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -51,6 +51,10 @@ corpora: $(CORPORA)/.done  ## Fetch the packages whose texts the guards learn fr
 
 trial-agentdojo: $(TRIAL)/.done  ## AgentDojo's 949 attacks against the whole house, in a .venv of its own (SUITE=, EVERY=N)
 	$(TRIAL)/bin/python -m silas.evals.trial.agentdojo --out $(TRIAL)/agentdojo.json $(if $(SUITE),--suite $(SUITE)) $(if $(EVERY),--every $(EVERY))
+
+simulate: $(VENV)/.dev  ## The whole house in made-up worlds, a hundred seeds (SEEDS=, FIRST=), or SEED=N alone (ROUNDS=4)
+	$(BIN)/python -m silas.evals.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
+	  $(if $(FIRST),--first $(FIRST)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 mutants: $(VENV)/.dev  ## Mutation testing of the trust rooms (about an hour), or of MODULES="silas/audit/log.py …"
 	$(BIN)/python -m tests.mutation $(MODULES)
