@@ -10,7 +10,7 @@ CORPORA := .corpora
 WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guardrails live check docs bench load soak eval corpora simulate trial-agentdojo mutants fuzz lock clean
+.PHONY: help run test test-guardrails live check docs bench load soak eval corpora simulate trial trial-agentdojo mutants fuzz lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ eval: $(VENV)/.dev $(if $(ATTACKS)$(LOCOMO),,$(CORPORA)/.done)  ## Measure the g
 	  $(if $(ATTACKS),--attacks $(ATTACKS) --benign $(BENIGN),--packages $(CORPORA)))
 
 corpora: $(CORPORA)/.done  ## Fetch the packages whose texts the guards learn from and are measured on
+
+trial: $(VENV)/.dev $(TRIAL)/.done $(CORPORA)/.done  ## The whole house against its enemies: half an hour, one table (EVERY=N: each N-th attack)
+	$(BIN)/python -m silas.evals.trial $(if $(EVERY),--every $(EVERY)) --markdown trial.md
 
 trial-agentdojo: $(TRIAL)/.done  ## AgentDojo's 949 attacks against the whole house, in a .venv of its own (SUITE=, EVERY=N)
 	$(TRIAL)/bin/python -m silas.evals.trial.agentdojo --out $(TRIAL)/agentdojo.json $(if $(SUITE),--suite $(SUITE)) $(if $(EVERY),--every $(EVERY))

@@ -3,9 +3,16 @@
 One line for each of the 27 entries. A test is named by its module and its name (with its class).
 Where the feature does not exist yet, `waits_for` names the room that will bring it: the test of
 this table fails as soon as that room is there and the entry still waits.
+
+`python -m tests.peers.entries` prints the table as JSON; with `run` it runs the tests.
 """
 
+import json
+import sys
 from dataclasses import dataclass
+from typing import Any
+
+import pytest
 
 
 @dataclass(frozen=True)
@@ -211,3 +218,20 @@ def _node_id(name: str) -> str:
     """`module::Class.test` as `module::Class::test`."""
     module, _, inside = name.partition("::")
     return "::".join([module, *inside.split(".")])
+
+
+def as_data() -> dict[str, Any]:
+    """The table for programs."""
+    waiting = {number: entry.waits_for for number, entry in ENTRIES.items() if entry.waits_for}
+    return {
+        "entries": len(ENTRIES),
+        "tried": len(ENTRIES) - len(waiting),
+        "waiting": waiting,
+        "tests": node_ids(),
+    }
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["run"]:
+        sys.exit(pytest.main(["-q", *node_ids()]))
+    print(json.dumps(as_data()))

@@ -1,0 +1,104 @@
+"""The trial: what fits into half an hour, and one table: `make trial`.
+
+Each suite runs by itself; what is not done when the time is over stands in the table as not run.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from silas.evals.trial.measured import agentdojo, guards, simulation
+from silas.evals.trial.table import Line, as_markdown, as_text, not_run
+from silas.evals.trial.tested import Tests
+
+_CHAOS_ROUNDS = 40
+_SEEDS, _LIVES = 60, 4
+_LEAST_SECONDS = 20.0
+
+SUITES = (
+    Tests("signature and format vectors", ["tests/vectors"]),
+    Tests("every write and sync fails once", ["tests/faults"]),
+    Tests("attacks from a page in Chromium", ["tests/web/test_browser_attacks.py"]),
+    Tests("the sandbox, from inside", ["tests/sandbox"]),
+    Tests("poisoning of the memory", ["tests/memory/test_poisoning.py"]),
+    Tests(
+        "one scope against another",
+        ["tests/stream/test_scopes.py", "tests/memory/test_isolation.py"],
+    ),
+    Tests(
+        "agents that lie",
+        [
+            "tests/agents/test_compromised.py",
+            "tests/stream/test_liars.py",
+            "tests/work/test_liars.py",
+            "tests/companions/test_adversarial.py",
+        ],
+    ),
+    Tests(
+        "SIGKILL anywhere",
+        ["tests/stream/test_chaos.py", "tests/work/test_chaos.py"],
+        figure=f"{_CHAOS_ROUNDS} rounds each",
+        environ={"SILAS_CHAOS_ROUNDS": str(_CHAOS_ROUNDS)},
+    ),
+)
+
+
+@click.command()
+@click.option("--minutes", default=30.0, show_default=True)
+@click.option("--every", default=10, show_default=True, help="Each N-th attack of AgentDojo.")
+@click.option("--dojo", type=Path, default=Path(".venv-trial/bin/python"))
+@click.option("--corpora", type=Path, default=Path(".corpora"))
+@click.option("--markdown", type=Path, help="Write the table there as well.")
+def main(minutes: float, every: int, dojo: Path, corpora: Path, markdown: Path | None) -> None:
+    """Put the whole house on trial; ends with 1 if a goal is not reached."""
+    until = time.monotonic() + 60 * minutes
+    lines = list(_run(until, every=every, dojo=dojo, corpora=corpora))
+    if markdown is not None:
+        markdown.write_text(as_markdown(lines), "utf-8")
+    click.echo(as_text(lines))
+    if not all(line.reached for line in lines):
+        raise click.exceptions.Exit(1)
+
+
+def _run(until: float, *, every: int, dojo: Path, corpora: Path) -> Iterator[Line]:
+    def left() -> float:
+        return max(_LEAST_SECONDS, until - time.monotonic())
+
+    def in_time(suite: str, command: str, run: Callable[[], Line]) -> Line:
+        if time.monotonic() >= until:
+            return not_run(suite, "no time was left", goal="", command=command)
+        click.echo(f"{suite} …", err=True)
+        return run()
+
+    yield in_time("peers' failures", _PEERS, lambda: _peers(seconds=left()))
+    for tests in SUITES:
+        yield in_time(tests.suite, tests.command, lambda tests=tests: tests.run(seconds=left()))
+    yield in_time("simulation", "make simulate", lambda: simulation(seeds=_SEEDS, rounds=_LIVES))
+    yield from guards(corpora, seconds=left())
+    yield in_time(
+        "AgentDojo",
+        "make trial-agentdojo",
+        lambda: agentdojo(dojo, every=every, seconds=left()),
+    )
+
+
+_PEERS = "python -m tests.peers.entries run"
+
+
+def _peers(*, seconds: float) -> Line:
+    """The tests that the table of peers' failures names."""
+    command = [sys.executable, "-m", "tests.peers.entries"]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    table = json.loads(told)
+    waiting = ", ".join(f"{number} ({room})" for number, room in table["waiting"].items())
+    figure = f"{table['tried']} of {table['entries']} entries; not there yet: {waiting or 'none'}"
+    return Tests("peers' failures", table["tests"], figure).run(seconds=seconds, shown=_PEERS)
+
+
+if __name__ == "__main__":
+    main()
