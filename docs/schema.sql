@@ -546,6 +546,15 @@ CREATE TABLE approval_tokens (
 
 CREATE INDEX approval_tokens_work_item ON approval_tokens (work_item_id);
 
+CREATE TABLE approval_use_seals (
+    token_id TEXT NOT NULL,
+    content_hash TEXT NOT NULL,
+    used_at TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    signature TEXT NOT NULL,
+    PRIMARY KEY (token_id, content_hash)
+);
+
 CREATE TABLE audit_checkpoints (
     checkpoint_id TEXT PRIMARY KEY,
     seq BIGINT NOT NULL,
@@ -663,6 +672,13 @@ CREATE TABLE dead_letters (
 );
 
 CREATE INDEX dead_letters_at ON dead_letters (died_at);
+
+CREATE TABLE decision_receipts (
+    card_id TEXT PRIMARY KEY,
+    decided_at TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    signature TEXT NOT NULL
+);
 
 CREATE TABLE deliveries (
     number INTEGER PRIMARY KEY,

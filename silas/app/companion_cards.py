@@ -4,10 +4,11 @@
 2. The card's id follows from the action and its hash, so asking again is asking once.
 3. A yes is an answer that the owner has signed over the whole card. Only then is a token issued,
    for exactly the bytes in the card.
-4. Using the token up and checking it is the approval engine's, as for every plan.
+4. Using the token up and checking it is the approval engine's, as for every plan. A yes leads to
+   one token, and only for a while; what was done under it is not done again.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from silas.app.ground import Ground
 from silas.approval import ApprovalDecision, ApprovalScope, ApprovalToken, ApprovalVerdict
@@ -46,12 +47,14 @@ class CardApprovals:
         answered = await self._answered(card_id(action))
         if answered is None:
             return None
-        question, value = answered
+        question, value, decided_at = answered
         shown = canonical_bytes(question.content.body["action"])
         if value != _YES or shown != action.plan_bytes():
             return None
         yes = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
-        return await self._ground.approvals.issue_token(action, yes, ApprovalScope.SINGLE_STEP)
+        return await self._ground.approvals.token_for(
+            action, yes, ApprovalScope.SINGLE_STEP, decided_at=decided_at
+        )
 
     async def declined(self, action: ApprovableAction) -> bool:
         """Whether the owner said no, or the time to answer is over."""
@@ -62,7 +65,16 @@ class CardApprovals:
         if question.state == _OPEN:
             return self._ground.clock.now() >= question.expires_at
         answered = await self._answered(question.question_id)
-        return answered is None or answered[1] != _YES
+        if answered is None or answered[1] != _YES:
+            return True
+        return not await self._is_current(action, answered[2])
+
+    async def _is_current(self, action: ApprovableAction, decided_at: datetime | None) -> bool:
+        """Whether a yes can still lead to something, or has led to a token already."""
+        approvals = self._ground.approvals
+        if decided_at is not None and approvals.is_current(decided_at):
+            return True
+        return await approvals.tokens.any_for(action.id)
 
     async def consume(self, token: ApprovalToken, action: ApprovableAction) -> tuple[bool, str]:
         """Use the token up for exactly this action."""
@@ -70,7 +82,11 @@ class CardApprovals:
 
     async def check(self, token: ApprovalToken, action: ApprovableAction) -> tuple[bool, str]:
         """At the door of the tool."""
-        return await self._ground.approvals.check(token, action, accept=_ONE_CALL)
+        return await self._ground.approvals.enter(token, action, accept=_ONE_CALL)
+
+    async def carried_out(self, token: ApprovalToken, action: ApprovableAction) -> None:
+        """After the deed."""
+        await self._ground.approvals.carried_out(token, action)
 
     async def withdraw(self, agent_id: str) -> None:
         """Take the open cards of a companion away."""
@@ -78,7 +94,7 @@ class CardApprovals:
             if question.about.startswith(f"companion:{agent_id}:"):
                 await self._questions.close(question.question_id, "outdated")
 
-    async def _answered(self, name: str) -> tuple[Question, str] | None:
+    async def _answered(self, name: str) -> tuple[Question, str, datetime | None] | None:
         try:
             found = await self._questions.answered(name)
         except CardUnknown:
@@ -86,7 +102,8 @@ class CardApprovals:
         if found is None:
             return None
         question, answer = found
-        return question, str(answer.get("verdict") or answer.get("selected_value"))
+        said = str(answer.get("verdict") or answer.get("selected_value"))
+        return question, said, await self._questions.answered_at(question, answer)
 
     def _card(self, action: ApprovableAction, taint: TaintLevel) -> Question:
         now, name = self._ground.clock.now(), card_id(action)

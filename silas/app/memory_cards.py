@@ -90,7 +90,13 @@ class MemoryCards:
         if said.get("selected_value") != _YES or shown != claim.plan_bytes():
             return
         yes = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
-        token = await self._ground.approvals.issue_token(claim, yes, CONFIRMATION)
+        decided_at = await self._questions.answered_at(question, said)
+        token = await self._ground.approvals.token_for(
+            claim, yes, CONFIRMATION, decided_at=decided_at
+        )
+        if token is None:
+            await self._ground.audit.log("decision_lapsed", card_id=question.question_id)
+            return  # it is asked again after a while, if it is still of use
         await self._preferences.promote(claim.items[0].memory_id, token)
         if self._promoted is not None:
             await self._promoted(self._owner)

@@ -5,6 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from silas.app.ground import Ground
 from silas.app.housekeeping import PeriodicJob
+from silas.approval.revoked import EndedUntil
 from silas.queue import QueueStore
 from silas.stream.cards import CardStore
 from silas.stream.review.autonomy import Autonomy, AutonomyPolicy
@@ -13,6 +14,7 @@ from silas.stream.review.gate_desk import QuestionGateDesk
 from silas.stream.review.store import QuestionStore
 from silas.work.before_images import BeforeImages
 
+ENDED_AUTONOMY_REF = "silas/ended-autonomy"
 _LOOK = timedelta(seconds=3)
 _TIDY = timedelta(minutes=1)
 _HEARTBEAT = timedelta(minutes=15)
@@ -51,6 +53,7 @@ def open_desk(ground: Ground, cards: CardStore, questions: QuestionStore) -> Rev
                 batch_cap=autonomy.max_batch_review_size,
             ),
             clock,
+            EndedUntil(ground.vault, ENDED_AUTONOMY_REF),
         ),
         images=BeforeImages(ground.database, clock),
         policy=DeskPolicy(

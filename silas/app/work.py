@@ -21,7 +21,7 @@ def work_stores(ground: Ground) -> WorkStores:
     database, clock = ground.database, ground.clock
     return WorkStores(
         items=WorkItemStore(database, clock),
-        attempts=AttemptStore(database, clock),
+        attempts=AttemptStore(database, clock, ground.audit),
         ledger=ToolLedger(database, clock),
         artifacts=ArtifactStore(database, ground.paths.artifacts, clock=clock),
     )

@@ -87,7 +87,9 @@ def open_workshop(
         gates=gates or open_gates(ground),
         planner=planner,
         approver=approver,
-        paused=PausedRuns(ground.database, clock=clock, ids=ground.ids, signer=ground.keys),
+        paused=PausedRuns(
+            ground.database, clock=clock, ids=ground.ids, signer=ground.keys, audit=ground.audit
+        ),
         images=BeforeImages(ground.database, clock),
         skills=skills,
         system_gates=_system_gates(settings),

@@ -7,13 +7,16 @@
   of concurrent calls on a single-use token, in one process or several, exactly one succeeds.
 - `check`: at the door of execution. Applies the rules again and demands that `verify` has consumed
   a use for exactly this content, which has not been carried out yet. It changes nothing.
+- `enter`: the same, and the audit log bears it out (`uses.py`): counters that somebody has put back
+  open nothing. It reads the log, so it is asked once for each execution, and not for each call.
+- `token_for`: what a decision that was kept leads to: one token, and only for a while.
 """
 
 import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from silas.approval import rules
@@ -30,20 +33,20 @@ from silas.approval.models import (
 from silas.approval.nonces import EXECUTION, NonceStore
 from silas.approval.ports import Approvable, AuditTrail, ConditionCheck
 from silas.approval.rules import Refused
-from silas.approval.store import TokenState, TokenStore, consume_token, insert_token
-from silas.kernel import (
-    CanonicalError,
-    Clock,
-    IdFactory,
-    canonical_bytes,
-    format_timestamp,
-    strict_loads,
+from silas.approval.shown import shown_whole
+from silas.approval.store import (
+    TokenState,
+    TokenStore,
+    complete_token,
+    consume_token,
+    insert_token,
 )
+from silas.approval.uses import DONE, ISSUED, USED, RecordedUses, done_entry
+from silas.kernel import Clock, IdFactory, format_timestamp
 from silas.storage import Database, Durability, Transaction
 
 VALID = (True, "Valid")
 _STANDING = frozenset({ApprovalScope.STANDING})
-MAX_SHOWN_BYTES = 1_000_000
 _NONCE_BYTES = 16
 
 
@@ -84,6 +87,8 @@ class ApprovalEngine:
         self._policy = policy
         self._entropy = entropy
         self.tokens = TokenStore(database)
+        self._recorded = RecordedUses(database, keys, audit)
+        self._one_at_a_time = asyncio.Lock()
 
     async def issue_token(
         self,
@@ -95,7 +100,7 @@ class ApprovalEngine:
         ttl: timedelta | None = None,
     ) -> ApprovalToken:
         """Sign the owner's yes to exactly these bytes; raises `DecisionRefused` if it cannot be."""
-        shown = _shown_whole(work_item.plan_bytes())
+        shown = shown_whole(work_item.plan_bytes())
         self._require_decision(decision, scope)
         conditions, spawn_policy = self._conditions(work_item, decision, scope)
         uses = self._uses(scope, max_executions)
@@ -122,12 +127,41 @@ class ApprovalEngine:
 
         def remember(tx: Transaction) -> None:
             insert_token(tx, token, shown=shown, spawn_policy=spawn_policy)
-            self._audit.append(tx, "approval_issued", event)
+            self._audit.append(tx, ISSUED, event)
 
         await self._database.transaction(remember, durability=Durability.TRUST)
         # An approval that could be cut off the end of the log unnoticed would not be worth much.
         await self._audit.write_checkpoint()
         return token
+
+    def is_current(self, decided_at: datetime) -> bool:
+        """Whether a decision of that time may still lead to an approval."""
+        return rules.is_current(decided_at, self._clock.now(), self._policy.default_ttl)
+
+    async def token_for(
+        self,
+        work_item: Approvable,
+        decision: ApprovalDecision,
+        scope: ApprovalScope = ApprovalScope.FULL_PLAN,
+        *,
+        decided_at: datetime | None,
+        ttl: timedelta | None = None,
+    ) -> ApprovalToken | None:
+        """The one token that a decision of that time leads to, issued now or before a crash.
+
+        None if nobody vouches for the time, or if it is too long ago: it has to be decided again.
+        """
+        if decided_at is None or not self.is_current(decided_at):
+            return None
+        async with self._one_at_a_time:
+            try:
+                plan_hash = rules.digest(work_item.plan_bytes())
+                issued = await self._recorded.issued_for(plan_hash, decided_at)
+            except Refused as refused:
+                raise DecisionRefused(f"Nothing can be approved now. {refused}") from refused
+            if issued is not None:
+                return (await self.tokens.load(issued)).token
+            return await self.issue_token(work_item, decision, scope, ttl=ttl)
 
     async def verify(
         self,
@@ -159,6 +193,37 @@ class ApprovalEngine:
         except Refused as refused:
             return await self._refuse("check", token, work_item, str(refused))
         return VALID
+
+    async def enter(
+        self,
+        token: ApprovalToken,
+        work_item: Approvable,
+        *,
+        accept: frozenset[ApprovalScope] = EXECUTION_SCOPES,
+        most: int | None = None,
+    ) -> tuple[bool, str]:
+        """`check`, borne out by the audit log; with `most`, for one of so many attempts."""
+        valid, reason = await self.check(token, work_item, accept=accept)
+        if not valid:
+            return False, reason
+        content_hash = rules.digest(work_item.plan_bytes())
+        try:
+            await self._recorded.require_open(token, content_hash, most=most)
+        except Refused as refused:
+            return await self._refuse("enter", token, work_item, str(refused))
+        return VALID
+
+    async def carried_out(self, token: ApprovalToken, work_item: Approvable) -> None:
+        """Remember that this was done: its approval opens no door any more."""
+        content_hash = rules.digest(work_item.plan_bytes())
+        now = format_timestamp(self._clock.now())
+
+        def remember(tx: Transaction) -> None:
+            complete_token(tx, token.token_id, content_hash=content_hash, now=now)
+            self._audit.append(tx, DONE, done_entry(token.token_id, content_hash))
+
+        await self._database.transaction(remember, durability=Durability.TRUST)
+        await self._audit.write_checkpoint()
 
     async def check_goal(self, token: ApprovalToken, goal: Approvable) -> tuple[bool, str]:
         """Whether a standing approval of exactly this goal is in force; consumes nothing.
@@ -251,6 +316,11 @@ class ApprovalEngine:
         return content_hash
 
     async def _consume(self, token: ApprovalToken, content_hash: str) -> None:
+        seal = None
+        if token.scope is ApprovalScope.STANDING:
+            await self._recorded.require_left(token)
+            began = self._clock.now()
+            seal = await asyncio.to_thread(self._recorded.seal, token, content_hash, began)
         nonce = self._entropy(_NONCE_BYTES).hex()
         binding = f"{token.token_id}:{content_hash}:{nonce}"
         event = {**_summary(token), "content_hash": content_hash}
@@ -263,7 +333,9 @@ class ApprovalEngine:
             ):
                 return False
             self._nonces.record_in(tx, EXECUTION, binding)
-            self._audit.append(tx, "approval_used", event)
+            if seal is not None:
+                seal.insert(tx)
+            self._audit.append(tx, USED, event)
             return True
 
         try:
@@ -307,21 +379,6 @@ class ApprovalEngine:
             durability=Durability.TRUST,
         )
         return False, reason
-
-
-def _shown_whole(payload: bytes) -> bytes:
-    """The payload, if a person can be shown all of it in exactly one way."""
-    if len(payload) > MAX_SHOWN_BYTES:
-        raise DecisionRefused(
-            f"This is too large to be shown whole ({len(payload)} bytes), so it cannot be approved."
-            " Split it into smaller plans."
-        )
-    try:
-        if canonical_bytes(strict_loads(payload)) == payload:
-            return payload
-    except CanonicalError as error:
-        raise DecisionRefused(f"What was to be approved has no canonical form: {error}.") from error
-    raise DecisionRefused("What was to be approved is not in its canonical form.")
 
 
 def _summary(token: ApprovalToken) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What approval needs from others."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from silas.storage import Transaction
@@ -28,6 +29,20 @@ class Approvable(Protocol):
         ...
 
 
+class Recorded(Protocol):
+    """One entry of the audit log."""
+
+    @property
+    def event(self) -> str:
+        """What happened."""
+        ...
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The details."""
+        ...
+
+
 class AuditTrail(Protocol):
     """Where approvals leave their trace, inside the transaction that they happen in."""
 
@@ -37,6 +52,12 @@ class AuditTrail(Protocol):
 
     async def write_checkpoint(self) -> str:
         """Have the owner's key vouch for the log as it is; returns the checkpoint's id."""
+        ...
+
+    async def proven_since(
+        self, moment: datetime, events: Collection[str], *, about: str
+    ) -> Sequence[Recorded]:
+        """All entries of these events since then that hold this text; raises `AuditError`."""
         ...
 
 

@@ -78,6 +78,11 @@ def require_time(token: ApprovalToken, now: datetime) -> None:
         raise Refused("The token was issued in the future: check this machine's clock")
 
 
+def is_current(decided_at: datetime, now: datetime, ttl: timedelta) -> bool:
+    """Whether a decision of that time may still lead to something."""
+    return decided_at - _CLOCK_TOLERANCE <= now < decided_at + ttl
+
+
 def require_plan(token: ApprovalToken, approvable: Approvable) -> str:
     """Rule 4 for the payload that was shown; returns its hash."""
     if approvable.id != token.work_item_id:

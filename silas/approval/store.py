@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pydantic import ValidationError
+
 from silas.approval.errors import TokenUnknown
 from silas.approval.models import ApprovalToken
 from silas.kernel import format_timestamp
@@ -39,6 +41,7 @@ _ISSUED = """
 SELECT token, shown, spawn_policy, executions_used FROM approval_tokens WHERE token_id = ?
 """
 _USES = "SELECT nonce FROM approval_executions WHERE token_id = ? ORDER BY executed_at, nonce"
+_ANY = "SELECT 1 FROM approval_tokens WHERE work_item_id = ? LIMIT 1"
 _NEWEST = "SELECT token_id FROM approval_tokens ORDER BY token_id DESC LIMIT ?"
 
 
@@ -118,11 +121,17 @@ class TokenStore:
             raise TokenUnknown(f"No approval with the id {token_id} was given here.")
         text, shown, spawn_policy, used = row
         nonces = await self._database.fetch_all(_USES, (token_id,))
-        token = ApprovalToken.model_validate_json(text).model_copy(
-            update={"executions_used": used, "execution_nonces": [nonce for (nonce,) in nonces]}
-        )
+        counted = {"executions_used": used, "execution_nonces": [nonce for (nonce,) in nonces]}
+        try:
+            token = ApprovalToken.model_validate_json(text).model_copy(update=counted)
+        except ValidationError as error:
+            raise TokenUnknown(f"The approval {token_id} cannot be read any more.") from error
         policy = spawn_policy.encode() if spawn_policy is not None else None
         return IssuedToken(token, shown.encode(), policy)
+
+    async def any_for(self, work_item_id: str) -> bool:
+        """Whether a token was issued for this."""
+        return await self._database.fetch_one(_ANY, (work_item_id,)) is not None
 
     async def list_ids(self, *, limit: int = 50) -> list[str]:
         """The ids of the newest tokens, newest first."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from silas.audit.chain import Position
@@ -12,7 +13,7 @@ from silas.audit.findings import Findings
 from silas.audit.ports import CheckpointSigner, CheckpointVerifier
 from silas.audit.source import DatabaseSource
 from silas.audit.statements import Checkpoint
-from silas.audit.store import insert_checkpoint, newest_checkpoint
+from silas.audit.store import entries_saying, insert_checkpoint, newest_checkpoint
 from silas.audit.witness import check_witness, holds, read_witness, write_witness
 from silas.kernel import Clock, IdFactory, format_timestamp
 from silas.storage import Database, Durability, Reader
@@ -39,7 +40,8 @@ class CheckpointWriter:
     """Makes checkpoints, one at a time.
 
     What came since the last checkpoint is examined first: a chain that does not hold is not signed.
-    `record_problem` is told what the witness file showed before it is written anew.
+    `record_problem` is told what the witness file showed before it is written anew, and answers
+    with the id of an entry, which the new checkpoint then vouches for.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class CheckpointWriter:
         clock: Clock,
         ids: IdFactory,
         witness: Path | None,
-        record_problem: Callable[[str], Awaitable[object]],
+        record_problem: Callable[[str], Awaitable[str]],
     ) -> None:
         self._database = database
         self._signer = signer
@@ -74,12 +76,11 @@ class CheckpointWriter:
         than given have come since.
         """
         async with self._one_at_a_time:
-            recorded = False
+            recorded: str | None = None
             for _ in range(_ATTEMPTS):
-                view = await self._database.snapshot(self._look)
-                if view.witness_problem is not None and not recorded:
-                    await self._record_problem(view.witness_problem)
-                    recorded = True
+                view = await self._database.snapshot(partial(self._look, recorded))
+                if view.witness_problem is not None and recorded is None:
+                    recorded = await self._record_problem(view.witness_problem)
                     continue
                 # A run that was killed may have left the file behind by one, never by more.
                 if view.newest is not None and not view.is_noted:
@@ -93,7 +94,7 @@ class CheckpointWriter:
                     return checkpoint
             raise CheckpointNotWritten
 
-    def _look(self, reader: Reader) -> _View:
+    def _look(self, recorded: str | None, reader: Reader) -> _View:
         # Before the first look at the database: what the file vouches for by now is in every view
         # of the log that begins later. The other way round, a checkpoint that another process has
         # just made would look like one that was taken out of the log.
@@ -106,6 +107,8 @@ class CheckpointWriter:
                 f"{report.first_problem.sentence} Run `silas audit verify --full`.",
             )
         stored = newest_checkpoint(reader)
+        if recorded is not None and not entries_saying(reader, report.start_seq, "%", recorded):
+            raise AuditBroken("What the witness file showed was taken out of the log again.")
         newest = Checkpoint.read(stored.signed) if stored else None
         head = Position(report.head_seq, report.head_hash)
         if witness is None:

@@ -10,7 +10,7 @@
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from silas.audit.examination import LATEST, Progress, examine_chain
 from silas.audit.export import Write, examine_file, export_log, write_new_file
 from silas.audit.models import AuditEntry, AuditReport
 from silas.audit.ports import CheckpointSigner, CheckpointVerifier
+from silas.audit.proving import WITNESS_PROBLEM, proven_entries
 from silas.audit.reading import newest_entries
 from silas.audit.source import DatabaseSource
 from silas.audit.store import ChainState, append_drafts, read_state
@@ -73,7 +74,7 @@ class AuditLog:
                 ids=ids,
                 witness=witness,
                 record_problem=lambda sentence: self._append(
-                    "audit_witness_problem", {"problem": sentence}
+                    WITNESS_PROBLEM, {"problem": sentence}
                 ),
             )
             self._archiver = Archiver(
@@ -143,6 +144,23 @@ class AuditLog:
                 verifier=verifier or self._verifier,
                 witness=read_witness(noted) if noted else None,
                 progress=progress,
+            )
+        )
+
+    async def proven_since(
+        self, moment: datetime, events: Collection[str], *, about: str
+    ) -> list[AuditEntry]:
+        """The entries of these events since then that hold this text, oldest first.
+
+        Raises `AuditBroken` if it cannot be proven that there are no others, and `AuditNotSigned`
+        without anything to prove it with. See `proving.py` for what they may be used for.
+        """
+        verifier, witness = self._verifier, self._witness
+        if verifier is None or witness is None:
+            raise AuditNotSigned
+        return await self._database.snapshot(
+            lambda reader: proven_entries(
+                reader, moment, events=events, about=about, verifier=verifier, witness=witness
             )
         )
 

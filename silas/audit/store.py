@@ -8,6 +8,7 @@ from silas.audit.chain import Position, link
 from silas.audit.drafts import Draft
 from silas.audit.errors import AuditStateDamaged
 from silas.audit.statements import Checkpoint, SignedStatement
+from silas.kernel import canonical_bytes
 from silas.storage import Reader, Row, SqlValue, Transaction
 
 # The casts make text of whatever somebody may have put there.
@@ -21,6 +22,11 @@ FROM audit_checkpoints
 _NEWEST_CHECKPOINT = f"{_CHECKPOINT} ORDER BY seq DESC, checkpoint_id DESC LIMIT 1"
 _CHECKPOINT_BEFORE = f"{_CHECKPOINT} WHERE seq < ? ORDER BY seq DESC, checkpoint_id DESC LIMIT 1"
 _CHECKPOINT_NAMED = f"{_CHECKPOINT} WHERE checkpoint_id = ?"
+# A body begins with {"at":" and the time; as text, times are in order.
+_CHECKPOINT_UNTIL = f"""
+{_CHECKPOINT} WHERE substr(CAST(body AS TEXT), 8, 27) < ?
+ORDER BY seq DESC, checkpoint_id DESC LIMIT 1
+"""
 _CHECKPOINTS_FROM = f"{_CHECKPOINT} WHERE seq >= ? ORDER BY seq, checkpoint_id"
 _INSERT_CHECKPOINT = """
 INSERT INTO audit_checkpoints (checkpoint_id, seq, body, key_id, signature) VALUES (?, ?, ?, ?, ?)
@@ -33,8 +39,11 @@ _NEXT_NUMBER = "SELECT seq FROM audit_log WHERE seq > ? ORDER BY seq LIMIT 1"
 _BODY = "SELECT CAST(body AS TEXT) FROM audit_log WHERE seq = ?"
 _HASH_OF = "SELECT CAST(hash AS TEXT) FROM audit_log WHERE seq = ?"
 _NUMBERS_UP_TO = "SELECT seq FROM audit_log WHERE seq <= ? ORDER BY seq LIMIT 100"
-# A body begins with {"at":" and the time; as text, times are in order.
 _FIRST_SINCE = "SELECT COALESCE(MIN(seq), ?) FROM audit_log WHERE substr(body, 8, 27) >= ?"
+_SAYING = """
+SELECT seq, CAST(body AS TEXT) FROM audit_log
+WHERE seq > ? AND CAST(body AS TEXT) LIKE ? AND CAST(body AS TEXT) LIKE ? ORDER BY seq
+"""
 _REMOVE_ENTRIES = "DELETE FROM audit_log WHERE seq <= ?"
 _REMOVE_CHECKPOINTS = "DELETE FROM audit_checkpoints WHERE seq < ?"
 _INSERT = "INSERT INTO audit_log (seq, body, hash) VALUES (?, ?, ?)"
@@ -200,6 +209,17 @@ def first_entry_since(reader: Reader, moment: str) -> int:
 def last_checkpoint_before(reader: Reader, seq: int) -> StoredCheckpoint | None:
     """The last checkpoint that vouches for an entry before that one."""
     return _one_checkpoint(reader, _CHECKPOINT_BEFORE, seq)
+
+
+def last_checkpoint_until(reader: Reader, moment: str) -> StoredCheckpoint | None:
+    """The last checkpoint that says of itself to be older than that; its signature is not read."""
+    return _one_checkpoint(reader, _CHECKPOINT_UNTIL, moment)
+
+
+def entries_saying(reader: Reader, after: int, event: str, text: str) -> list[Row]:
+    """Number and body of later entries that may be this event about this; their reader decides."""
+    written = canonical_bytes(text).decode()[1:-1]
+    return reader.fetch_all(_SAYING, (after, f'%"event":"{event}"%', f"%{written}%"))
 
 
 def remove_archived(tx: Transaction, base: Position, proof: SignedStatement) -> None:

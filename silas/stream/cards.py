@@ -10,7 +10,9 @@
    owner's key, or on a trusted device. Whoever follows it checks the signature: a row that somebody
    wrote into the database decides nothing, nor does a device that was revoked in between.
 5. The event that lets the decision be followed is sent in the transaction that keeps it.
-6. What cannot be undone takes more than a device's key: a passkey that signs the plan's hash, or
+6. When a decision was kept is vouched for by the owner's key (`receipts.py`): a yes is good for a
+   while, and leads to one approval. Rows that are put back do not make it new.
+7. What cannot be undone takes more than a device's key: a passkey that signs the plan's hash, or
    the owner's own key. The passkey is checked when it is used and when the decision is followed.
 """
 
@@ -18,7 +20,7 @@ import base64
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -69,9 +71,10 @@ from silas.stream.errors import (
     StrongerProofNeeded,
 )
 from silas.stream.ports import CardDecision, PlanReview
+from silas.stream.receipts import Receipts, Signer
 from silas.work.ports import AuditTrail
 
-__all__ = ["Card", "CardStore", "decision_bytes", "require_shown"]
+__all__ = ["Card", "CardStore", "Signer", "decision_bytes", "require_shown"]
 
 DEFAULT_TTL = timedelta(days=7)
 _GRANTS = frozenset({ApprovalVerdict.APPROVED, ApprovalVerdict.CONDITIONAL})
@@ -80,18 +83,6 @@ _SENT_BACK = timedelta(minutes=30)
 _BATCHED = (RiskLevel.LOW, RiskLevel.MEDIUM)
 _RISKS = tuple(RiskLevel)
 _KEEP_PROOF = "INSERT INTO card_passkeys (card_id, proof) VALUES (?, ?)"
-
-
-class Signer(Protocol):
-    """The owner's key."""
-
-    def sign(self, payload: bytes) -> tuple[str, bytes]:
-        """The id of the key, and its signature."""
-        ...
-
-    def verify(self, key_id: str, payload: bytes, signature: bytes, *, at: datetime) -> bool:
-        """Whether this key of the owner's made this signature."""
-        ...
 
 
 class DeviceKeys(Protocol):
@@ -143,6 +134,7 @@ class CardStore:
         self._ttl = ttl
         self._devices = devices
         self._passkeys = passkeys
+        self._receipts = Receipts(database, signer)
 
     def ask_plan(self, tx: Transaction, review: PlanReview) -> None:
         """Put a card before the owner, as part of a transaction (rule 1)."""
@@ -235,7 +227,7 @@ class CardStore:
         """The same for a decision that was signed on one of the owner's devices.
 
         `origins` are the pages on which the passkey may have been used. Raises
-        `DecisionNotSigned`, `StrongerProofNeeded` (rule 6) or `CardNotOpen`.
+        `DecisionNotSigned`, `StrongerProofNeeded` (rule 7) or `CardNotOpen`.
         """
         card = await self.get(card_id)
         signed = _Signed(decision_bytes(card, decision), key_id, signature)
@@ -291,7 +283,7 @@ class CardStore:
     async def _with_passkey(
         self, card: Card, signed: _Signed, passkey: Assertion | None, origins: Collection[str]
     ) -> _Signed:
-        """Rule 6."""
+        """Rule 7."""
         if passkey is None or self._passkeys is None:
             raise StrongerProofNeeded
         challenge = challenge_of(card.plan_hashes)
@@ -321,6 +313,7 @@ class CardStore:
                 values = (verdict, signed.statement.decode(), signed.key_id, made, at)
                 if tx.execute(DECIDE, (*values, card.card_id)) != 1:
                     raise CardNotOpen(f"{card.card_id} was decided already.")
+                self._receipts.keep(tx, card.card_id, signed.statement, now=now)
                 self._keep_proof(tx, card.card_id, signed)
                 self._queue.enqueue_in(tx, event)
 
@@ -344,7 +337,7 @@ class CardStore:
         return len(late)
 
     async def decision(self, card_id: str) -> CardDecision | None:
-        """The decision, if there is one that the owner has signed (rules 1, 4 and 6)."""
+        """The decision, if there is one that the owner has signed (rules 1, 4 and 7)."""
         row = await self._row(card_id)
         statement, key_id, signature = row[15:18]
         if statement is None:
@@ -362,6 +355,7 @@ class CardStore:
             card_id=card_id,
             plan_hashes=card.plan_hashes,
             decision=decided,
+            decided_at=await self._receipts.decided_at(card_id, signed.statement),
             requested_by=card.requested_by,
         )
 

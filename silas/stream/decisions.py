@@ -3,8 +3,9 @@
 1. The event on the bus names the card alone. What was decided is read from the reviews: a row on
    the bus authorises nothing.
 2. The items are exactly those that the card showed, by their hashes; otherwise nothing is signed.
-3. A yes: for each item a token is issued, verified and attached. An item that has its token already
-   keeps it: the process died in between.
+3. A yes: for each item a token is issued, verified and attached, once. An item that has its token
+   already keeps it, and a token that was issued already is the one: the process died in between.
+   A yes that is too old to begin with is asked for again, on a new card.
 4. Then the execution is asked for, once for each card. A goal with a schedule waits for it.
 5. Anything else ends the items, and the person is told.
 """
@@ -24,12 +25,13 @@ from silas.queue.models import (
 )
 from silas.storage import Durability
 from silas.stream.errors import DecisionUnknown
-from silas.stream.ports import CardDecision
+from silas.stream.ports import CardDecision, PlanReview
+from silas.stream.review.asking_again import asked
 from silas.stream.store import Origin
 from silas.stream.surfaces import Surface
 from silas.stream.turn_context import TurnContext
-from silas.work.authorisation import authorise
-from silas.work.models import ALWAYS_ON, WorkItem, WorkItemType
+from silas.work.authorisation import authorise_once
+from silas.work.models import ALWAYS_ON, WorkItem, WorkItemStatus, WorkItemType
 from silas.work.workbench import Workbench
 
 DECISION_MADE = "decision_made"
@@ -37,6 +39,8 @@ QUESTION = "question"
 """How the ids of questions begin; cards of plans begin otherwise."""
 UNDO = "undo"
 """Who asks about taking back what was done."""
+_TOO_LATE = "you said yes too long ago for me to begin with it now."
+_LAPSED = f"{_TOO_LATE} Here is the plan again: nothing happens before your next yes."
 _CHANGED = "The plan is not the one that the card showed. Nothing was approved."
 
 
@@ -80,13 +84,44 @@ async def follow_decision(
         return await _refused(room, message, origin, decided, root)
     try:
         for item in items:
-            await _authorised(bench, item, decided)
+            if not await _authorised(bench, item, decided):
+                return await _asked_again(room, message, origin, decided=decided, items=items)
     except ApprovalError as error:
         return Handled((_reply(room, message, origin, error.message),))
     came = await room.store.work_origin(root.id)
     if came is not None:  # what the plan is derived from goes on with it
         message = message.model_copy(update={"taint": came.taint})
     return _begin(room, message, origin, root, card_id=card_id)
+
+
+async def _asked_again(
+    room: TurnContext,
+    message: QueueMessage,
+    origin: Origin,
+    *,
+    decided: CardDecision,
+    items: list[WorkItem],
+) -> Handled:
+    """A new card for what was decided too long ago; for what has begun since, only a word."""
+    root, reviews = items[0], room.reviews
+    await room.audit.log("decision_lapsed", card_id=decided.card_id, work_item_id=root.id)
+    waits = all(item.status is WorkItemStatus.PENDING for item in items)
+    if reviews is None or not waits or decided.requested_by == UNDO:
+        return Handled((_reply(room, message, origin, f"{root.title}: {_TOO_LATE}"),))
+    review = PlanReview(
+        card_id=f"{decided.card_id}_again",
+        items=items,
+        scope_id=origin.scope_id,
+        connection_id=origin.connection_id,
+        channel=origin.channel,
+        trace_id=origin.trace_id,
+        message=f"{root.title}: {_LAPSED}",
+        taint=await room.store.taint_of(root),
+        requested_by=decided.requested_by,
+    )
+    return asked(
+        room, message, origin, review=review, write=lambda tx: reviews.ask_plan(tx, review)
+    )
 
 
 async def _refused(
@@ -116,15 +151,17 @@ async def _shown(bench: Workbench, decided: CardDecision) -> list[WorkItem] | No
     return sorted(items, key=lambda item: item.parent in decided.plan_hashes) or None
 
 
-async def _authorised(bench: Workbench, item: WorkItem, decided: CardDecision) -> None:
+async def _authorised(bench: Workbench, item: WorkItem, decided: CardDecision) -> bool:
+    """Whether the item has its token now; False if the decision is too old for that."""
     token = item.approval_token
     if token is not None:
         check = (
             bench.approvals.check_goal if item.type is WorkItemType.GOAL else bench.approvals.check
         )
         if (await check(token, item))[0]:
-            return
-    await authorise(bench, item, decided.decision)
+            return True
+    when = decided.decided_at
+    return await authorise_once(bench, item, decided.decision, decided_at=when) is not None
 
 
 def _begin(

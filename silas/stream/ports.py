@@ -9,7 +9,7 @@ from silas.gates import GateResult
 from silas.journal.spoken import Told
 from silas.journal.wishes import JournalOp
 from silas.kernel import TaintLevel
-from silas.kernel.models import Data
+from silas.kernel.models import Data, UtcDatetime
 from silas.memory.models import MemoryItem, MemoryOp, MemoryQuery
 from silas.queue.consumer import Handled
 from silas.queue.models import QueueMessage
@@ -228,6 +228,8 @@ class CardDecision(Data):
     plan_hashes: dict[str, str]
     """What the card showed: the hash of each item, by its id."""
     decision: ApprovalDecision
+    decided_at: UtcDatetime | None = None
+    """When it was kept; None if nobody vouches for that. Then it leads to no approval."""
     requested_by: str = "planner"
 
 

@@ -1,7 +1,8 @@
 """Something to approve, and a place where approvals leave a trace."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from silas.kernel import canonical_bytes
@@ -24,6 +25,14 @@ class FakePlan:
         return b"" if self.spawn_policy is None else canonical_bytes(self.spawn_policy)
 
 
+@dataclass(frozen=True)
+class RecordedEntry:
+    """One entry that was recorded."""
+
+    event: str
+    data: Mapping[str, Any]
+
+
 class RecordingAudit:
     """`AuditTrail` that keeps its entries in a list."""
 
@@ -37,6 +46,16 @@ class RecordingAudit:
 
     async def write_checkpoint(self) -> str:
         return "ckp_1"
+
+    async def proven_since(
+        self, moment: datetime, events: Collection[str], *, about: str
+    ) -> list[RecordedEntry]:
+        """All of them, however old: nobody tampers with a list."""
+        return [
+            RecordedEntry(event, data)
+            for event, data in self.entries
+            if event in events and about in str(data)
+        ]
 
     async def log(self, event: str, /, **data: Any) -> str:
         self.entries.append((event, data))

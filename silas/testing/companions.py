@@ -70,7 +70,10 @@ class OwnerApprovals:
         return await self._engine.verify(token, action, accept=_ONE_CALL)
 
     async def check(self, token: ApprovalToken, action: ApprovableAction) -> tuple[bool, str]:
-        return await self._engine.check(token, action, accept=_ONE_CALL)
+        return await self._engine.enter(token, action, accept=_ONE_CALL)
+
+    async def carried_out(self, token: ApprovalToken, action: ApprovableAction) -> None:
+        await self._engine.carried_out(token, action)
 
     async def withdraw(self, agent_id: str) -> None:
         self.withdrawn.append(agent_id)

@@ -179,6 +179,7 @@ class FakeReviews:
             card_id=review.card_id,
             plan_hashes={item.id: item.plan_hash for item in review.items},
             decision=ApprovalDecision(verdict=verdict),
+            decided_at=self._clock.now(),
         )
         event = decision_made(
             review.card_id,

@@ -8,20 +8,25 @@
    attempts, waits for a fresh one. Half an attempt is never continued.
 4. An attempt whose run waits for the owner stays open, with the runner `waiting` (`paused.py`).
    Nobody works on it, so no crash interrupts it.
-5. With the item, its approval is done: a row that is set back later does not make it new.
+5. With the item, its approval is done: a row that is set back later does not make it new. That a
+   task was begun under an approval, and that it was done, is also said in the audit log, in the
+   same step: rows can be put back, but not what the owner's key has vouched for.
 """
 
+import contextlib
 from collections.abc import Collection
 from enum import StrEnum
 
 from silas.approval.store import complete_token
-from silas.kernel import Clock, format_timestamp, parse_timestamp
+from silas.approval.uses import BEGUN, DONE, done_entry
+from silas.kernel import Clock, SilasError, format_timestamp, parse_timestamp
 from silas.kernel.models import Data, UtcDatetime
 from silas.storage import Database, DatabaseConstraint, Durability, Reader, Row, Transaction
 from silas.work.budget import BudgetUsed
 from silas.work.checks import VerificationResult
 from silas.work.errors import WorkItemConflict
-from silas.work.models import WorkItem, WorkItemStatus
+from silas.work.models import WorkItem, WorkItemStatus, WorkItemType
+from silas.work.ports import AuditTrail
 from silas.work.store import load_item, move_item, save_item
 
 WAITING = "waiting"
@@ -81,9 +86,10 @@ class Attempt(Data):
 class AttemptStore:
     """The attempts of all work items."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, audit: AuditTrail) -> None:
         self._database = database
         self._clock = clock
+        self._audit = audit
 
     async def start(
         self,
@@ -99,11 +105,14 @@ class AttemptStore:
         it, `IllegalTransition` if it cannot run.
         """
         now = format_timestamp(self._clock.now())
+
+        def begin(tx: Transaction) -> WorkItem:
+            item = _start(tx, work_item_id, runner=runner, now=now, only_from=only_from)
+            self._say(tx, BEGUN, item)
+            return item
+
         try:
-            return await self._database.transaction(
-                lambda tx: _start(tx, work_item_id, runner=runner, now=now, only_from=only_from),
-                durability=Durability.TRUST,
-            )
+            return await self._database.transaction(begin, durability=Durability.TRUST)
         except DatabaseConstraint as error:
             # Another process was faster, between our look and our insert.
             raise WorkItemConflict(
@@ -134,11 +143,34 @@ class AttemptStore:
             history = [*item.verification_results, *(results or [])]
             changes = {"budget_used": budget_used, "verification_results": history}
             if item.status is WorkItemStatus.RUNNING:
-                _use_up(tx, item, status, now=now)
+                self._use_up(tx, item, status, now=now)
                 return move_item(tx, item, status=status, now=now, **changes)
             return save_item(tx, item.model_copy(update=changes), now=now)
 
-        return await self._database.transaction(close, durability=Durability.TRUST)
+        item = await self._database.transaction(close, durability=Durability.TRUST)
+        if item.status is WorkItemStatus.DONE:
+            await self._vouch()
+        return item
+
+    async def _vouch(self) -> None:
+        """Have it vouched for that this was done. It was done in any case, and is said to be."""
+        try:
+            await self._audit.write_checkpoint()
+        except SilasError as error:
+            with contextlib.suppress(SilasError):  # a disk that fails now takes nothing of it back
+                await self._audit.log("audit_checkpoint_failed", error=error.message)
+
+    def _use_up(self, tx: Transaction, item: WorkItem, status: WorkItemStatus, *, now: str) -> None:
+        """Rule 5."""
+        if status is WorkItemStatus.DONE and item.approval_token is not None:
+            token_id = item.approval_token.token_id
+            complete_token(tx, token_id, content_hash=item.plan_hash, now=now)
+            self._say(tx, DONE, item)
+
+    def _say(self, tx: Transaction, event: str, item: WorkItem) -> None:
+        if item.approval_token is not None and item.type is not WorkItemType.GOAL:
+            token_id = item.approval_token.token_id
+            self._audit.append(tx, event, done_entry(token_id, item.plan_hash))
 
     async def interrupt(self, *, runner: str | None = None) -> list[WorkItem]:
         """After a crash (of this runner): close its attempts; returns the items that wait again."""
@@ -168,13 +200,6 @@ class AttemptStore:
             f"{_SELECT} WHERE work_item_id = ? ORDER BY attempt", (work_item_id,)
         )
         return [_attempt(row) for row in rows]
-
-
-def _use_up(tx: Transaction, item: WorkItem, status: WorkItemStatus, *, now: str) -> None:
-    """Rule 5."""
-    if status is WorkItemStatus.DONE and item.approval_token is not None:
-        token_id = item.approval_token.token_id
-        complete_token(tx, token_id, content_hash=item.plan_hash, now=now)
 
 
 def open_attempt(reader: Reader, work_item_id: str) -> Attempt | None:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from silas.approval import ApprovalDecision, ApprovalScope, ApprovalToken, ApprovalVerdict
@@ -116,14 +117,44 @@ async def authorise(bench: Workbench, item: WorkItem, decision: ApprovalDecision
 
     A goal gets a standing approval. Its uses are consumed one by one, by the tasks that it spawns.
     """
+    await _require_yes(bench, item, decision)
+    token = await bench.approvals.issue_token(item, decision, _scope(item))
+    return await _attach(bench, item, token)
+
+
+async def authorise_once(
+    bench: Workbench, item: WorkItem, decision: ApprovalDecision, *, decided_at: datetime | None
+) -> WorkItem | None:
+    """The same for a decision that was kept at that time: however often it is followed, one token.
+
+    The process may have died at any point: a token that was issued before is the one that is meant.
+    None if it was decided too long ago.
+    """
+    await _require_yes(bench, item, decision)
+    approvals = bench.approvals
+    token = await approvals.token_for(item, decision, _scope(item), decided_at=decided_at)
+    return await _attach(bench, item, token) if token is not None else None
+
+
+async def _require_yes(bench: Workbench, item: WorkItem, decision: ApprovalDecision) -> None:
     if decision.verdict is not ApprovalVerdict.APPROVED:
         await bench.audit.log("plan_declined", work_item_id=item.id, verdict=decision.verdict.value)
         raise ApprovalError(f"{item.id} was not approved.")
+
+
+def _scope(item: WorkItem) -> ApprovalScope:
     goal = item.type is WorkItemType.GOAL
-    scope = ApprovalScope.STANDING if goal else ApprovalScope.FULL_PLAN
-    token = await bench.approvals.issue_token(item, decision, scope)
-    verify = bench.approvals.check_goal if goal else bench.approvals.verify
-    valid, reason = await verify(token, item)
+    return ApprovalScope.STANDING if goal else ApprovalScope.FULL_PLAN
+
+
+async def _attach(bench: Workbench, item: WorkItem, token: ApprovalToken) -> WorkItem:
+    approvals = bench.approvals
+    if item.type is WorkItemType.GOAL:
+        valid, reason = await approvals.check_goal(token, item)
+    else:
+        valid, reason = await approvals.verify(token, item)
+        if not valid:  # it may have been used up for this very item, just before a crash
+            valid, _ = await approvals.check(token, item)
     if not valid:
         await bench.audit.log(NO_APPROVAL, work_item_id=item.id, reason=reason)
         raise ApprovalError(f"{item.id} cannot be executed: {reason}.")

@@ -21,12 +21,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from silas.kernel import SilasError
+from silas.kernel import AuditError, SilasError
 from silas.work.attempt import Earlier, Outcome, Paused, resume_attempt, run_attempt
 from silas.work.attempts import STOPPED_BY_OWNER, AttemptOutcome
 from silas.work.budget import BudgetUsed
 from silas.work.control import Stopped
-from silas.work.door import CHANGED, Blocked, hydrate, require_entry, require_same
+from silas.work.door import (
+    CHANGED,
+    NO_APPROVAL,
+    Blocked,
+    hydrate,
+    require_attempts_left,
+    require_entry,
+    require_same,
+)
 from silas.work.errors import (
     ArtifactRefused,
     BindingBroken,
@@ -59,7 +67,11 @@ _OVER = {
 }
 _TAKEN_UP_AGAIN = {WorkItemStatus.BLOCKED, WorkItemStatus.STUCK}
 _WAITS = "It waits for the owner's decision about"
-_FORGED = "What waited for a decision is not what was paused. Resume it for a fresh attempt."
+_FORGED = (
+    "What waited for a decision is not what was paused, or an older Silas has paused it. "
+    "Resume it for a fresh attempt."
+)
+_WENT_ON = "What waited for a decision went on before. Resume it for a fresh attempt."
 _WAITING = frozenset({WorkItemStatus.PENDING})
 T = TypeVar("T")
 
@@ -98,7 +110,7 @@ async def execute_task(bench: Workbench, item: WorkItem) -> WorkItemResult:
         return await _close_as_done(bench, item)
     try:
         entry = Entry(item, imported)
-        return await bench.control.unless_stopped(item.id, _attempts(bench, entry, kept))
+        return await bench.control.unless_stopped(item.id, _unless_blocked(bench, entry, kept))
     except Stopped:
         item = await require_item(bench.items, item.id)
         told = "paused" if item.status is WorkItemStatus.PAUSED else "cancelled"
@@ -114,6 +126,9 @@ async def _waiting_run(bench: Workbench, item: WorkItem) -> KeptRun | None:
     if kept is None and await bench.paused.is_forged(item.id):
         await bench.attempts.drop_waiting(item.id)
         raise Blocked(CHANGED, _FORGED)
+    if kept is not None and await bench.paused.went_on(kept):
+        await bench.attempts.drop_waiting(item.id)
+        raise Blocked(CHANGED, _WENT_ON)
     return kept
 
 
@@ -161,10 +176,21 @@ def _waits_still(bench: Workbench, kept: KeptRun) -> str | None:
     return None
 
 
+async def _unless_blocked(bench: Workbench, entry: Entry, kept: KeptRun | None) -> WorkItemResult:
+    try:
+        if kept is None and not _exhausted(entry.item):
+            await require_attempts_left(bench, entry.item)
+        return await _attempts(bench, entry, kept)
+    except Blocked as blocked:
+        return await block(bench, entry.item, blocked)
+
+
 async def _attempts(bench: Workbench, entry: Entry, kept: KeptRun | None) -> WorkItemResult:
     """Steps 1 to 3; a run that waited comes first."""
     item, earlier = entry.item, Earlier()
-    while kept is not None or not _exhausted(item):
+    for _ in range(item.budget.max_attempts + 1):  # rows may be set back meanwhile
+        if kept is None and _exhausted(item):
+            break
         async with bench.pool:
             item = await _start(bench, item, kept)  # 2a
             outcome, item = await _one_attempt(bench, item, entry, earlier, kept)
@@ -190,9 +216,20 @@ async def _start(bench: Workbench, item: WorkItem, kept: KeptRun | None) -> Work
         if now.status in STOPPED_BY_OWNER:
             raise Stopped(now.status) from None
         raise
+    await _vouch(bench, item)
     what = "attempt" if kept is None else "goes on"
     bench.progress(item.id, what, f"{item.attempts} of {item.budget.max_attempts}")
     return item
+
+
+async def _vouch(bench: Workbench, item: WorkItem) -> None:
+    """Before anything is done, the owner's key vouches for it that this was begun."""
+    try:
+        await bench.audit.write_checkpoint()
+    except AuditError as error:
+        outcome = Outcome(AttemptOutcome.BLOCKED, item.budget_used, error=error.message)
+        await _close(bench, item, outcome, WorkItemStatus.PENDING)
+        raise Blocked(NO_APPROVAL, error.message) from error
 
 
 async def _one_attempt(

@@ -6,8 +6,11 @@
 3. Of any number of processes exactly one goes on with a run. If that one is killed, the attempt is
    interrupted like any other: half an attempt is continued only where it was paused.
 4. Cancelling the item drops the run (`AttemptStore.drop_waiting`).
-5. What the run knew (its taint, its briefing, its calls) is sealed with the owner's key. Rows that
-   say something else are nobody's run: their calls cannot be decided, and nobody goes on with them.
+5. What the run knew (its taint, its briefing, its calls, when it was paused) is sealed with the
+   owner's key. Rows that say something else are nobody's run: their calls cannot be decided, and
+   nobody goes on with them.
+6. A run goes on once. That it did is in the audit log: rows that are put back later do not make it
+   wait again.
 """
 
 import asyncio
@@ -21,6 +24,7 @@ from pydantic import Field
 
 from silas.approval import ApprovalToken, ApprovalVerdict
 from silas.kernel import (
+    AuditError,
     Clock,
     IdFactory,
     TaintLevel,
@@ -40,10 +44,11 @@ from silas.work.attempts import (
 from silas.work.budget import BudgetUsed
 from silas.work.errors import WorkItemConflict
 from silas.work.models import WorkItem, WorkItemStatus
-from silas.work.ports import Briefing, CallVerdict, PausedCall, PausedRun
+from silas.work.ports import AuditTrail, Briefing, CallVerdict, PausedCall, PausedRun
 from silas.work.store import load_item, move_item, save_item
 
 _DAY_SECONDS = 86_400
+_PAUSED, _CLAIMED = "run_paused", "run_went_on"
 _EXPIRED = "The owner did not decide in time."
 _INSERT_RUN = """
 INSERT INTO paused_runs (id, work_item_id, attempt, state, run, scene, paused_at, expires_at)
@@ -157,8 +162,10 @@ class PausedRuns:
         clock: Clock,
         ids: IdFactory,
         signer: Signer,
+        audit: AuditTrail,
         seconds: int = _DAY_SECONDS,
     ) -> None:
+        self._audit = audit
         self._signer = signer
         self._database = database
         self._clock = clock
@@ -170,17 +177,19 @@ class PausedRuns:
     ) -> WorkItem:
         """Rule 1; returns the item as it is now."""
         now = self._clock.now()
+        stamp = format_timestamp(now)
         calls = [(self._ids.new("call"), each) for each in run.calls]
         run_id = self._ids.new("pause")
         expires = format_timestamp(self._until(item, now))
         texts = run.model_dump_json(), scene.model_dump_json()
         shown = [each.call.model_dump_json() for _, each in calls]
-        rows = _Rows(run_id, item.id, item.attempts, *texts, expires, tuple(shown))
+        named = [(name, text) for (name, _), text in zip(calls, shown, strict=True)]
+        rows = _Rows(run_id, item.id, item.attempts, *texts, stamp, expires, tuple(named))
         key_id, signature = await asyncio.to_thread(self._signer.sign, rows.seal_bytes())
         seal = base64.b64encode(signature).decode()
 
         def write(tx: Transaction) -> WorkItem:
-            stamp, number = format_timestamp(now), item.attempts
+            number = item.attempts
             current = load_item(tx, item.id)
             if current.status is WorkItemStatus.FAILED:
                 close_attempt(tx, item.id, number, outcome=AttemptOutcome.STOPPED, now=stamp)
@@ -188,6 +197,7 @@ class PausedRuns:
             hand_over(tx, item.id, number, giver=runner, taker=WAITING)
             tx.execute(_INSERT_RUN, (run_id, item.id, number, *texts, stamp, expires))
             tx.execute(_SEAL, (run_id, key_id, seal))
+            self._audit.append(tx, _PAUSED, {"run_id": run_id, "work_item_id": item.id})
             for position, (call_id, each) in enumerate(calls):
                 text = shown[position]
                 tx.execute(_INSERT_CALL, (call_id, run_id, position, each.call_id, text))
@@ -254,17 +264,27 @@ class PausedRuns:
                     f"Somebody else goes on with {item.id}, or it was stopped.", work_item=item.id
                 )
             hand_over(tx, item.id, kept.attempt, giver=WAITING, taker=runner)
+            self._audit.append(tx, _CLAIMED, {"run_id": kept.id, "work_item_id": item.id})
             return move_item(tx, item, status=WorkItemStatus.RUNNING, now=now)
 
         return await self._database.transaction(take, durability=Durability.TRUST)
+
+    async def went_on(self, kept: KeptRun) -> bool:
+        """Rule 6; also if the log cannot be relied on, or does not know the run."""
+        events = (_PAUSED, _CLAIMED)
+        try:
+            entries = await self._audit.proven_since(kept.paused_at, events, about=kept.id)
+        except AuditError:
+            return True
+        about = [each.event for each in entries if each.data.get("run_id") == kept.id]
+        return _PAUSED not in about or _CLAIMED in about
 
     async def _kept(self, row: Row) -> KeptRun | None:
         """The run of a row; None if the row is not what was written (rule 5)."""
         run_id, work_item_id, attempt, run, scene, paused_at, expires_at = row
         calls = await self._database.fetch_all(_CALLS, (run_id,))
-        rows = _Rows(
-            run_id, work_item_id, attempt, run, scene, expires_at, tuple(each[2] for each in calls)
-        )
+        named = tuple((each[0], each[2]) for each in calls)
+        rows = _Rows(run_id, work_item_id, attempt, run, scene, paused_at, expires_at, calls=named)
         if not await self._is_sealed(rows):
             return None
         return KeptRun(
@@ -299,8 +319,10 @@ class _Rows:
     attempt: int
     run: str
     scene: str
+    paused_at: str
     expires_at: str
-    calls: tuple[str, ...]
+    calls: tuple[tuple[str, str], ...]
+    """The id of each call, which its token will be for, and the call."""
 
     def seal_bytes(self) -> bytes:
         return canonical_bytes(
@@ -311,8 +333,9 @@ class _Rows:
                 "attempt": self.attempt,
                 "run": _digest(self.run),
                 "scene": _digest(self.scene),
+                "paused_at": self.paused_at,
                 "expires_at": self.expires_at,
-                "calls": [_digest(call) for call in self.calls],
+                "calls": [[name, _digest(call)] for name, call in self.calls],
             }
         )
 

@@ -1,11 +1,13 @@
 """What the work room needs from others. A port that is absent means no: see each one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from pydantic import Field
 
 from silas.approval import Approvable, ApprovalDecision, ApprovalScope, ApprovalToken
+from silas.approval.ports import Recorded
 from silas.gates import Gate, GateResult, GateTrigger
 from silas.kernel import TaintLevel
 from silas.kernel.models import Data
@@ -267,6 +269,28 @@ class ApprovalDoor(Protocol):
         """Whether this work was authorised; consumes nothing."""
         ...
 
+    async def token_for(
+        self,
+        work_item: Approvable,
+        decision: ApprovalDecision,
+        scope: ApprovalScope = ApprovalScope.FULL_PLAN,
+        *,
+        decided_at: datetime | None,
+    ) -> ApprovalToken | None:
+        """The one token that a decision of that time leads to; None if it is too long ago."""
+        ...
+
+    async def enter(
+        self,
+        token: ApprovalToken,
+        work_item: Approvable,
+        *,
+        accept: frozenset[ApprovalScope] = ...,
+        most: int | None = None,
+    ) -> tuple[bool, str]:
+        """`check`, borne out by the audit log; asked once for each execution."""
+        ...
+
     async def check_goal(self, token: ApprovalToken, goal: Approvable) -> tuple[bool, str]:
         """Whether a standing approval of this goal is in force; consumes nothing."""
         ...
@@ -297,6 +321,16 @@ class AuditTrail(Protocol):
 
     async def log(self, event: str, /, **data: Any) -> str:
         """Add an entry by itself."""
+        ...
+
+    async def write_checkpoint(self) -> str:
+        """Have the owner's key vouch for the log as it is."""
+        ...
+
+    async def proven_since(
+        self, moment: datetime, events: Collection[str], *, about: str
+    ) -> Sequence[Recorded]:
+        """All entries of these events since then that hold this text; raises `AuditError`."""
         ...
 
 

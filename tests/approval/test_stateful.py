@@ -96,7 +96,9 @@ class Approvals(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.runner.run(self.desk.database.close())
+        audit = self.desk.audit
         self.open()
+        self.desk.audit = audit
 
     @rule()
     def prune(self) -> None:

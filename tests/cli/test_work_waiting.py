@@ -6,6 +6,7 @@ import json
 import pytest
 
 from silas.approval import KeyManager
+from silas.audit import AuditLog
 from silas.kernel import IdFactory, SystemClock, TaintLevel
 from silas.secrets import open_vault
 from silas.storage import SqliteDatabase
@@ -26,10 +27,11 @@ async def _pause(owner: Machine) -> str:
     database = SqliteDatabase.open(owner.data_dir / "silas.db")
     vault = open_vault(owner.vault, environ=owner.environ)
     keys = KeyManager(vault, clock=clock)
-    runs = PausedRuns(database, clock=clock, ids=IdFactory(clock), signer=keys)
+    ids, audit = IdFactory(clock), AuditLog(database, clock=clock, ids=IdFactory(clock))
+    runs = PausedRuns(database, clock=clock, ids=ids, signer=keys, audit=audit)
     fields = {"id": "t1", "type": "task", "title": "T", "body": "Do it."}
     await WorkItemStore(database, clock).save(WorkItem.model_validate(fields))
-    item = await AttemptStore(database, clock).start("t1", runner="test")
+    item = await AttemptStore(database, clock, audit).start("t1", runner="test")
     paused = PausedCall(
         work_item_id="t1",
         attempt=1,

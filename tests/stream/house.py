@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from silas.app.ground import Ground, OnDemandVault, make_ground
+from silas.app.house import open_cards
 from silas.app.settings import load_settings
-from silas.app.stream import Minds, Rooms, Stream, make_stream
+from silas.app.stream import Minds, Rooms, Stream, make_stream, open_queue
 from silas.approval.messages import message_bytes
 from silas.kernel import Clock
 from silas.queue import Consumer, Handled, Lease, QueueMessage, QueueName
@@ -168,9 +169,12 @@ async def standing_house(
         if not ground.keys.exists():
             ground.keys.generate_keypair()
         reviews = FakeReviews(ground.database, None, clock=ground.clock)  # type: ignore[arg-type]
-        with_reviews = rooms.pop("with_reviews", True)
-        given = Rooms(reviews=reviews if with_reviews else None, **rooms)
-        stream = make_stream(ground, minds, rooms=given)
+        if rooms.pop("with_reviews", True):
+            rooms.setdefault("reviews", reviews)
+        queue = open_queue(ground)
+        if rooms.pop("with_cards", False):
+            rooms["reviews"] = open_cards(ground, queue)
+        stream = make_stream(ground, minds, rooms=Rooms(**rooms), queue=queue)
         reviews._queue = stream.queue
         house = House(ground, stream, reviews)
         channel = Consumer(

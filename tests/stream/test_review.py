@@ -1,6 +1,6 @@
 """Questions: sealed when they are asked, signed when they are answered; and who asks what."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from types import SimpleNamespace
@@ -21,6 +21,7 @@ from silas.approval import (
     NonceStore,
     PublicKey,
 )
+from silas.approval.revoked import EndedUntil
 from silas.gates import ActionEnvelope, GateAction, GateLane, GateResult
 from silas.gates.risk import RiskLevel
 from silas.kernel import IdFactory, TaintLevel
@@ -36,7 +37,7 @@ from silas.stream.errors import (
 )
 from silas.stream.gating import MAX_TEXT
 from silas.stream.ports import PlanReview
-from silas.stream.review.autonomy import Autonomy, AutonomyPolicy
+from silas.stream.review.autonomy import Autonomy, AutonomyPolicy, Evidence
 from silas.stream.review.batches import batch_of, selection_of
 from silas.stream.review.desk import DeskPolicy, ReviewDesk
 from silas.stream.review.drafts import draft_of, text_of, with_text
@@ -96,6 +97,7 @@ class Office:
     devices: DeviceStore
     private: Ed25519PrivateKey
     room: Any
+    vault: MemoryVault = field(default_factory=MemoryVault)
 
     @property
     def key_id(self) -> str:
@@ -440,7 +442,40 @@ class TestAutonomy:
             policy=ApprovalPolicy(),
         )
         limits = AutonomyPolicy(**{"min_samples": 4, "batch_size": 10, "batch_cap": 15, **policy})
-        return Autonomy(desk.database, engine, limits, desk.clock)
+        return Autonomy(desk.database, engine, limits, desk.clock, self.ended(office))
+
+    def ended(self, office: Office) -> EndedUntil:
+        return EndedUntil(office.vault, "silas/ended-autonomy")
+
+    async def widened(self, office: Office) -> Autonomy:
+        """A change that the owner has approved, and that is in force."""
+        autonomy = self.autonomy(office)
+        await self.decided(office, 5, 0)
+        question = await autonomy.proposal(office.room, "owner")
+        assert question is not None
+        await autonomy.apply(question, YES, decided_at=office.desk.clock.now())
+        assert await autonomy.batch_size() == 15
+        return autonomy
+
+    async def test_what_was_taken_back_does_not_live_again(self, office: Office) -> None:
+        autonomy = await self.widened(office)
+        hidden = "UPDATE autonomy_changes SET ended_at = "
+        await office.desk.database.execute(f"{hidden} '2026'")
+        await autonomy.tighten()
+        await office.desk.database.execute(f"{hidden} NULL")
+        assert await autonomy.batch_size() == 10
+
+    async def test_what_another_change_followed_does_not_live_again(self, office: Office) -> None:
+        autonomy, database = await self.widened(office), office.desk.database
+        office.desk.clock.advance(minutes=1)
+        narrower = autonomy._change(office.room, "owner", Evidence(9, 9), sizes=(15, 7))
+        await autonomy.apply(narrower, YES, decided_at=office.desk.clock.now())
+        assert await autonomy.batch_size() == 7
+        await database.execute(
+            "DELETE FROM autonomy_changes WHERE proposal_id = ?", (narrower.question_id,)
+        )
+        await database.execute("UPDATE autonomy_changes SET ended_at = NULL")
+        assert await autonomy.batch_size() == 10, "what the settings say"
 
     async def decided(self, office: Office, yes: int, no: int) -> None:
         for number in range(yes + no):
@@ -461,7 +496,7 @@ class TestAutonomy:
         [change] = question.content.body["changes"]
         assert (change["proposed_value"], change["direction"]) == ("15", "widen")
         assert await autonomy.batch_size() == 10, "a proposal changes nothing"
-        await autonomy.apply(question, YES)
+        await autonomy.apply(question, YES, decided_at=office.desk.clock.now())
         assert await autonomy.batch_size() == 15
         assert await autonomy.proposal(office.room, "owner") is None, "the cap"
         await autonomy.tighten()
@@ -472,7 +507,7 @@ class TestAutonomy:
         await self.decided(office, 5, 0)
         question = await autonomy.proposal(office.room, "owner")
         assert question is not None
-        await autonomy.apply(question, YES)
+        await autonomy.apply(question, YES, decided_at=office.desk.clock.now())
         for column, value in (("payload", "'{}'"), ("token", "'{}'")):
             await office.desk.database.execute(f"UPDATE autonomy_changes SET {column} = {value}")
             assert await autonomy.batch_size() == 10

@@ -78,7 +78,7 @@ async def run(root: Path, point: str) -> None:
     bench = shop.bench
     assert bench.paused is not None
     signer = bench.paused._signer
-    runs = KilledRuns(database, clock=bench.clock, ids=bench.ids, signer=signer)
+    runs = KilledRuns(database, clock=bench.clock, ids=bench.ids, signer=signer, audit=shop.audit)
     runs.point = point
     shop.having(paused=runs)
     item = task(verify=[check("cat made", equals="first\n")], budget={"max_attempts": 3})

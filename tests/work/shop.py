@@ -1,7 +1,8 @@
 """A whole workshop for the tests: real stores, real approvals, the real sandbox."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from silas.approval import (
     NonceStore,
 )
 from silas.approval.ports import KeyVault
+from silas.audit import AuditLog
 from silas.kernel import Clock, IdFactory
 from silas.sandbox.bubblewrap import BubblewrapBackend
-from silas.storage import SqliteDatabase
+from silas.storage import SqliteDatabase, Transaction
 from silas.testing import FakeClock, MemoryVault, RecordingAudit
 from silas.work import (
     ArtifactStore,
@@ -43,6 +45,30 @@ from silas.work.workspaces import Workspaces
 YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
 
 
+class HeardAudit(RecordingAudit):
+    """The real log, which also keeps its entries in a list."""
+
+    def __init__(self, log: AuditLog) -> None:
+        super().__init__()
+        self._log = log
+
+    def append(self, tx: Transaction, event: str, data: Mapping[str, Any]) -> str:
+        super().append(tx, event, data)
+        return self._log.append(tx, event, data)
+
+    async def log(self, event: str, /, **data: Any) -> str:
+        await super().log(event, **data)
+        return await self._log.log(event, **data)
+
+    async def write_checkpoint(self) -> str:
+        return await self._log.write_checkpoint()
+
+    async def proven_since(
+        self, moment: datetime, events: Collection[str], *, about: str
+    ) -> list[Any]:
+        return await self._log.proven_since(moment, events, about=about)
+
+
 class Shop:
     """Everything that work needs, on one database."""
 
@@ -51,11 +77,14 @@ class Shop:
     ) -> None:
         self._clock = clock
         self.root = root
-        self.audit = RecordingAudit()
         ids = IdFactory(clock)
         keys = KeyManager(vault or MemoryVault(), clock=clock)
         if not keys.exists():
             keys.generate_keypair()
+        log = AuditLog(
+            database, clock=clock, ids=ids, signer=keys, verifier=keys, witness=root / "witness"
+        )
+        self.audit = HeardAudit(log)
         self.engine = ApprovalEngine(
             database,
             keys,
@@ -65,7 +94,7 @@ class Shop:
             ids=ids,
             policy=ApprovalPolicy(),
         )
-        items, attempts = WorkItemStore(database, clock), AttemptStore(database, clock)
+        items, attempts = WorkItemStore(database, clock), AttemptStore(database, clock, self.audit)
         sandbox = BubblewrapBackend()
         self.bench = Workbench(
             items=items,
@@ -82,7 +111,7 @@ class Shop:
             ids=ids,
             runner=this_runner(),
             agent=ScriptWorker(),
-            paused=PausedRuns(database, clock=clock, ids=ids, signer=keys),
+            paused=PausedRuns(database, clock=clock, ids=ids, signer=keys, audit=self.audit),
         )
 
     @property

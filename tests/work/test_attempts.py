@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from silas.kernel import CanonicalError
 from silas.storage import SqliteDatabase
-from silas.testing import FakeClock
+from silas.testing import FakeClock, RecordingAudit
 from silas.work import (
     AttemptOutcome,
     AttemptStore,
@@ -37,7 +37,7 @@ def store(database: SqliteDatabase, clock: FakeClock) -> WorkItemStore:
 
 @pytest.fixture
 def attempts(database: SqliteDatabase, clock: FakeClock) -> AttemptStore:
-    return AttemptStore(database, clock)
+    return AttemptStore(database, clock, RecordingAudit())
 
 
 @pytest.fixture

@@ -57,7 +57,8 @@ def sleeper(**more) -> WorkItem:
 def elsewhere(shop: Shop, path: Path) -> tuple[SqliteDatabase, WorkControl]:
     """The control of another process: other connections, no shared event."""
     database = SqliteDatabase.open(path)
-    items, attempts = WorkItemStore(database, shop.clock), AttemptStore(database, shop.clock)
+    items = WorkItemStore(database, shop.clock)
+    attempts = AttemptStore(database, shop.clock, shop.audit)
     return database, WorkControl(items, attempts, audit=shop.audit, clock=SystemClock())
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from silas.kernel import WorkError
 from silas.storage import SqliteDatabase, load_migrations, migrate
-from silas.testing import FakeClock
+from silas.testing import FakeClock, RecordingAudit
 from silas.work import (
     AttemptOutcome,
     AttemptStore,
@@ -34,7 +34,7 @@ class Walk:
     def __init__(self, database: SqliteDatabase) -> None:
         clock = FakeClock()
         self.items = WorkItemStore(database, clock)
-        self.attempts = AttemptStore(database, clock)
+        self.attempts = AttemptStore(database, clock, RecordingAudit())
 
     async def begin(self) -> None:
         item = WorkItem.model_validate({"id": "a", "type": "task", "title": "T"})

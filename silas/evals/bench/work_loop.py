@@ -94,7 +94,8 @@ async def _two_starts(folder: Path, sandbox: BubblewrapBackend) -> float:
 def workbench(desk: Desk, folder: Path, sandbox: BubblewrapBackend) -> Workbench:
     """A workbench with everything real, whose worker needs no model."""
     clock, database = SystemClock(), desk.database
-    items, attempts = WorkItemStore(database, clock), AttemptStore(database, clock)
+    items = WorkItemStore(database, clock)
+    attempts = AttemptStore(database, clock, desk.audit)
     return Workbench(
         items=items,
         attempts=attempts,

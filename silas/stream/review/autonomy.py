@@ -5,10 +5,13 @@
    that proposals do not go to and fro. No proposal goes beyond the settings' cap.
 3. A change is in force only by a token for exactly this proposal, verified when it was given and
    checked at every look. A row without one changes nothing. Taking it back needs no token.
+4. Until when changes were taken back, or followed by another one, is kept in the vault: no row
+   brings them back.
 """
 
+import asyncio
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from silas.approval import (
     ApprovalDecision,
@@ -18,6 +21,7 @@ from silas.approval import (
     AutonomyPayload,
     ThresholdChange,
 )
+from silas.approval.revoked import EndedUntil
 from silas.gates.risk import RiskLevel
 from silas.kernel import ApprovalError, Clock, canonical_bytes, format_timestamp, strict_loads
 from silas.kernel.models import Data
@@ -28,6 +32,7 @@ from silas.stream.turn_context import TurnContext
 BATCH_SIZE = "batch_review.default_size"
 LIFETIME = timedelta(days=7)
 _IN_FORCE = timedelta(days=90)
+_JUST_BEFORE = timedelta(microseconds=1)
 _ACCEPT = frozenset({ApprovalScope.AUTONOMY_THRESHOLD})
 
 
@@ -64,6 +69,7 @@ class Autonomy:
     approvals: ApprovalEngine
     policy: AutonomyPolicy
     clock: Clock
+    ended: EndedUntil
 
     async def batch_size(self) -> int:
         """How many plans one batch holds now (rule 3)."""
@@ -83,6 +89,8 @@ class Autonomy:
             payload = payload_of(strict_loads(kept))
             token = ApprovalToken.model_validate_json(kept_token)
         except (ValueError, KeyError, TypeError):
+            return None
+        if await asyncio.to_thread(self.ended.covers, token.issued_at):
             return None
         if not (await self.approvals.check(token, payload, accept=_ACCEPT))[0]:
             return None
@@ -162,15 +170,26 @@ class Autonomy:
             expires_at=now + LIFETIME,
         )
 
-    async def apply(self, question: Question, decision: ApprovalDecision) -> None:
-        """Rule 3; raises `ApprovalError`."""
+    async def apply(
+        self, question: Question, decision: ApprovalDecision, *, decided_at: datetime | None
+    ) -> None:
+        """Rules 3 and 4; raises `ApprovalError`."""
         payload = payload_of(question.content.body)
-        token = await self.approvals.issue_token(
-            payload, decision, ApprovalScope.AUTONOMY_THRESHOLD, ttl=_IN_FORCE
+        token = await self.approvals.token_for(
+            payload,
+            decision,
+            ApprovalScope.AUTONOMY_THRESHOLD,
+            decided_at=decided_at,
+            ttl=_IN_FORCE,
         )
+        if token is None:
+            raise ApprovalError("Nothing was changed: it was decided too long ago.")
         valid, reason = await self.approvals.verify(token, payload, accept=_ACCEPT)
+        if not valid:  # it may have been used up for this very change, just before a crash
+            valid, _ = await self.approvals.check(token, payload, accept=_ACCEPT)
         if not valid:
             raise ApprovalError(f"Nothing was changed: {reason}.")
+        await asyncio.to_thread(self.ended.end, token.issued_at - _JUST_BEFORE)
         values = (
             payload.proposal_id,
             canonical_bytes(question.content.body).decode(),
@@ -189,9 +208,11 @@ class Autonomy:
 
     async def tighten(self) -> None:
         """Back to the settings, at once."""
+        now = self.clock.now()
+        await asyncio.to_thread(self.ended.end, now)
         await self.database.execute(
             "UPDATE autonomy_changes SET ended_at = ? WHERE ended_at IS NULL",
-            (format_timestamp(self.clock.now()),),
+            (format_timestamp(now),),
         )
 
     async def _end(self, proposal_id: str) -> None:

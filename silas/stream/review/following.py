@@ -132,7 +132,8 @@ class Answers:
         if verdict == "approve":
             yes = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
             try:
-                await self.autonomy.apply(question, yes)
+                when = await self.questions.answered_at(question, answer)
+                await self.autonomy.apply(question, yes, decided_at=when)
             except ApprovalError as error:
                 await room.audit.log("autonomy_refused", reason=error.message)
                 return Handled()

@@ -6,7 +6,9 @@
    owner's devices or by the owner's key, over the whole content and the answer.
 3. The event that lets the answer be followed is sent in the transaction that keeps it. Whoever
    follows it checks the signature again.
-4. What cannot be undone takes more than a device's key, and passkeys are for plans and calls: such
+4. When an answer was kept is vouched for by the owner's key (`silas.stream.receipts`): what an
+   answer approves is approved once, and soon.
+5. What cannot be undone takes more than a device's key, and passkeys are for plans and calls: such
    a question can be refused on a device, and is otherwise answered with the owner's key.
 """
 
@@ -32,6 +34,7 @@ from silas.stream.errors import (
     DecisionNotSigned,
     StrongerProofNeeded,
 )
+from silas.stream.receipts import Receipts
 from silas.stream.review.models import Content, Question, answer_bytes, seal_bytes
 from silas.work.ports import AuditTrail
 
@@ -73,6 +76,7 @@ class QuestionStore:
         self._devices = devices
         self._audit = audit
         self._clock = clock
+        self._receipts = Receipts(database, signer)
         self.news: set[Callable[[], None]] = set()
         """Called when there is a question more or less."""
 
@@ -169,8 +173,10 @@ class QuestionStore:
         )
 
         def write(tx: Transaction) -> bool:
-            changed = tx.execute(_ANSWER, values) == 1
-            return changed and self._queue.enqueue_in(tx, event)
+            if tx.execute(_ANSWER, values) != 1:
+                return False
+            self._receipts.keep(tx, name, answer_bytes(question, answer), now=now)
+            return self._queue.enqueue_in(tx, event)
 
         if not await self._database.transaction(write, durability=Durability.TRUST):
             raise CardNotOpen(f"{name} was answered already.")
@@ -194,6 +200,10 @@ class QuestionStore:
             return question, answer
         await self._audit.log("answer_forged", card_id=question_id)
         return None
+
+    async def answered_at(self, question: Question, answer: Mapping[str, Any]) -> datetime | None:
+        """When exactly this was answered; None if nobody vouches for it (rule 4)."""
+        return await self._receipts.decided_at(question.question_id, answer_bytes(question, answer))
 
     async def close(self, question_id: str, state: str) -> bool:
         """End a question without an answer."""
@@ -242,7 +252,7 @@ class QuestionStore:
 
 
 def _takes_more(question: Question, answer: Mapping[str, Any]) -> bool:
-    """Rule 4; the last of the actions is the one that refuses."""
+    """Rule 5; the last of the actions is the one that refuses."""
     refused = question.content.actions[-1].value
     said = [answer[name] for name in _SAID if answer.get(name)]
     return question.content.risk is RiskLevel.IRREVERSIBLE and said != [refused]
