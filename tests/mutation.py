@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from functools import _lru_cache_wrapper
+from functools import _lru_cache_wrapper, cache
 from pathlib import Path
 
 import pytest
@@ -254,15 +254,22 @@ def report(mutants: list[str]) -> None:
 def difference(mutant: str) -> str:
     """How the mutant differs from its original."""
     module, _, name = mutant.rpartition(".")
-    text = Path(*module.split(".")).with_suffix(".py").read_text()
-    functions = {
-        node.name: (ast.get_source_segment(text, node) or "").splitlines()
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
+    functions = functions_in(Path(*module.split(".")).with_suffix(".py"))
     before, after = functions[f"{function_of(name)}__mutmut_orig"], functions[name]
     changed = list(difflib.unified_diff(before, after, n=0, lineterm=""))[2:]
     return "\n".join([mutant, *(line for line in changed if "__mutmut_" not in line), ""])
+
+
+@cache
+def functions_in(file: Path) -> dict[str, list[str]]:
+    """The lines of each function, by its name."""
+    text = file.read_text()
+    lines = text.splitlines()
+    return {
+        node.name: lines[node.lineno - 1 : node.end_lineno]
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
 
 
 def main(names: list[str]) -> None:

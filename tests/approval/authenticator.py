@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from silas.approval import Assertion, Registration
 
 ORIGIN = "http://localhost:8420"
+_MAKE = bytes(range(1, 17))
 Private = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
 
 
@@ -60,19 +61,27 @@ class Authenticator:
         return name + bytes([self.flags | more]) + self.count.to_bytes(4, "big")
 
     def registration(
-        self, challenge: bytes, /, *, cose: bytes | None = None, more: bytes = b"", **said: Any
+        self,
+        challenge: bytes,
+        /,
+        *,
+        cose: bytes | None = None,
+        more: bytes = b"",
+        flags: int = 0x40,
+        **said: Any,
     ) -> Registration:
         size = len(self.credential).to_bytes(2, "big")
         key = self.cose if cose is None else cose
-        data = self.head(0x40) + bytes(16) + size + self.credential + key + more
+        data = self.head(flags) + _MAKE + size + self.credential + key + more
         return Registration(
             credential_id=unpadded(self.credential),
             client_data=client_data("webauthn.create", challenge, **said),
             authenticator_data=data,
         )
 
-    def assertion(self, challenge: bytes, /, **said: Any) -> Assertion:
+    def assertion(self, challenge: bytes, /, *, short: int = 0, **said: Any) -> Assertion:
         data, told = self.head(), client_data("webauthn.get", challenge, **said)
+        data = data[: len(data) - short]
         return Assertion(
             credential_id=unpadded(self.credential),
             client_data=told,

@@ -13,6 +13,7 @@ from silas.approval import (
     SignedMessage,
 )
 from silas.kernel import TaintLevel
+from silas.storage import Durability
 from silas.testing import MemoryVault
 from tests.approval.desk import Desk
 
@@ -173,3 +174,27 @@ async def test_names(devices: Devices, given: str, shown: str) -> None:
 async def test_who_was_never_there_cannot_be_revoked(devices: Devices) -> None:
     with pytest.raises(DeviceUnknown):
         await devices.store.revoke("key_nobody")
+
+
+async def test_what_is_written_down(devices: Devices) -> None:
+    await devices.enrol()
+    desk, name = devices.desk, devices.key.key_id
+    gone = await devices.store.revoke(name)
+    assert await devices.store.find(name) == gone
+    assert gone.revoked_at == desk.clock.now()
+    assert desk.audit.entries == [
+        ("device_enrolled", {"device_id": name, "name": "A phone"}),
+        ("device_revoked", {"device_id": name}),
+    ]
+    assert desk.database.durabilities[-2:] == [Durability.TRUST] * 2
+
+
+async def test_refusals_in_words(devices: Devices) -> None:
+    with pytest.raises(DeviceUnknown, match=r"^There is no device 'key_nobody'\.$"):
+        await devices.store.revoke("key_nobody")
+    await devices.enrol()
+    await devices.store.revoke(devices.key.key_id)
+    assert b'"devices":' in (devices.vault.get("silas/revoked-devices") or b"")
+    told = r"^This device was revoked\. Pair it anew, with a new key\.$"
+    with pytest.raises(DeviceUnknown, match=told):
+        await devices.enrol()

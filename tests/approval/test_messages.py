@@ -13,6 +13,7 @@ from silas.approval import (
     SignedMessage,
 )
 from silas.kernel import TaintLevel
+from silas.storage import Transaction
 from silas.testing import MemoryVault
 from tests.approval.desk import Desk
 
@@ -169,3 +170,47 @@ async def test_text_without_a_canonical_form(desk: Desk) -> None:
     broken = good.message.model_copy(update={"text": "\ud800"})
     message = good.model_copy(update={"message": broken})
     assert await taint_of(desk, message) is TaintLevel.EXTERNAL
+
+
+async def test_whoever_writes_along_is_told_what_was_decided(desk: Desk) -> None:
+    """In the transaction of the decision: once as the owner's, then as a replay, then as forged."""
+    told: list[tuple[int, TaintLevel]] = []
+
+    def also(tx: Transaction, taint: TaintLevel) -> None:
+        told.append((len(tx.fetch_all("SELECT 1 FROM nonces")), taint))
+
+    message = signed(desk)
+    forged = signed(desk, nonce="n2").model_copy(update={"signature": b"x" * 64})
+    for each in (message, message, forged):
+        await verifier(desk).classify(each, desk.keys.public, also=also)
+    assert [taint for _, taint in told] == [
+        TaintLevel.OWNER,
+        TaintLevel.EXTERNAL,
+        TaintLevel.EXTERNAL,
+    ]
+    assert [count for count, _ in told] == [1, 1, 1]
+
+
+async def test_a_signature_can_be_looked_at_without_using_anything_up(desk: Desk) -> None:
+    message, public = signed(desk), desk.keys.public
+    desk.clock.advance(days=30)
+    assert await verifier(desk).is_signed(message, public)
+    assert await verifier(desk).is_signed(message, public)
+    assert not await desk.nonces.is_used("msg", "n1")
+    other = message.model_copy(update={"nonce": "n2"})
+    assert not await verifier(desk).is_signed(other, public)
+    forged = message.model_copy(update={"signature": b"x" * 64})
+    assert not await verifier(desk).is_signed(forged, public)
+    without_form = message.message.model_copy(update={"text": "\ud800"})
+    assert not await verifier(desk).is_signed(
+        message.model_copy(update={"message": without_form}), public
+    )
+
+
+async def test_a_key_signs_nothing_after_its_time(desk: Desk) -> None:
+    before = signed(desk)
+    after = signed(desk, sent=desk.clock.now() + timedelta(hours=1))
+    desk.clock.advance(minutes=1)
+    desk.keys.rotate()
+    assert await verifier(desk).is_signed(before, desk.keys.public)
+    assert not await verifier(desk).is_signed(after, desk.keys.public)

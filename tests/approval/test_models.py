@@ -127,3 +127,16 @@ class TestBase64Bytes:
     def test_only_the_one_spelling(self, text: object) -> None:
         with pytest.raises(ValidationError):
             self.adapter.validate_python(text)
+
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            (7, "Value error, expected base64 text"),
+            ("AA!A", "Value error, not base64: Only base64 data is allowed"),
+            ("AB==", "Value error, not canonical base64: unused bits are set"),
+        ],
+    )
+    def test_what_is_wrong_is_said(self, given: object, told: str) -> None:
+        with pytest.raises(ValidationError) as wrong:
+            self.adapter.validate_python(given)
+        assert [each["msg"] for each in wrong.value.errors()] == [told]
