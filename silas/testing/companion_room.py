@@ -191,9 +191,10 @@ async def open_room(
     kinds: Path | None = None,
     database: type[SqliteDatabase] = SqliteDatabase,
     approvals: OwnerApprovals | None = None,
+    audit: RecordingAudit | None = None,
 ) -> Room:
     """The same, for whoever closes it himself."""
-    ids, zone, audit = IdFactory(clock), Zone(), RecordingAudit()
+    ids, zone, audit = IdFactory(clock), Zone(), audit or RecordingAudit()
     agent_db = await _migrated(database, path / "agent.db", "agent", clock)
     journal_db = await _migrated(database, path / "journal.db", "journal", clock)
     runtime_db = await _migrated(database, path / "silas.db", "runtime", clock)
@@ -281,6 +282,7 @@ async def restarted(room: Room, **more: Any) -> Room:
         vault=room.vault,
         gateway=room.gateway,
         approvals=room.approvals,
+        audit=room.audit,  # what is in the log outlives a process
         **more,
     )
     await fresh.queue.recover(alive=lambda holder: False)
