@@ -38,7 +38,8 @@ class Service:
         """Without a browser and without a link (rule 2)."""
         config = ["--config", str(self.config_file)] if self.config_file else []
         place = [*config, "--data-dir", str(self.data_dir)]
-        return [str(self.python), "-m", "silas", *place, "start", "--no-open", "--no-link"]
+        # -P: modules come from where Silas is installed, and none from the working directory.
+        return [str(self.python), "-P", "-m", "silas", *place, "start", "--no-open", "--no-link"]
 
     @property
     def environ(self) -> dict[str, str]:

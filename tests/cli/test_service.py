@@ -121,4 +121,4 @@ def test_any_path_is_one_word_and_one_line(name: str) -> None:
     [line] = [each for each in text.split("\n") if each.startswith("ExecStart=")]
     unescaped = line.removeprefix("ExecStart=").replace("%%", "%").replace("$$", "$")
     words = re.findall(r'"((?:[^"\\]|\\.)*)"', unescaped)
-    assert words[4] == str(path).replace("\\", "\\\\").replace('"', '\\"')
+    assert words[5] == str(path).replace("\\", "\\\\").replace('"', '\\"')

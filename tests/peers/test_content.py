@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from silas.app.service_files import Service
 from silas.app.stream import Minds
 from silas.kernel import TaintLevel
 from silas.queue.models import UserMessage
@@ -44,17 +45,24 @@ def test_22_what_lies_in_a_folder_does_not_act_on_who_works_there(
     (here / ".env").write_text("SILAS_OWNER_ID=mallory\nSILAS_VAULT_PASSPHRASE=x\n")
     (here / "data").mkdir()
     (here / "data" / "silas.yaml").write_text("silas:\n  owner_id: mallory\n")
-    silas = str(Path(sys.executable).with_name("silas"))
-    shown = subprocess.run(
-        [silas, "config", "show", "--json"],
-        cwd=here,
-        env=owner.environ,
-        capture_output=True,
-        check=True,
-    ).stdout.decode()
-    assert "mallory" not in shown
-    assert "input_guard" in shown
+    as_a_service = _service(owner.data_dir).command
+    for command in ([str(Path(sys.executable).with_name("silas"))], as_a_service[:4]):
+        asked = [*command, "config", "show", "--json"]
+        answer = subprocess.run(asked, cwd=here, env=owner.environ, capture_output=True, check=True)
+        shown = answer.stdout.decode()
+        assert "mallory" not in shown
+        assert "input_guard" in shown
     assert not trap.exists()
+
+
+def _service(data_dir: Path) -> Service:
+    return Service(
+        python=Path(sys.executable),
+        data_dir=data_dir,
+        config_file=None,
+        key_file=None,
+        seconds_to_stop=1,
+    )
 
 
 async def test_24_a_link_in_an_answer_carries_nothing_away(tmp_path: Path) -> None:
