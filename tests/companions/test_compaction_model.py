@@ -107,6 +107,19 @@ async def test_without_consent_or_model_rules_summarise_and_nothing_is_sent(
     assert gateway.sent == []
 
 
+async def test_nothing_of_a_paused_companion_s_memory_is_sent(
+    room: Room, gateway: FakeGateway
+) -> None:
+    """It is summarised all the same, by rules: they ask nobody."""
+    compactor = await remembered(room, model_id="cloud:large", agree=True)
+    (companion,) = await room.desk.list()
+    await room.desk.pause(companion.id)
+    assert await compactor.work() is None
+    found, _ = await summary(room)
+    assert found.metadata.summary_contract_version == "rules-1"
+    assert gateway.sent == []
+
+
 async def test_an_answer_that_is_none_is_tried_again(room: Room, model: ScriptedModel) -> None:
     model._answers = [CompanionProposal(fallback="The provider is down.")]
     compactor = await remembered(room, model_id="cloud:large", agree=True)
