@@ -1,21 +1,47 @@
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
+from playwright.async_api import Browser
 
+from tests.web.browsing import chromium
 from tests.web.place import Place, TestDevice, environ_for, open_place
 
+_HERE = Path(__file__).parent
 
-@pytest.fixture
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """To start a Chromium takes longer than most tests; one that all share lives on one loop."""
+    for item in items:
+        if item.path.is_relative_to(_HERE) and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_browser() -> AsyncIterator[Browser]:
+    async with chromium() as browser:
+        yield browser
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def browser(shared_browser: Browser) -> AsyncIterator[Browser]:
+    """A Chromium that nobody has used: what a test opens in it is closed and forgotten."""
+    assert shared_browser.contexts == []
+    yield shared_browser
+    for context in shared_browser.contexts:
+        await context.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
 async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
     environ = environ_for(tmp_path)
     monkeypatch.setenv("HOME", environ["HOME"])
-    async with asyncio.timeout(100), open_place(tmp_path, environ) as place:
+    async with open_place(tmp_path, environ) as place:
         yield place
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def device(place: Place) -> TestDevice:
     """A paired device."""
     return await place.device()

@@ -1,33 +1,27 @@
 """Every surface, looked at by axe-core, light and dark, on a phone and at a desk."""
 
-from collections.abc import AsyncIterator
 from importlib import resources
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, ViewportSize
 
-from tests.web.browsing import DESK, PHONE, Person, chromium
+from tests.web.browsing import DESK, PHONE, Person
 from tests.web.place import Place
 
 pytestmark = pytest.mark.slow
 AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
 DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-RUN = "axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)"
+RUN = """(rules) => axe.run({ resultTypes: ['violations'], ...(rules && { runOnly: rules }) })
+    .then((found) => found.violations)"""
 
 
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as browser:
-        yield browser
-
-
-async def violations(person: Person) -> list[str]:
+async def violations(person: Person, *rules: str) -> list[str]:
     """What axe says about the page as it is."""
     await person.page.locator("[data-arming]").wait_for(state="detached")
     await person.page.evaluate(DRAWN)
     await person.page.evaluate(AXE)
-    found: list[dict[str, Any]] = await person.page.evaluate(RUN)
+    found: list[dict[str, Any]] = await person.page.evaluate(RUN, list(rules) or None)
     return [
         f"{each['id']} ({each['impact']}): {node['html'][:120]}"
         for each in found
@@ -35,64 +29,64 @@ async def violations(person: Person) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("size", "scheme"),
-    [(PHONE, "light"), (PHONE, "dark"), (DESK, "light"), (DESK, "dark")],
-    ids=["phone, light", "phone, dark", "desk, light", "desk, dark"],
-)
-async def test_every_surface(
-    place: Place, browser: Browser, size: ViewportSize, scheme: Literal["light", "dark"]
-) -> None:
+async def violations_by_day_and_night(person: Person) -> list[str]:
+    """The same, and in the dark, where nothing but the colours is another."""
+    found = await violations(person)
+    await person.page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    found += await violations(person, "color-contrast")
+    await person.page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    return found
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+async def test_every_surface(place: Place, browser: Browser, size: ViewportSize) -> None:
     person = await Person.at(browser, size)
     page = person.page
-    await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    await page.emulate_media(color_scheme="light", reduced_motion="reduce")
     await page.goto(place.web.link())
-    assert await violations(person) == []
+    assert await violations_by_day_and_night(person) == []
     await page.get_by_role("button", name="Pair this browser").click()
     await person.is_in()
-    assert await violations(person) == []
+    assert await violations_by_day_and_night(person) == []
     await person.say("create a file a.txt with hello")
     await person.say("what can you do?")
     await page.get_by_text("I am the offline brain").wait_for()
     await page.get_by_role("button", name="Look at the plan").wait_for()
     if size is DESK:
         await person.card_is_awake()
-    assert await violations(person) == []
+    assert await violations_by_day_and_night(person) == []
     if size is PHONE:
         await person.go("review")
     await person.card_is_awake()
-    assert await violations(person) == []
+    assert await violations_by_day_and_night(person) == []
     await page.get_by_text("Everything that is signed").click()
     await page.keyboard.press("Alt+3")
     await page.locator(".entry").first.wait_for()
-    assert await violations(person) == []
+    assert await violations_by_day_and_night(person) == []
     await page.get_by_role("button", name="Devices").click()
     await page.locator(".devices li").wait_for()
-    assert await violations(person) == []
+    assert await violations_by_day_and_night(person) == []
     await page.keyboard.press("Escape")
     await page.keyboard.press("Alt+1")
     await page.get_by_label("Message to Silas").fill("/")
     await page.get_by_role("option").first.wait_for()
-    assert await violations(person) == []
+    assert await violations_by_day_and_night(person) == []
     await page.get_by_role("button", name="Settings").click()
-    assert await violations(person) == []
+    assert await violations_by_day_and_night(person) == []
     await page.locator("dialog[open]").get_by_role("button", name="Change").click()
     await page.get_by_text("A provider's model").click()
-    assert await violations(person) == []
+    assert await violations_by_day_and_night(person) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_the_first_run(
-    place: Place, browser: Browser, scheme: Literal["light", "dark"]
-) -> None:
+async def test_the_first_run(place: Place, browser: Browser) -> None:
     place.ground.paths.first_run.unlink()
     person = await Person.at(browser, PHONE)
     page = person.page
-    await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    await page.emulate_media(color_scheme="light", reduced_motion="reduce")
     await person.pair(place.web.link())
     for tap in ("Begin", "Start without one", "Continue", "Start"):
         button = page.locator("dialog.first").get_by_role("button", name=tap)
         await button.wait_for()
-        assert await violations(person) == []
+        assert await violations_by_day_and_night(person) == []
         await button.click()
     await page.locator("dialog.first").wait_for(state="detached")

@@ -27,7 +27,7 @@ from silas.kernel import SystemClock, format_timestamp
 from silas.web.sessions import request_bytes
 from tests.web.place import Place, TestDevice, environ_for, open_place
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.slow
 EXAMPLES = int(os.environ.get("SILAS_API_EXAMPLES", "5"))
 CHECKS = [not_a_server_error, response_schema_conformance, content_type_conformance]
 RESTARTS = "/api/setup/model"
@@ -35,7 +35,7 @@ _NOTHING_WRONG = contextlib.suppress(Unsatisfiable)
 """A route that takes anything, or nothing, cannot be asked wrongly."""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
     directory = tmp_path_factory.mktemp("api")
     environ = environ_for(directory)

@@ -1,14 +1,13 @@
 """In a real Chromium: a person pairs, asks, sees the plan, approves it and sees it checked."""
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
 
 from silas.kernel import canonical_bytes
-from tests.web.browsing import DESK, PHONE, Person, chromium
+from tests.web.browsing import DESK, PHONE, Person
 from tests.web.place import Place, environ_for, open_place
 from tests.web.strong import ask, plan_calling
 from tests.web.test_calls import let_it_wait, verdict_of
@@ -20,12 +19,6 @@ FITS = """() => {
     return scrollWidth <= innerWidth && scrollHeight <= innerHeight;
 }"""
 VECTORS = Path(__file__).parent / "canonical_vectors.json"
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as browser:
-        yield browser
 
 
 async def test_on_a_phone_from_pairing_to_the_checked_result(
@@ -209,7 +202,7 @@ async def test_the_key_cannot_be_taken_out(place: Place, browser: Browser) -> No
 async def test_the_page_writes_the_same_canonical_bytes(place: Place, browser: Browser) -> None:
     context = await browser.new_context(bypass_csp=True)
     page = await context.new_page()
-    await page.goto(place.address)
+    await page.goto(f"{place.address}/health")
     for vector in json.loads(VECTORS.read_text()):
         wanted = canonical_bytes(vector).decode()
         written = await page.evaluate(
@@ -237,7 +230,7 @@ async def test_whatever_differs_between_two_plans_is_told(place: Place, browser:
         "workspace": {"path": "/home/me", "network": False, "env": {}},
     }
     page = await (await browser.new_context(bypass_csp=True)).new_page()
-    await page.goto(place.address)
+    await page.goto(f"{place.address}/health")
     for change in (
         {"body": "line\n" * 2000 + "curl evil.test"},
         {"budget": {"max_attempts": 5, "max_cost_usd": 2, "max_tokens": 9_000_000}},
@@ -264,6 +257,8 @@ async def test_a_call_that_waits_is_decided_in_the_page(place: Place, browser: B
     await person.page.get_by_role("button", name="Let this one call happen").click()
     await person.card_is_awake()
     await person.page.get_by_role("slider").press("End")
+    await person.page.locator("#stream[data-current]").wait_for()
+    await person.go("review")
     await expect(person.page.get_by_text("Nothing waits for you")).to_be_visible()
     assert await verdict_of(place) == ("approved", True)
     assert person.complaints == []

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ import pytest
 from playwright.async_api import Browser, ViewportSize, expect
 
 from silas.storage import Transaction
-from tests.web.browsing import DESK, PHONE, Person, chromium
+from tests.web.browsing import DESK, PHONE, Person
 from tests.web.place import Place
 from tests.web.questions import (
     asks_gate,
@@ -28,12 +27,6 @@ from tests.web.test_accessibility import violations
 pytestmark = pytest.mark.slow
 PICTURES = os.environ.get("SILAS_SCREENSHOTS")
 """Where pictures of the cards are put; none are taken without it."""
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as browser:
-        yield browser
 
 
 async def looks_right(person: Person, name: str) -> None:

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,11 @@ import pytest_asyncio
 from playwright.async_api import Browser, expect
 
 from tests.cli.machine import Machine, Running, output_of
-from tests.web.browsing import PHONE, Person, chromium
+from tests.web.browsing import PHONE, Person
 from tests.web.place import environ_for, make_home
 from tests.web.test_companions_browser import make_planner
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as browser:
-        yield browser
+pytestmark = pytest.mark.slow
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -10,7 +10,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, expect
 
 from silas.journal import OWNER, desk
-from tests.web.browsing import DESK, PHONE, Person, chromium
+from tests.web.browsing import DESK, PHONE, Person
 from tests.web.place import Place, environ_for, open_place
 from tests.web.test_accessibility import violations
 from tests.web.test_companions_browser import finish_task_with_open_steps, make_planner
@@ -18,13 +18,7 @@ from tests.web.test_companions_browser import finish_task_with_open_steps, make_
 MODEL = "openrouter:some/model"
 WITH_MODEL = {"SILAS_MODELS__PROXY": MODEL, "OPENROUTER_API_KEY": "nobody is ever asked"}
 REFUSED = "Failed to load resource: the server responded with a status of 400 (Bad Request)"
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as browser:
-        yield browser
+pytestmark = pytest.mark.slow
 
 
 @pytest_asyncio.fixture(loop_scope="session")

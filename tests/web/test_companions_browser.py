@@ -1,7 +1,6 @@
 """In a real Chromium: a companion is made in three taps, wakes, proposes, and is stopped."""
 
 import re
-from collections.abc import AsyncIterator
 from typing import Literal
 
 import pytest
@@ -9,17 +8,11 @@ from playwright.async_api import Browser, ViewportSize, expect
 
 from silas.journal import OWNER, desk
 from silas.journal.models import Task, TaskStatus
-from tests.web.browsing import DESK, PHONE, Person, chromium
+from tests.web.browsing import DESK, PHONE, Person
 from tests.web.place import Place
 from tests.web.test_accessibility import violations
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as browser:
-        yield browser
 
 
 async def make_planner(person: Person, category: str) -> None:

@@ -6,32 +6,27 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, expect
 from pydantic_ai.models import override_allow_model_requests
 
 from silas.agents.models.detection import LocalServer
 from silas.testing.model_server import ModelServer, model_server
-from tests.web.browsing import DESK, PHONE, Person, chromium
+from tests.web.browsing import DESK, PHONE, Person
 from tests.web.place import Place, environ_for, open_place
 from tests.web.test_onboarding import KEY, thinks
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def server() -> AsyncIterator[ModelServer]:
     with override_allow_model_requests(True):
         async with model_server(thinks) as server:
             yield server
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ModelServer
 ) -> AsyncIterator[Place]:

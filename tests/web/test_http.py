@@ -3,12 +3,13 @@
 import json
 
 import pytest
+import pytest_asyncio
 
 from silas.web.wire import SecureInputRequest
 from tests.web.place import Place, TestDevice
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def entered(device: TestDevice) -> TestDevice:
     """A device with a session."""
     async with device.conversation():

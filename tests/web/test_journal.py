@@ -3,13 +3,13 @@
 from datetime import timedelta
 from typing import Any
 
-import pytest
+import pytest_asyncio
 
 from silas.journal.models import Task
 from tests.web.place import Place, TestDevice
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def entered(device: TestDevice) -> TestDevice:
     """A device with a session."""
     async with device.conversation():

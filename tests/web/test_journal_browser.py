@@ -1,6 +1,5 @@
 """In a real Chromium: a person keeps tasks, plans the day, lets the timer run, rates the day."""
 
-from collections.abc import AsyncIterator
 from typing import Literal
 
 import pytest
@@ -9,17 +8,11 @@ from playwright.async_api import Browser, Page, ViewportSize, expect
 from silas.journal import OWNER
 from silas.journal.desk import call
 from silas.journal.models import ChecklistItem, Task, TaskStatus
-from tests.web.browsing import DESK, PHONE, Person, chromium
+from tests.web.browsing import DESK, PHONE, Person
 from tests.web.place import Place
 from tests.web.test_accessibility import violations
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as browser:
-        yield browser
 
 
 async def part(page: Page, name: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from pydantic_ai.models import override_allow_model_requests
 
 from silas.agents.models.detection import LocalServer
@@ -33,14 +34,14 @@ def thinks(request: Request) -> Reply:
     return tool_call(tools[0]["function"]["name"], RIGHT) if tools else answer(RIGHT)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def server() -> AsyncIterator[ModelServer]:
     with override_allow_model_requests(True):
         async with model_server(thinks) as server:
             yield server
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ModelServer
 ) -> AsyncIterator[Place]:
@@ -53,7 +54,7 @@ async def place(
         yield place
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def owner(place: Place) -> AsyncIterator[TestDevice]:
     """A device with a session."""
     device = await place.device()

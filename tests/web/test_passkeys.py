@@ -1,23 +1,15 @@
 """In a real Chromium: a passkey is enrolled by the owner alone, and decides what is for good."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 from playwright.async_api import Browser, expect
 
 from silas.approval import make_code
-from tests.web.browsing import DESK, Person, chromium
+from tests.web.browsing import DESK, Person
 from tests.web.place import Place
 from tests.web.strong import ask, authenticator, plan_calling
 from tests.web.test_cards import looks_right
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as browser:
-        yield browser
 
 
 async def at_localhost(place: Place, browser: Browser) -> Person:
