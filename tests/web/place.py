@@ -132,12 +132,12 @@ class TestDevice:
     async def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
         content = json.dumps(body).encode()
         given = {"Origin": self.address, "Content-Type": "application/json", **headers}
-        async with httpx.AsyncClient(base_url=self.address) as client:
+        async with httpx.AsyncClient(base_url=self.address, timeout=_LONGEST_WAIT) as client:
             return await client.post(path, content=content, headers=given)
 
     async def get(self, path: str, **headers: str) -> httpx.Response:
         given = {"Cookie": f"silas_session={self.cookie}"} if self.cookie else {}
-        async with httpx.AsyncClient(base_url=self.address) as client:
+        async with httpx.AsyncClient(base_url=self.address, timeout=_LONGEST_WAIT) as client:
             return await client.get(path, headers={**given, **headers})
 
     async def signed_post(self, path: str, body: Any, **headers: str) -> httpx.Response:
