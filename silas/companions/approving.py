@@ -299,6 +299,8 @@ class Approving:
         if result is None:
             await self._saga.failed(entry.operation_id, "The run has ended without it.")
             return True
+        # The process may have died before it could say so; twice is better than never.
+        await self._executor.note_written(call, result)
 
         def write(tx: Transaction) -> None:
             self._append_in(tx, entry.agent_id, result, call, step="first")

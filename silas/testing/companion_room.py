@@ -210,6 +210,7 @@ async def open_room(
         approvals=owner,
         secrets=secrets,
         time_zone=zone.time_zone,
+        audit=audit,
     )
     waking = make_waking(store, journal, queue=queue, runs=hands.workflow, zone=zone)
     await waking.orchestrator.start()

@@ -25,6 +25,7 @@ from silas.testing import FakeClock, MemoryVault
 from silas.testing.companion_room import Room, open_room, restarted
 from silas.testing.companions import FakeGateway, ScriptedModel
 
+WROTE = "companion_wrote"
 STEPS = ("Three sets", "Stretch")
 
 
@@ -195,6 +196,8 @@ async def both_agree(room: Room, agent: str) -> None:
         if each.metadata.status == "success" and each.metadata.changed_entity_ids
     ]
     assert sorted(told) == sorted(row[0] for row in rows)
+    audited = {data["operation_id"] for event, data in room.audit.entries if event == WROTE}
+    assert audited == {row[0] for row in rows}
     runs = await room.store.find(WakeRun, {"agent_id": agent})
     assert all(each.status.is_terminal for each in runs)
 

@@ -198,6 +198,11 @@ class ToolExecutor:
             raise
         result = succeeded(call, effect)
         await self.saga.journal_committed(call.operation_id, result)
+        await self.note_written(call, result)
+        return result
+
+    async def note_written(self, call: AgentToolCall, result: AgentToolResult) -> None:
+        """Let the audit log say what a companion has written."""
         if self.audit is not None:
             await self.audit.log(
                 "companion_wrote",
@@ -206,7 +211,6 @@ class ToolExecutor:
                 operation_id=call.operation_id,
                 changed=list(result.changed_entity_ids),
             )
-        return result
 
     async def _write_if_allowed(self, call: AgentToolCall, admitted: _Admitted) -> ToolEffect:
         """The last door. Every further turn follows from something that the owner did meanwhile."""
