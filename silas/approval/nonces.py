@@ -4,11 +4,15 @@ The key of a record is `{domain}:{binding}`. For messages (`msg`) the binding is
 for executions (`exec`) it is `{token_id}:{content hash}:{nonce}`, so that a use of a token cannot
 be replayed for another task.
 
+A use of a token is also counted with the token, so its nonce need not be kept for long. What makes
+a message old is the clock alone: one that is set ahead and then back makes it fresh again. So its
+nonce is remembered long after it is stale, for as long as a clock may be wrong.
+
 A backup that is brought back has forgotten what was consumed after it was written. The moment of a
-restore is therefore kept here as well, for as long as the nonces themselves would have been.
+restore is therefore kept here as well, for as long as the nonces of messages would have been.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from silas.approval.errors import NonceUsed
 from silas.kernel import Clock, format_timestamp, parse_timestamp
@@ -23,7 +27,12 @@ INSERT INTO nonces (nonce_key, recorded_at) VALUES (?, ?)
 ON CONFLICT (nonce_key) DO UPDATE SET recorded_at = excluded.recorded_at
 """
 _RECORDED_AT = "SELECT recorded_at FROM nonces WHERE nonce_key = ?"
-_FORGET = "DELETE FROM nonces WHERE recorded_at < ?"
+_FORGET = """
+DELETE FROM nonces WHERE recorded_at < ?
+    AND (recorded_at < ? OR (nonce_key >= 'exec:' AND nonce_key < 'exec;'))
+"""
+WRONG_CLOCK = timedelta(days=400)
+"""How far ahead a clock may have been when old nonces were forgotten."""
 
 
 class NonceStore:
@@ -66,5 +75,10 @@ class NonceStore:
         return parse_timestamp(row[0]) if row else None
 
     async def prune_expired(self, older_than: datetime) -> int:
-        """Forget nonces that are too old to be accepted anyway; returns how many."""
-        return await self._database.execute(_FORGET, (format_timestamp(older_than),))
+        """Forget nonces that are too old to be accepted anyway; returns how many.
+
+        Those of messages are kept longer by `WRONG_CLOCK`.
+        """
+        long_ago = older_than - WRONG_CLOCK
+        times = (format_timestamp(older_than), format_timestamp(long_ago))
+        return await self._database.execute(_FORGET, times)

@@ -38,13 +38,13 @@ async def run_all(ground: Ground) -> None:
 
 
 async def test_nonces_are_kept_as_long_as_the_settings_say(ground: Ground) -> None:
-    await ground.nonces.record("msg", "n")
+    await ground.nonces.record("exec", "n")
     clock_of(ground).advance(minutes=40)
     await run_all(ground)
-    assert await ground.nonces.is_used("msg", "n")
+    assert await ground.nonces.is_used("exec", "n")
     clock_of(ground).advance(seconds=1)
     await run_all(ground)
-    assert not await ground.nonces.is_used("msg", "n")
+    assert not await ground.nonces.is_used("exec", "n")
 
 
 async def test_old_entries_move_to_a_file_that_proves_itself(ground: Ground) -> None:

@@ -125,8 +125,25 @@ async def test_only_the_last_restore_counts(desk: Desk) -> None:
     await desk.database.transaction(desk.nonces.note_restore_in)
     assert await taint_of(desk, signed(desk, nonce="b")) is TaintLevel.EXTERNAL
     desk.clock.advance(hours=1)
-    assert await desk.nonces.prune_expired(desk.clock.now()) == 2
     assert await taint_of(desk, signed(desk, nonce="c")) is TaintLevel.OWNER
+
+
+async def test_a_clock_that_was_ahead_and_is_set_back_lets_nothing_be_replayed(desk: Desk) -> None:
+    message, now = signed(desk, nonce="a"), desk.clock.now()
+    assert await taint_of(desk, message) is TaintLevel.OWNER
+    desk.clock.set(now + timedelta(days=30))
+    await desk.nonces.prune_expired(desk.clock.now())
+    desk.clock.set(now)
+    assert await taint_of(desk, message) is TaintLevel.EXTERNAL
+
+
+async def test_a_restore_is_remembered_by_a_clock_that_was_ahead(desk: Desk) -> None:
+    restored_at = desk.clock.now()
+    await desk.database.transaction(desk.nonces.note_restore_in)
+    desk.clock.set(restored_at + timedelta(days=30))
+    await desk.nonces.prune_expired(desk.clock.now())
+    desk.clock.set(restored_at)
+    assert await taint_of(desk, signed(desk, nonce="a")) is TaintLevel.EXTERNAL
 
 
 @pytest.mark.parametrize("nonce", ["", "x" * 201])

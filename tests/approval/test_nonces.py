@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from silas.approval import NonceUsed
+from silas.approval.nonces import WRONG_CLOCK
 from tests.approval.desk import Desk
 
 
@@ -22,13 +23,14 @@ async def test_domains_are_apart(desk: Desk) -> None:
     await desk.nonces.record("exec", "n")
 
 
-async def test_pruning_forgets_what_is_older(desk: Desk) -> None:
-    await desk.nonces.record("msg", "old")
+@pytest.mark.parametrize(("domain", "longer"), [("exec", timedelta()), ("msg", WRONG_CLOCK)])
+async def test_pruning_forgets_what_is_older(desk: Desk, domain: str, longer: timedelta) -> None:
+    await desk.nonces.record(domain, "old")
     desk.clock.advance(minutes=10)
-    await desk.nonces.record("msg", "new")
-    boundary = desk.clock.now()
+    await desk.nonces.record(domain, "new")
+    boundary = desk.clock.now() + longer
     assert await desk.nonces.prune_expired(boundary) == 1
     assert await desk.nonces.prune_expired(boundary) == 0
-    assert not await desk.nonces.is_used("msg", "old")
-    assert await desk.nonces.is_used("msg", "new"), "a record of exactly that age is kept"
+    assert not await desk.nonces.is_used(domain, "old")
+    assert await desk.nonces.is_used(domain, "new"), "a record of exactly that age is kept"
     assert await desk.nonces.prune_expired(boundary + timedelta(microseconds=1)) == 1

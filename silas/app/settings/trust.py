@@ -114,7 +114,7 @@ class ApprovalSettings(Section):
 
 
 class NonceStoreSettings(Section):
-    """How long used nonces are remembered, so that nothing can be replayed."""
+    """How long used nonces of approvals are remembered; those of messages are, for over a year."""
 
     ttl_minutes: Minutes = Field(
         40, description="At least approval.default_ttl_minutes and ten minutes more."
