@@ -70,7 +70,7 @@ def open_workshop(
         ledger=stores.ledger,
         artifacts=stores.artifacts,
         workspaces=Workspaces(ground.paths.data_dir / "work", off_limits=(ground.paths.data_dir,)),
-        control=WorkControl(stores.items, stores.attempts, audit=ground.audit, clock=clock),
+        control=control_of(ground),
         registry=ExecutorRegistry(_tools(settings, sandbox)),
         verification=VerificationRunner(
             sandbox,
@@ -105,7 +105,13 @@ def open_workshop(
 def control_of(ground: Ground) -> WorkControl:
     """Cancel, pause and resume, also for work that another process runs."""
     stores = work_stores(ground)
-    return WorkControl(stores.items, stores.attempts, audit=ground.audit, clock=ground.clock)
+    return WorkControl(
+        stores.items,
+        stores.attempts,
+        audit=ground.audit,
+        clock=ground.clock,
+        approvals=ground.approvals,
+    )
 
 
 def _sandbox(ground: Ground) -> ChosenSandbox:

@@ -41,8 +41,16 @@ from silas.approval.store import (
     consume_token,
     insert_token,
 )
-from silas.approval.uses import DONE, ISSUED, USED, RecordedUses, done_entry
-from silas.kernel import Clock, IdFactory, format_timestamp
+from silas.approval.uses import (
+    DONE,
+    ISSUED,
+    TAKEN_BACK,
+    USED,
+    WITHDRAWN,
+    RecordedUses,
+    done_entry,
+)
+from silas.kernel import Clock, IdFactory, SilasError, format_timestamp
 from silas.storage import Database, Durability, Transaction
 
 VALID = (True, "Valid")
@@ -225,6 +233,17 @@ class ApprovalEngine:
         await self._database.transaction(remember, durability=Durability.TRUST)
         await self._audit.write_checkpoint()
 
+    async def withdraw(self, token: ApprovalToken, work_item: Approvable) -> None:
+        """The owner takes it back: nothing more is done under it, whatever the rows will say."""
+        content_hash = rules.digest(work_item.plan_bytes())
+        if token.scope is ApprovalScope.STANDING and content_hash == token.plan_hash:
+            await asyncio.to_thread(self._keys.withdrawn.add, token.token_id)
+        entry = done_entry(token.token_id, content_hash)
+        await self._database.transaction(
+            lambda tx: self._audit.append(tx, WITHDRAWN, entry), durability=Durability.TRUST
+        )
+        await self._audit.write_checkpoint()
+
     async def check_goal(self, token: ApprovalToken, goal: Approvable) -> tuple[bool, str]:
         """Whether a standing approval of exactly this goal is in force; consumes nothing.
 
@@ -318,6 +337,7 @@ class ApprovalEngine:
     async def _consume(self, token: ApprovalToken, content_hash: str) -> None:
         seal = None
         if token.scope is ApprovalScope.STANDING:
+            await self._require_in_force(token, content_hash)
             await self._recorded.require_left(token)
             began = self._clock.now()
             seal = await asyncio.to_thread(self._recorded.seal, token, content_hash, began)
@@ -359,7 +379,17 @@ class ApprovalEngine:
             raise Refused("The token was not issued here")
         if state.void_reason:
             raise Refused(f"The token is void: {state.void_reason}")
+        if token.scope is ApprovalScope.STANDING:
+            await asyncio.to_thread(self._require_not_withdrawn, token)
         return state
+
+    def _require_not_withdrawn(self, token: ApprovalToken) -> None:
+        try:
+            if token.token_id not in self._keys.withdrawn.ids():
+                return
+        except SilasError as error:
+            raise Refused(error.message) from error
+        raise Refused(TAKEN_BACK)
 
     async def _require_consumed(self, token: ApprovalToken, content_hash: str) -> None:
         state = await self._require_in_force(token, content_hash)

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from silas.approval.errors import NoOwnerKey, OwnerKeyDamaged, OwnerKeyExists
 from silas.approval.ports import KeyVault
 from silas.approval.public_keys import PublicKey, PublicKeys
+from silas.approval.revoked import RevokedList
 from silas.kernel import (
     ApprovalError,
     Clock,
@@ -27,6 +28,7 @@ from silas.kernel import (
 )
 
 OWNER_KEYS_REF = "silas/owner-keys"
+WITHDRAWN_REF = "silas/withdrawn-approvals"
 _FORMAT = "silas-owner-keys-v1"
 _ROTATION_FORMAT = "silas-key-rotation-v1"
 
@@ -63,6 +65,11 @@ class KeyManager:
             private = Ed25519PrivateKey.generate()
             self._save([_record(private, created_at=self._clock.now())])
         return self.public.keys[0].hex
+
+    @property
+    def withdrawn(self) -> RevokedList:
+        """The standing approvals that the owner has taken back before their time."""
+        return RevokedList(self._vault, WITHDRAWN_REF, "approvals")
 
     def sign(self, payload: bytes) -> tuple[str, bytes]:
         """Sign with the active key; returns the key's id and the signature."""

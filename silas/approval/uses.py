@@ -6,7 +6,9 @@
    begun more often than was approved.
 3. The log must also say that the token was issued, or the task authorised: what it does not know
    at all, nobody approved.
-4. The tasks of a standing approval are sealed one by one, with the owner's key. A row that somebody
+4. What the owner has taken back is not done. Standing approvals live long, so it is the vault that
+   remembers which of them were taken back.
+5. The tasks of a standing approval are sealed one by one, with the owner's key. A row that somebody
    has added authorises none, and the seal says since when the log has to be asked.
 
 Entries that somebody has added to the log can only forbid (`silas.audit.proving`): who can write
@@ -25,12 +27,14 @@ from silas.approval.rules import Refused
 from silas.kernel import AuditError, canonical_bytes, format_timestamp, parse_timestamp
 from silas.storage import Database, Transaction
 
-ISSUED, USED, BEGUN, DONE = (
+ISSUED, USED, BEGUN, DONE, WITHDRAWN = (
     "approval_issued",
     "approval_used",
     "approval_begun",
     "approval_done",
+    "approval_withdrawn",
 )
+TAKEN_BACK = "The owner has taken this approval back"
 _SEAL = """
 INSERT INTO approval_use_seals (token_id, content_hash, used_at, key_id, signature)
 VALUES (?, ?, ?, ?, ?)
@@ -58,7 +62,7 @@ class UseSeal:
 
 
 def done_entry(token_id: str, content_hash: str) -> Mapping[str, Any]:
-    """What an entry about one content of an approval says, for `BEGUN` and `DONE`."""
+    """What an entry about one content of an approval says: `BEGUN`, `DONE`, `WITHDRAWN`."""
     return {"token_id": token_id, "content_hash": content_hash}
 
 
@@ -92,11 +96,16 @@ class RecordedUses:
         since, anchor = token.issued_at, ISSUED
         if token.scope is ApprovalScope.STANDING:
             since, anchor = await self._sealed_since(token, content_hash), USED
-        entries = await self._entries(since, anchor, BEGUN, DONE, about=content_hash)
+        entries = await self._entries(since, anchor, BEGUN, DONE, WITHDRAWN, about=content_hash)
         self._require_known(entries, anchor, token, content_hash if anchor == USED else None)
         about = [each.event for each in entries if each.data.get("content_hash") == content_hash]
         if DONE in about:
             raise Refused("What was approved has been carried out")
+        if any(
+            each.event == WITHDRAWN and each.data.get("token_id") == token.token_id
+            for each in entries
+        ):
+            raise Refused(TAKEN_BACK)
         if most is not None and about.count(BEGUN) >= most:
             raise Refused("What was approved has been tried as often as was approved")
 
@@ -119,7 +128,7 @@ class RecordedUses:
         raise Refused("The audit log does not know this approval")
 
     def seal(self, token: ApprovalToken, content_hash: str, now: datetime) -> UseSeal:
-        """Rule 4; asks the vault, so it does not belong on the event loop."""
+        """Rule 5; asks the vault, so it does not belong on the event loop."""
         used_at = format_timestamp(now)
         key_id, signature = self._keys.sign(_seal_bytes(token.token_id, content_hash, used_at))
         return UseSeal(token.token_id, content_hash, used_at, key_id, signature)

@@ -194,7 +194,7 @@ async def _is_approved(shop: WorkItemExecutor, item: WorkItem) -> bool:
     if token is None:
         return False
     goal = item.type.value == "goal"
-    valid, _ = await (approvals.check_goal(token, item) if goal else approvals.check(token, item))
+    valid, _ = await (approvals.check_goal(token, item) if goal else approvals.enter(token, item))
     return valid
 
 

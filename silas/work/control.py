@@ -11,11 +11,11 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from silas.kernel import Clock
+from silas.kernel import Clock, SilasError
 from silas.work.attempts import STOPPED_BY_OWNER, WAITING, AttemptStore
 from silas.work.errors import IllegalTransition
 from silas.work.models import WorkItem, WorkItemStatus, WorkItemType
-from silas.work.ports import AuditTrail
+from silas.work.ports import ApprovalDoor, AuditTrail
 from silas.work.store import WorkItemStore, require_item
 
 _LOOK_EVERY = 0.2
@@ -34,8 +34,15 @@ class WorkControl:
     """Stops and resumes work items, and tells runs that they were stopped."""
 
     def __init__(
-        self, items: WorkItemStore, attempts: AttemptStore, *, audit: AuditTrail, clock: Clock
+        self,
+        items: WorkItemStore,
+        attempts: AttemptStore,
+        *,
+        audit: AuditTrail,
+        clock: Clock,
+        approvals: ApprovalDoor,
     ) -> None:
+        self._approvals = approvals
         self._items = items
         self._attempts = attempts
         self._audit = audit
@@ -43,11 +50,25 @@ class WorkControl:
         self._changed: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     async def cancel(self, work_item_id: str) -> list[WorkItem]:
-        """End an item and everything below it for good; returns the items that were changed."""
+        """End an item and everything below it for good; returns the items that were changed.
+
+        Its approval is taken back, so that no row lets it go on. Who resumes it approves it again.
+        """
         stopped = await self._stop(work_item_id, WorkItemStatus.FAILED, "work_cancelled")
         for item in stopped:
             await self._attempts.drop_waiting(item.id)
+            await self._withdraw(item)
         return stopped
+
+    async def _withdraw(self, item: WorkItem) -> None:
+        """It is stopped in any case, also where no vault can be opened."""
+        if item.approval_token is None:
+            return
+        try:
+            await self._approvals.withdraw(item.approval_token, item)
+        except SilasError as error:
+            reason = error.message
+            await self._audit.log("approval_not_withdrawn", work_item_id=item.id, reason=reason)
 
     async def pause(self, work_item_id: str) -> list[WorkItem]:
         """Stop an item and everything below it until it is resumed."""

@@ -216,20 +216,9 @@ async def _start(bench: Workbench, item: WorkItem, kept: KeptRun | None) -> Work
         if now.status in STOPPED_BY_OWNER:
             raise Stopped(now.status) from None
         raise
-    await _vouch(bench, item)
     what = "attempt" if kept is None else "goes on"
     bench.progress(item.id, what, f"{item.attempts} of {item.budget.max_attempts}")
     return item
-
-
-async def _vouch(bench: Workbench, item: WorkItem) -> None:
-    """Before anything is done, the owner's key vouches for it that this was begun."""
-    try:
-        await bench.audit.write_checkpoint()
-    except AuditError as error:
-        outcome = Outcome(AttemptOutcome.BLOCKED, item.budget_used, error=error.message)
-        await _close(bench, item, outcome, WorkItemStatus.PENDING)
-        raise Blocked(NO_APPROVAL, error.message) from error
 
 
 async def _one_attempt(
@@ -311,6 +300,7 @@ async def _tried(
 ) -> tuple[Outcome, WorkItemStatus]:
     started, places = bench.clock.monotonic(), bench.workspaces
     require_same(entry.item, item)
+    await _vouch_for_beginning(bench)
     try:
         if kept is None:
             number, imported = item.attempts, entry.imported
@@ -330,6 +320,14 @@ async def _tried(
     if outcome.outcome is AttemptOutcome.PASSED:
         return await _to_the_end(_take_over(bench, files, outcome))
     return await _after_failure(bench, item, outcome)
+
+
+async def _vouch_for_beginning(bench: Workbench) -> None:
+    """Before anything is done, the owner's key vouches for it that this was begun."""
+    try:
+        await bench.audit.write_checkpoint()
+    except AuditError as error:
+        raise Blocked(NO_APPROVAL, error.message) from error
 
 
 async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:

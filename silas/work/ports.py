@@ -291,6 +291,10 @@ class ApprovalDoor(Protocol):
         """`check`, borne out by the audit log; asked once for each execution."""
         ...
 
+    async def withdraw(self, token: ApprovalToken, work_item: Approvable) -> None:
+        """Take an approval back."""
+        ...
+
     async def check_goal(self, token: ApprovalToken, goal: Approvable) -> tuple[bool, str]:
         """Whether a standing approval of this goal is in force; consumes nothing."""
         ...

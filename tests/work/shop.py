@@ -102,7 +102,9 @@ class Shop:
             ledger=ToolLedger(database, clock),
             artifacts=ArtifactStore(database, root / "artifacts", clock=clock),
             workspaces=Workspaces(root / "work"),
-            control=WorkControl(items, attempts, audit=self.audit, clock=clock),
+            control=WorkControl(
+                items, attempts, audit=self.audit, clock=clock, approvals=self.engine
+            ),
             registry=ExecutorRegistry(core_tools(sandbox)),
             verification=VerificationRunner(sandbox, verify_dir=root / "verify", clock=clock),
             approvals=self.engine,

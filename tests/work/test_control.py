@@ -59,7 +59,10 @@ def elsewhere(shop: Shop, path: Path) -> tuple[SqliteDatabase, WorkControl]:
     database = SqliteDatabase.open(path)
     items = WorkItemStore(database, shop.clock)
     attempts = AttemptStore(database, shop.clock, shop.audit)
-    return database, WorkControl(items, attempts, audit=shop.audit, clock=SystemClock())
+    control = WorkControl(
+        items, attempts, audit=shop.audit, clock=SystemClock(), approvals=shop.engine
+    )
+    return database, control
 
 
 @pytest.mark.parametrize("other_process", [False, True])

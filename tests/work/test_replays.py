@@ -1,5 +1,7 @@
 """Whoever can write the database puts old rows back: an approval is carried out once."""
 
+from pathlib import Path
+
 import pytest
 
 from silas.storage import SqliteDatabase
@@ -7,9 +9,12 @@ from silas.testing.work import FakeWorker, LaterApprover, PausingWorker
 from silas.work import Plan, WorkItem, WorkItemResult, WorkItemStatus
 from silas.work.authorisation import decide_waiting
 from silas.work.executors import ExecutorRegistry, Tool
+from silas.work.ports import Briefing, ToolCaller
 from tests.stream.database_writer import OldRows
 from tests.work.paused_runner import SEND, Sender
-from tests.work.shop import YES, Shop, calls, shell, task
+from tests.work.shop import YES, Shop, calls, check, script, shell, task
+from tests.work.test_goal import approved as goal_approved
+from tests.work.test_goal import cycle, goal
 from tests.work.test_toolcalls import SendArguments
 
 
@@ -69,3 +74,103 @@ async def approve_next(shop: Shop, database: SqliteDatabase) -> OldRows:
     (run,) = await shop.bench.paused.waiting()
     await decide_waiting(shop.bench, run.calls[0], YES)
     return await OldRows.of(database)
+
+
+async def test_what_the_owner_cancelled_does_not_go_on(
+    shop: Shop, database: SqliteDatabase
+) -> None:
+    worker = FakeWorker(calls(shell("true")))
+    shop.having(agent=worker)
+    (item,) = await shop.approve_plan(Plan(task()))
+    approved = await OldRows.of(database)
+    await shop.bench.control.cancel(item.id)
+    await approved.put_back(database)
+    result = await again(shop)
+    assert "taken this approval back" in (result.last_error or "")
+    assert worker.briefings == []
+
+
+async def test_a_goal_that_was_cancelled_is_over(
+    shop: Shop, database: SqliteDatabase, tmp_path: Path
+) -> None:
+    (tmp_path / "site").mkdir()
+    made = await goal_approved(shop, goal())
+    await shop.bench.control.cancel(made.id)
+    await database.execute("UPDATE work_items SET status = 'pending'")
+    result = await again(shop, made.id)
+    assert "taken this approval back" in (result.last_error or "")
+    assert await shop.bench.items.list_by_parent(made.id) == []
+
+
+@pytest.mark.parametrize("repair", [False, True])
+async def test_rows_of_the_middle_of_the_work_are_not_the_beginning_of_more(
+    shop: Shop, database: SqliteDatabase, tmp_path: Path, repair: bool
+) -> None:
+    """Everything is as it was while the worker was at it, and nobody is at it any more."""
+    site = tmp_path / "site"
+    site.mkdir()
+    middle: list[OldRows] = []
+
+    async def work(_briefing: Briefing, tools: ToolCaller) -> None:
+        middle.append(await OldRows.of(database))
+        await tools.call(*script("echo yes > up"))
+
+    shop.having(agent=FakeWorker(work))
+    if repair:
+        await goal_approved(shop, goal())
+        assert (await cycle(shop)).status is WorkItemStatus.HEALTHY
+    else:
+        assert (await shop.run(task())).status is WorkItemStatus.DONE
+    (old,) = middle
+    await old.put_back(database)
+    await database.execute("DELETE FROM work_attempts")
+    await database.execute("UPDATE work_items SET status = 'pending', attempts = 0")
+    (site / "up").unlink(missing_ok=True)
+    name = (await shop.bench.items.list_by_parent("g"))[0].id if repair else "t1"
+    result = await again(shop, name)
+    assert "carried out" in (result.last_error or "")
+    assert len(middle) == 1
+
+
+async def test_attempts_are_counted_by_the_log(shop: Shop, database: SqliteDatabase) -> None:
+    worker = FakeWorker(calls(shell("true")))
+    shop.having(agent=worker)
+    never = [check("false")]
+    (item,) = await shop.approve_plan(Plan(task(verify=never, budget={"max_attempts": 2})))
+    approved = await OldRows.of(database)
+    assert (await shop.execute(item)).status is WorkItemStatus.STUCK
+    await approved.put_back(database)
+    result = await again(shop)
+    assert "as often as was approved" in (result.last_error or "")
+    assert len(worker.briefings) == 2
+
+
+async def test_a_call_is_not_approved_by_the_token_of_another(
+    shop: Shop, database: SqliteDatabase
+) -> None:
+    """The same call is wanted twice: the yes to the first is no yes to the second."""
+    sender = with_sender(shop)
+    await shop.run(task(), PausingWorker(SEND, SEND))
+    await approve_next(shop, database)
+    first = await database.fetch_one("SELECT id, verdict, token FROM paused_calls")
+    await again(shop)
+    assert sender.sent == ["a"]
+    assert first is not None
+    await database.execute("DELETE FROM paused_calls WHERE id = ?", (first[0],))
+    await database.execute("UPDATE paused_calls SET id = ?, verdict = ?, token = ?", tuple(first))
+    result = await again(shop)
+    assert sender.sent == ["a"]
+    assert "not what was paused" in (result.last_error or "")
+
+
+async def test_a_log_that_does_not_hold_lets_nothing_begin(
+    shop: Shop, database: SqliteDatabase
+) -> None:
+    worker = FakeWorker(calls(shell("true")))
+    shop.having(agent=worker)
+    (item,) = await shop.approve_plan(Plan(task()))
+    await database.execute("UPDATE audit_log SET body = replace(body, 'issued', 'ISSUED')")
+    result = await shop.execute(item)
+    assert result.status is WorkItemStatus.BLOCKED
+    assert "audit" in (result.last_error or "").lower()
+    assert worker.briefings == []

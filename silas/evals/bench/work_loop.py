@@ -102,7 +102,7 @@ def workbench(desk: Desk, folder: Path, sandbox: BubblewrapBackend) -> Workbench
         ledger=ToolLedger(database, clock),
         artifacts=ArtifactStore(database, folder / "artifacts", clock=clock),
         workspaces=Workspaces(folder / "work"),
-        control=WorkControl(items, attempts, audit=desk.audit, clock=clock),
+        control=WorkControl(items, attempts, audit=desk.audit, clock=clock, approvals=desk.engine),
         registry=ExecutorRegistry(core_tools(sandbox)),
         verification=VerificationRunner(sandbox, verify_dir=folder / "verify", clock=clock),
         approvals=desk.engine,
