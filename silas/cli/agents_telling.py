@@ -30,6 +30,12 @@ _PERSONA = {
 }
 _HEALTH = {"idle": "ready", "sleeping": "asleep", "out_of_budget": "budget used up"}
 _SUBJECTS = {"model": "asking for a proposal", "offline": "the fixed rules"}
+_RESULTS = {
+    "confirmation_required": "it waits for your decision",
+    "success": "done",
+    "partial": "looked at",
+    "declined": "you said no",
+}
 _OFFLINE = "offline:brain"
 _WAITS = {"blocked": "for your answer", "waiting": "for your decision", "approved": "to be done"}
 _UNITS = {"tokens": " tokens", "cost_micro_usd": "", "runtime_ms": " min", "tool_calls": " calls"}
@@ -150,7 +156,8 @@ def trace_lines(found: Mapping[str, Any], zone: ZoneInfo) -> Iterable[str]:
         yield f"  Checked   {', '.join(subjects)}: {checks}"
     for each in found["tool_calls"]:
         name = spoken_tool(str(each.get("tool_name", "")))
-        came = each.get("error_code") or each.get("status") or ""
+        code = str(each.get("error_code") or each.get("status") or "")
+        came = _RESULTS.get(code, code)
         yield f"  Call      {visible(name)}: {visible(str(came))}"
     if found["error_code"]:
         yield f"  Problem   {visible(found['error_message'] or '')} [{found['error_code']}]"

@@ -3,6 +3,8 @@ import { day, h, time } from "/dom.js";
 import { visible } from "/visible.js";
 
 const OFFLINE = "offline:brain";
+const SUBJECT_WORDS = { model: "asking for a proposal", offline: "the fixed rules" };
+const RESULT_WORDS = { confirmation_required: "it waits for your decision", success: "done", partial: "looked at", declined: "you said no" };
 const REASON_WORDS = { subscription: "something changed", timer: "its timer", user_initiated: "you spoke to it", recovery_catchup: "catching up", manual: "you woke it" };
 const STATUS_WORDS = {
   queued: "waits", running: "works", completed: "done", failed_terminal: "failed", cancelled: "called off",
@@ -10,8 +12,9 @@ const STATUS_WORDS = {
 };
 
 /** The newest runs, newest first. */
-export function runs({ runs: found, words }, desk) {
+export function runs({ companion, runs: found, words: known }, desk) {
   if (!found.length) return null;
+  const words = { ...known, tools: { ...known.tools, ...SUBJECT_WORDS, [companion.kind]: "what it is told" } };
   return h("details", { class: "companion-runs", "data-key": "runs" }, h("summary", {}, "What it did"), h("ul", {}, found.map((run) => {
     const trace = h("div", { class: "trace" });
     const node = h("details", { "data-key": `run-${run.run_key}` },
@@ -40,7 +43,6 @@ async function showTrace(run, node, words, desk) {
   }
 }
 
-const SUBJECT_WORDS = { model: "asking for a proposal", offline: "the fixed rules" };
 const spoken = (words, name) => words[name] ?? String(name).replaceAll("_", " ");
 const UNITS = { tokens: (amount) => `${amount} tokens`, cost_micro_usd: (amount) => `$${(amount / 1e6).toFixed(4)}`, runtime_ms: (amount) => `${(amount / 1000).toFixed(1)} s`, tool_calls: (amount) => `${amount} calls` };
 const used = (usage) => Object.entries(usage ?? {}).filter(([, amount]) => amount).map(([name, amount]) => UNITS[name]?.(amount) ?? `${name.replaceAll("_", " ")} ${amount}`).join(", ");
@@ -52,12 +54,12 @@ function checks(found, words) {
   const asked = new Map(); // by subject: what was asked about it
   for (const each of found) asked.set(each.subject, new Set([...(asked.get(each.subject) ?? []), told(each)]));
   const alike = new Map(); // by answers: the subjects that have the same
-  for (const [subject, answers] of asked) alike.set([...answers].join(", "), [...(alike.get([...answers].join(", ")) ?? []), SUBJECT_WORDS[subject] ?? spoken(words.tools, subject)]);
+  for (const [subject, answers] of asked) alike.set([...answers].join(", "), [...(alike.get([...answers].join(", ")) ?? []), spoken(words.tools, subject)]);
   return h("div", {}, h("h4", { class: "small-head" }, "What was checked"), h("dl", { class: "checked" }, [...alike].map(([answers, subjects]) => [h("dt", {}, visible(subjects.join(", "))), h("dd", {}, visible(answers))])));
 }
 
 function calls(found, words) {
   if (!found?.length) return "";
   return h("div", {}, h("h4", { class: "small-head" }, "What it called"), found.map((each) => h("details", { class: "call" },
-    h("summary", {}, visible(`${spoken(words.tools, each.tool_name)}: ${each.error_code ?? each.status ?? ""}`)), h("pre", {}, visible(JSON.stringify(each, null, 1))))));
+    h("summary", {}, visible(`${spoken(words.tools, each.tool_name)}: ${RESULT_WORDS[each.error_code ?? each.status] ?? each.error_code ?? each.status ?? ""}`)), h("pre", {}, visible(JSON.stringify(each, null, 1))))));
 }

@@ -95,7 +95,9 @@ export function journalView(page) {
     const focused = placeOf(body, document.activeElement);
     drawn = looks(data, opened);
     timer.replaceChildren(...[data && timerBar(data, desk)].filter(Boolean));
+    const unfolded = new Set([...body.querySelectorAll("details[open][data-key]")].map((each) => each.dataset.key));
     body.replaceChildren(contents());
+    for (const each of body.querySelectorAll("details[data-key]")) each.open ||= unfolded.has(each.dataset.key);
     focusAt(body, focused);
   }
 

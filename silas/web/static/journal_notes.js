@@ -56,7 +56,7 @@ function editing(note, data, desk) {
     event.preventDefault();
     if (task.value) change("link_records", { from_id: note.id, to_id: task.value });
   };
-  return h("details", { class: "journal-more" }, h("summary", {}, "Change"),
+  return h("details", { class: "journal-more", "data-key": `change-${note.id}` }, h("summary", {}, "Change"),
     h("form", { class: "journal-form note-form", onsubmit: save }, field("Text", text), h("button", { type: "submit", class: "primary" }, "Save")),
     h("form", { class: "journal-form", onsubmit: join }, field("Link to", task), h("button", { type: "submit" }, "Link")),
     h("div", { class: "task-actions" },
@@ -81,6 +81,6 @@ function finder(desk) {
       desk.tell(problem.message);
     }
   };
-  return h("details", { class: "journal-more" }, h("summary", {}, "Find in the whole journal"),
+  return h("details", { class: "journal-more", "data-key": "find" }, h("summary", {}, "Find in the whole journal"),
     h("form", { class: "journal-form", onsubmit: submit }, field("Words", words), h("button", { type: "submit", class: "primary" }, "Find")), found);
 }

@@ -122,7 +122,7 @@ function editForm(task, data, { change }) {
     due.value = "";
     change("update_task_fields", { task_id: task.id, fields }, said);
   };
-  return h("details", { class: "journal-more" }, h("summary", {}, "Change"),
+  return h("details", { class: "journal-more", "data-key": `change-${task.id}` }, h("summary", {}, "Change"),
     h("form", { class: "journal-form", onsubmit: submit }, field("Title", title), field("Status", status), field("Priority", priority), field("Category", category), field("Due", due),
       h("button", { type: "submit", class: "primary" }, "Save")));
 }

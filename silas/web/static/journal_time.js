@@ -49,7 +49,7 @@ function logForm(data, { change }) {
     note.value = "";
     change("create_retrospective_time_entry", wanted, said);
   };
-  return h("details", { class: "journal-more" }, h("summary", {}, "Write time down"),
+  return h("details", { class: "journal-more", "data-key": "log" }, h("summary", {}, "Write time down"),
     h("form", { class: "journal-form", onsubmit: submit }, field("From", from), field("To", to), field("Task", task), field("Note", note), h("button", { type: "submit", class: "primary" }, "Write it down")));
 }
 
@@ -60,6 +60,6 @@ function startForm(data, { change }) {
     event.preventDefault();
     change("start_task_timer", { task_id: task.value || null });
   };
-  return h("details", { class: "journal-more" }, h("summary", {}, "Start the timer"),
+  return h("details", { class: "journal-more", "data-key": "start" }, h("summary", {}, "Start the timer"),
     h("form", { class: "journal-form", onsubmit: submit }, field("Task", task), h("button", { type: "submit", class: "primary" }, "Start")));
 }

@@ -94,7 +94,7 @@ function planForm(data, { change }) {
     change("upsert_day_plan_blocks", { plan_date: data.date, upserts: [wanted] },
       { "upserts.0.start_time": `${data.date} ${from.value}`, "upserts.0.end_time": `${data.date} ${to.value}` });
   };
-  return h("details", { class: "journal-more" }, h("summary", {}, "Plan a block"),
+  return h("details", { class: "journal-more", "data-key": "plan" }, h("summary", {}, "Plan a block"),
     h("form", { class: "journal-form", onsubmit: submit }, field("From", from), field("To", to), field("Task", task), field("Category", category), field("Note", note),
       h("button", { type: "submit", class: "primary" }, "Plan it")));
 }
