@@ -42,7 +42,7 @@ async def _decide(room: TurnContext, turn: Turn) -> TaintLevel:
     def note(tx: Transaction, taint: TaintLevel) -> None:
         room.store.note_origin(tx, turn.origin.model_copy(update={"taint": taint}))
 
-    signed = _signed(turn)
+    signed = _signed(room, turn)
     if signed is not None and room.messages is not None:
         return (await room.messages.classify(signed, room.keys(), also=note)).taint
     known = room.is_known(turn.origin.channel, turn.sender_id)
@@ -52,16 +52,22 @@ async def _decide(room: TurnContext, turn: Turn) -> TaintLevel:
 
 
 async def _is_signed(room: TurnContext, turn: Turn) -> bool:
-    signed = _signed(turn)
+    signed = _signed(room, turn)
     if signed is None or room.messages is None:
         return False
     return await room.messages.is_signed(signed, room.keys())
 
 
-def _signed(turn: Turn) -> SignedMessage | None:
-    """The message as it was signed: its own text, whatever the gates made of it."""
+def _signed(room: TurnContext, turn: Turn) -> SignedMessage | None:
+    """The message as it was signed: its own text, whatever the gates made of it.
+
+    The owner speaks on his own connection. A signature does not say on which one it was made: what
+    somebody has copied to another is not the owner's there, and must not use up his nonce.
+    """
     said = turn.message.payload
     if not isinstance(said, UserMessage) or said.signature is None or said.nonce is None:
+        return None
+    if turn.origin.connection_id != room.policy.owner_id:
         return None
     try:
         message = ChannelMessage(
