@@ -69,35 +69,35 @@ def _run(until: float, *, every: int, dojo: Path, corpora: Path) -> Iterator[Lin
     def left() -> float:
         return max(_LEAST_SECONDS, until - time.monotonic())
 
-    def in_time(suite: str, command: str, run: Callable[[], Line]) -> Line:
+    def in_time(suite: str, command: str, run: Callable[[float], Line]) -> Line:
         if time.monotonic() >= until:
             return not_run(suite, "no time was left", goal="", command=command)
         click.echo(f"{suite} …", err=True)
-        return run()
+        return run(left())
 
-    yield in_time("peers' failures", _PEERS, lambda: _peers(seconds=left()))
+    yield in_time("peers' failures", _PEERS, _peers)
     for tests in SUITES:
-        yield in_time(tests.suite, tests.command, lambda tests=tests: tests.run(seconds=left()))
-    yield in_time("simulation", "make simulate", lambda: simulation(seeds=_SEEDS, rounds=_LIVES))
+        yield in_time(tests.suite, tests.command, tests.run)
+    yield in_time("simulation", "make simulate", lambda _: simulation(seeds=_SEEDS, rounds=_LIVES))
     yield from guards(corpora, seconds=left())
     yield in_time(
         "AgentDojo",
         "make trial-agentdojo",
-        lambda: agentdojo(dojo, every=every, seconds=left()),
+        lambda seconds: agentdojo(dojo, every=every, seconds=seconds),
     )
 
 
 _PEERS = "python -m tests.peers.entries run"
 
 
-def _peers(*, seconds: float) -> Line:
+def _peers(seconds: float) -> Line:
     """The tests that the table of peers' failures names."""
     command = [sys.executable, "-m", "tests.peers.entries"]
     told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     table = json.loads(told)
     waiting = ", ".join(f"{number} ({room})" for number, room in table["waiting"].items())
     figure = f"{table['tried']} of {table['entries']} entries; not there yet: {waiting or 'none'}"
-    return Tests("peers' failures", table["tests"], figure).run(seconds=seconds, shown=_PEERS)
+    return Tests("peers' failures", table["tests"], figure).run(seconds, shown=_PEERS)
 
 
 if __name__ == "__main__":

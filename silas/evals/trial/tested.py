@@ -43,7 +43,7 @@ class Tests:
         given = "".join(f"{name}={value} " for name, value in self.environ.items())
         return f"{given}pytest {' '.join(self.paths)}"
 
-    def run(self, *, seconds: float, workers: int = 2, shown: str = "") -> Line:
+    def run(self, seconds: float, *, workers: int = 2, shown: str = "") -> Line:
         """Run them; `shown` is the command to tell people, where the whole one is too long."""
         with tempfile.TemporaryDirectory(prefix="silas-trial-") as folder:
             report = Path(folder) / "report.xml"
