@@ -306,6 +306,7 @@ async def test_answered_once_and_only_by_a_signature(place: Place, browser: Brow
     second = await Person.at(browser, context=person.page.context)
     await second.page.goto(place.address)
     await second.is_in()
+    await expect(second.page.locator(f'[data-card="{name}"]')).to_have_count(1)
     await person.card_is_awake()
     await person.page.get_by_role("button", name="Not now").click()
     await expect(second.page.locator(f'[data-card="{name}"]')).to_have_count(0)
