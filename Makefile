@@ -9,6 +9,9 @@ CORPORA := .corpora
 # Most of the slow tests wait: for processes, browsers, the disk.
 WORKERS ?= 4
 
+# Else Silas is compiled anew every time that a test or a benchmark starts it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run test test-guardrails live check docs bench load soak eval corpora simulate trial trial-agentdojo mutants fuzz lock clean
 
