@@ -15,7 +15,7 @@ from silas.approval import ApprovalDecision, ApprovalScope, ApprovalToken, Appro
 from silas.companions.ids import digest
 from silas.companions.ports import ApprovableAction
 from silas.companions.words import spoken_change, spoken_tool
-from silas.kernel import TaintLevel, canonical_bytes
+from silas.kernel import ApprovalError, TaintLevel, canonical_bytes
 from silas.stream.errors import CardUnknown
 from silas.stream.review.models import QUESTION, Action, Content, Kind, Question
 from silas.stream.review.store import QuestionStore
@@ -52,9 +52,14 @@ class CardApprovals:
         if value != _YES or shown != action.plan_bytes():
             return None
         yes = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
-        return await self._ground.approvals.token_for(
-            action, yes, ApprovalScope.SINGLE_STEP, decided_at=decided_at
-        )
+        try:
+            return await self._ground.approvals.token_for(
+                action, yes, ApprovalScope.SINGLE_STEP, decided_at=decided_at
+            )
+        except ApprovalError as error:
+            name = question.question_id
+            await self._ground.audit.log("decision_refused", card_id=name, reason=error.message)
+            return None
 
     async def declined(self, action: ApprovableAction) -> bool:
         """Whether the owner said no, or the time to answer is over."""

@@ -13,7 +13,7 @@ from silas.audit.findings import Findings
 from silas.audit.ports import CheckpointSigner, CheckpointVerifier
 from silas.audit.source import DatabaseSource
 from silas.audit.statements import Checkpoint
-from silas.audit.store import entries_saying, insert_checkpoint, newest_checkpoint
+from silas.audit.store import has_entry, insert_checkpoint, newest_checkpoint
 from silas.audit.witness import check_witness, holds, read_witness, write_witness
 from silas.kernel import Clock, IdFactory, format_timestamp
 from silas.storage import Database, Durability, Reader
@@ -107,7 +107,7 @@ class CheckpointWriter:
                 f"{report.first_problem.sentence} Run `silas audit verify --full`.",
             )
         stored = newest_checkpoint(reader)
-        if recorded is not None and not entries_saying(reader, report.start_seq, "%", recorded):
+        if recorded is not None and not has_entry(reader, recorded, after=report.start_seq):
             raise AuditBroken("What the witness file showed was taken out of the log again.")
         newest = Checkpoint.read(stored.signed) if stored else None
         head = Position(report.head_seq, report.head_hash)

@@ -11,7 +11,7 @@
    another log), nothing is known about the time between: that is an error, and not "nothing".
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -21,15 +21,32 @@ from silas.audit.examination import examine_chain
 from silas.audit.models import AuditEntry
 from silas.audit.ports import CheckpointVerifier
 from silas.audit.reading import entry_from
-from silas.audit.source import DatabaseSource
+from silas.audit.source import ChainSource, DatabaseSource
 from silas.audit.statements import Checkpoint
-from silas.audit.store import entries_saying, last_checkpoint_until
+from silas.audit.store import StoredCheckpoint, last_checkpoint_until
 from silas.audit.witness import read_witness
-from silas.kernel import format_timestamp
-from silas.storage import Reader
+from silas.kernel import canonical_bytes, format_timestamp
+from silas.storage import Reader, Row
 
 WITNESS_PROBLEM = "audit_witness_problem"
-_REPLACED = frozenset({WITNESS_PROBLEM, "backup_restored"})
+_REPLACED = (WITNESS_PROBLEM, "backup_restored")
+
+
+class _HeardSource(DatabaseSource):
+    """The chain in the database; of what is examined, it keeps what may be of interest."""
+
+    def __init__(self, reader: Reader, about: str) -> None:
+        super().__init__(reader)
+        self._about = canonical_bytes(about).decode()[1:-1]
+        self.heard: list[Row] = []
+
+    def entries(self, after: int) -> Iterator[Row]:
+        about, (one, other) = self._about, _REPLACED
+        for row in super().entries(after):
+            body = row[1]
+            if about in body or one in body or other in body:
+                self.heard.append(row)
+            yield row
 
 
 def proven_entries(
@@ -46,14 +63,8 @@ def proven_entries(
     A few that are older than `since` may be among them.
     """
     noted = read_witness(witness)  # before the first look at the database, see `checkpoints.py`
-    source = DatabaseSource(reader)
-    stored = last_checkpoint_until(reader, format_timestamp(since))
-    begin = Checkpoint.read(stored.signed) if stored else None
-    if begin is not None and not begin.signed.signed_by(verifier):
-        raise AuditBroken("A checkpoint of the audit log is not signed by a key of the owner's.")
-    state = source.state()
-    if begin is None and (state is None or state.base != START):
-        raise AuditBroken("The audit log does not reach back that far: its old part was archived.")
+    source = _HeardSource(reader, about)
+    begin = _beginning(source, last_checkpoint_until(reader, format_timestamp(since)), verifier)
     name = begin.checkpoint_id if begin else None
     report = examine_chain(source, from_checkpoint=name, verifier=verifier, witness=noted)
     if report.first_problem is not None:
@@ -61,20 +72,24 @@ def proven_entries(
             "The audit log is not as it was written, so nothing can be decided by it. "
             f"{report.first_problem.sentence} Run `silas audit verify --full`."
         )
-    first = begin.position.seq if begin else 0
-    if report.start_seq != first:
+    if report.start_seq != (begin.position.seq if begin else 0):
         raise AuditBroken("A checkpoint of the audit log lies under another name.")
-    if _found(reader, first, _REPLACED, about=""):
+    entries = [entry_from(seq, body) for seq, body, _ in source.heard]
+    if any(entry.event in _REPLACED for entry in entries):
         raise AuditBroken(
             "The audit log was replaced by another one since. What was approved before is void."
         )
-    return _found(reader, first, events, about=about)
+    return [entry for entry in entries if entry.event in events]
 
 
-def _found(reader: Reader, after: int, events: Collection[str], *, about: str) -> list[AuditEntry]:
-    found = [
-        entry_from(seq, body)
-        for event in sorted(events)
-        for seq, body in entries_saying(reader, after, event, about)
-    ]
-    return sorted((each for each in found if each.event in events), key=lambda each: each.seq)
+def _beginning(
+    source: ChainSource, stored: StoredCheckpoint | None, verifier: CheckpointVerifier
+) -> Checkpoint | None:
+    """The checkpoint to begin at; None for the beginning of the log, if that is still there."""
+    begin = Checkpoint.read(stored.signed) if stored else None
+    if begin is not None and not begin.signed.signed_by(verifier):
+        raise AuditBroken("A checkpoint of the audit log is not signed by a key of the owner's.")
+    state = source.state()
+    if begin is None and (state is None or state.base != START):
+        raise AuditBroken("The audit log does not reach back that far: its old part was archived.")
+    return begin

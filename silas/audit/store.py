@@ -8,7 +8,6 @@ from silas.audit.chain import Position, link
 from silas.audit.drafts import Draft
 from silas.audit.errors import AuditStateDamaged
 from silas.audit.statements import Checkpoint, SignedStatement
-from silas.kernel import canonical_bytes
 from silas.storage import Reader, Row, SqlValue, Transaction
 
 # The casts make text of whatever somebody may have put there.
@@ -40,10 +39,7 @@ _BODY = "SELECT CAST(body AS TEXT) FROM audit_log WHERE seq = ?"
 _HASH_OF = "SELECT CAST(hash AS TEXT) FROM audit_log WHERE seq = ?"
 _NUMBERS_UP_TO = "SELECT seq FROM audit_log WHERE seq <= ? ORDER BY seq LIMIT 100"
 _FIRST_SINCE = "SELECT COALESCE(MIN(seq), ?) FROM audit_log WHERE substr(body, 8, 27) >= ?"
-_SAYING = """
-SELECT seq, CAST(body AS TEXT) FROM audit_log
-WHERE seq > ? AND CAST(body AS TEXT) LIKE ? AND CAST(body AS TEXT) LIKE ? ORDER BY seq
-"""
+_ENTRY_NAMED = "SELECT 1 FROM audit_log WHERE seq > ? AND CAST(body AS TEXT) LIKE ?"
 _REMOVE_ENTRIES = "DELETE FROM audit_log WHERE seq <= ?"
 _REMOVE_CHECKPOINTS = "DELETE FROM audit_checkpoints WHERE seq < ?"
 _INSERT = "INSERT INTO audit_log (seq, body, hash) VALUES (?, ?, ?)"
@@ -216,10 +212,9 @@ def last_checkpoint_until(reader: Reader, moment: str) -> StoredCheckpoint | Non
     return _one_checkpoint(reader, _CHECKPOINT_UNTIL, moment)
 
 
-def entries_saying(reader: Reader, after: int, event: str, text: str) -> list[Row]:
-    """Number and body of later entries that may be this event about this; their reader decides."""
-    written = canonical_bytes(text).decode()[1:-1]
-    return reader.fetch_all(_SAYING, (after, f'%"event":"{event}"%', f"%{written}%"))
+def has_entry(reader: Reader, entry_id: str, *, after: int) -> bool:
+    """Whether the entry with this id is among the later ones."""
+    return reader.fetch_one(_ENTRY_NAMED, (after, f'%"entry_id":"{entry_id}"%')) is not None
 
 
 def remove_archived(tx: Transaction, base: Position, proof: SignedStatement) -> None:

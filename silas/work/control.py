@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from silas.kernel import Clock, SilasError
 from silas.work.attempts import STOPPED_BY_OWNER, WAITING, AttemptStore
-from silas.work.errors import IllegalTransition
+from silas.work.errors import IllegalTransition, WorkItemConflict
 from silas.work.models import WorkItem, WorkItemStatus, WorkItemType
 from silas.work.ports import ApprovalDoor, AuditTrail
 from silas.work.store import WorkItemStore, require_item
@@ -48,6 +48,7 @@ class WorkControl:
         self._audit = audit
         self._clock = clock
         self._changed: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._running: set[str] = set()
 
     async def cancel(self, work_item_id: str) -> list[WorkItem]:
         """End an item and everything below it for good; returns the items that were changed.
@@ -98,7 +99,14 @@ class WorkControl:
         return True
 
     async def unless_stopped(self, work_item_id: str, work: Coroutine[Any, Any, T]) -> T:
-        """Do the work; if the owner stops the item, end it and raise `Stopped`."""
+        """Do the work; if the owner stops the item, end it and raise `Stopped`.
+
+        Raises `WorkItemConflict` if this process is at it already, whatever the rows say.
+        """
+        if work_item_id in self._running:
+            work.close()
+            raise WorkItemConflict(f"The work item {work_item_id} is being worked on here.")
+        self._running.add(work_item_id)
         running = asyncio.ensure_future(work)
         watching = asyncio.ensure_future(self._until_stopped(work_item_id))
         try:
@@ -112,6 +120,7 @@ class WorkControl:
             # Only when this returns, no process of the work is left.
             await asyncio.gather(running, watching, return_exceptions=True)
             self._changed.pop(work_item_id, None)
+            self._running.discard(work_item_id)
         raise Stopped(status)
 
     async def _until_stopped(self, work_item_id: str) -> WorkItemStatus:

@@ -16,6 +16,7 @@ from silas.journal.models import OWNER
 from silas.kernel import CompanionError
 from silas.stream.review.models import Kind, Question
 from silas.testing import MemoryVault
+from tests.stream.database_writer import OldRows, audited
 
 BY_OWNER: Any = {"scope": OWNER, "actor": "owner"}
 
@@ -91,6 +92,39 @@ async def test_task_card_yes_follow_up_once_also_after_a_restart(
         await house.companions.desk.recover()
         assert await follow_ups(house) == ["Squats (follow-up)"]
         assert await companion_cards(house) == []
+
+
+@pytest.mark.parametrize("with_token", [False, True])
+async def test_old_rows_of_all_databases_do_not_repeat_a_deed(
+    ground: Any, tmp_path: Path, with_token: bool
+) -> None:
+    """Whoever can write all three databases has kept the answer, and the token if he wants."""
+    places = [tmp_path / "data" / name for name in ("agent.db", "journal.db")]
+    async with open_house(ground, environ={}, home=tmp_path / "home") as house:
+        await finished(house)
+        (card,) = await eventually(lambda: companion_cards(house))
+    rows = await OldRows.of(ground.database)
+    files = {place: place.read_bytes() for place in places}
+    async with open_house(ground, environ={}, home=tmp_path / "home") as house:
+        await house.desk.questions.answer(card.question_id, {"verdict": "approve"})
+        assert await eventually(lambda: follow_ups(house)) == ["Squats (follow-up)"]
+        assert await eventually(lambda: said(ground, "approval_done"))
+    kept = ("questions", "decision_receipts", *(("approval_tokens",) if with_token else ()))
+    later = (await OldRows.of(ground.database)).tables
+    await OldRows({**rows.tables, **{name: later[name] for name in kept}}).put_back(ground.database)
+    await ground.database.execute("UPDATE approval_tokens SET executions_used = 0")
+    for place, content in files.items():
+        place.with_name(f"{place.name}-wal").unlink(missing_ok=True)
+        place.write_bytes(content)
+    async with open_house(ground, environ={}, home=tmp_path / "home") as house:
+        await house.companions.desk.recover()
+        refused = "approval_refused" if with_token else "decision_refused"
+        assert await eventually(lambda: said(ground, refused))
+        assert await follow_ups(house) == []
+
+
+async def said(ground: Any, event: str) -> int:
+    return await audited(ground.database, event)
 
 
 async def test_a_no_on_the_card_is_the_end_of_it(ground: Any, tmp_path: Path) -> None:

@@ -236,3 +236,19 @@ async def test_a_checkpoint_says_when_it_was_made(ledger: Ledger) -> None:
     made = await ledger.database.fetch_all("SELECT body FROM audit_checkpoints")
     at = format_timestamp(ledger.clock.now())[:10]
     assert all(body.startswith(f'{{"at":"{at}') for (body,) in made)
+
+
+async def test_what_the_witness_showed_cannot_be_taken_out_before_it_is_signed(
+    ledger: Ledger,
+) -> None:
+    await done(ledger)
+    ledger.witness.write_bytes(b"{}\n")
+    writer = ledger.log._checkpoints
+    assert writer is not None
+
+    async def taken_out(_sentence: str) -> str:
+        return "aud_not_there"
+
+    writer._record_problem = taken_out
+    with pytest.raises(AuditBroken, match="taken out"):
+        await ledger.log.write_checkpoint()

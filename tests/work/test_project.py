@@ -73,14 +73,18 @@ async def test_without_the_projects_approval_no_task_runs(shop: Shop) -> None:
 class Meeting:
     """A worker that notes how many work at the same time."""
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int) -> None:
+        self.expected = expected
+        self.all_here = asyncio.Event()
         self.now = 0
         self.most = 0
 
     async def __call__(self, _briefing: Briefing, tools: ToolCaller) -> None:
         self.now += 1
         self.most = max(self.most, self.now)
-        await asyncio.sleep(0.05)
+        if self.now >= self.expected:
+            self.all_here.set()
+        await asyncio.wait_for(self.all_here.wait(), 60)
         await tools.call("write_file", {"path": "x", "content": "x"})
         self.now -= 1
 
@@ -89,7 +93,7 @@ class Meeting:
 async def test_independent_tasks_run_side_by_side_within_the_limits(
     shop: Shop, per_scope: int, everywhere: int, most: int
 ) -> None:
-    meeting = Meeting()
+    meeting = Meeting(expected=most)
     shop.having(agent=FakeWorker(meeting), per_scope=per_scope, pool=asyncio.Semaphore(everywhere))
     result = await run(shop, project(*(step(name) for name in "abcd")))
     assert (result.status, meeting.most) == (DONE, most)

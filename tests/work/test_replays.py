@@ -8,6 +8,7 @@ from silas.storage import SqliteDatabase
 from silas.testing.work import FakeWorker, LaterApprover, PausingWorker
 from silas.work import Plan, WorkItem, WorkItemResult, WorkItemStatus
 from silas.work.authorisation import decide_waiting
+from silas.work.errors import WorkItemConflict
 from silas.work.executors import ExecutorRegistry, Tool
 from silas.work.ports import Briefing, ToolCaller
 from tests.stream.database_writer import OldRows
@@ -174,3 +175,24 @@ async def test_a_log_that_does_not_hold_lets_nothing_begin(
     assert result.status is WorkItemStatus.BLOCKED
     assert "audit" in (result.last_error or "").lower()
     assert worker.briefings == []
+
+
+async def test_what_is_being_done_is_not_begun_beside_it(
+    shop: Shop, database: SqliteDatabase
+) -> None:
+    """The rows say in the middle of the work that it has not begun."""
+    begun: list[str] = []
+
+    async def work(_briefing: Briefing, tools: ToolCaller) -> None:
+        begun.append("x")
+        await approved.put_back(database)
+        with pytest.raises(WorkItemConflict):
+            await again(shop)
+        await tools.call(*shell("true"))
+
+    shop.having(agent=FakeWorker(work))
+    (item,) = await shop.approve_plan(Plan(task()))
+    approved = await OldRows.of(database)
+    with pytest.raises(WorkItemConflict):
+        await shop.execute(item)
+    assert begun == ["x"]
