@@ -16,8 +16,10 @@ from silas.evals.simulation.world import World, make_template
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 LIVES = 4
-SEEDS = (0, 1, 2)
-"""The offline brain, the offline brain, and the model that lies."""
+SEEDS = (18, 27, 260)
+"""Those that found something: work that was taken up twice when the clock jumped (18), and was then
+called blocked although it had been done (27); a copy of a signed message that overtook it (260,
+with the model that lies)."""
 
 
 @pytest.mark.slow

@@ -170,6 +170,8 @@ def _followed(view: View, card: str) -> Iterator[str]:
     for item in [view.items[name] for name in view.cards[card][1]]:
         if item.type is WorkItemType.GOAL or item.status in _ENDED or told:
             continue
+        if card in view.lapsed and any(item.title in answer["content"] for answer in view.answers):
+            continue
         yield f"lost: {item.id} was approved and is {item.status.value}"
 
 

@@ -160,14 +160,17 @@ class People:
         try:
             if self._chance.random() < 0.5:
                 other = dict.fromkeys(card.plan_hashes, "0" * 64)
-                await cards.decide(card.card_id, yes, shown=other)
+                taken = await cards.decide(card.card_id, yes, shown=other)
             else:
                 signature = _OTHER_KEY.sign(decision_bytes(card, yes))
-                await cards.decide_signed(card.card_id, yes, key_id="device", signature=signature)
+                taken = await cards.decide_signed(
+                    card.card_id, yes, key_id="device", signature=signature
+                )
         except SilasError as error:
             self._refused("forge", error)
             return
-        self._world.problems.append(f"INV-01: a forged yes to {card.card_id} was taken")
+        if taken.state != "declined":  # a card that has expired is
+            self._world.problems.append(f"INV-01: a forged yes to {card.card_id} was taken")
 
     async def _some_card(self) -> Card | None:
         try:

@@ -16,9 +16,7 @@ SELECT token_id, token, shown, executions_used,
     (SELECT count(*) FROM approval_executions AS use WHERE use.token_id = issued.token_id)
 FROM approval_tokens AS issued
 """
-_USED = """
-SELECT body FROM audit_log WHERE body LIKE '%"approval_used"%'
-"""
+_EVENTS = "SELECT body FROM audit_log WHERE body LIKE ?"
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,8 @@ class View:
     """Trace and taint of each work item that came out of a conversation."""
     cards: dict[str, tuple[str, tuple[str, ...]]]
     """The state of each card, and the work items that it shows."""
+    lapsed: set[str]
+    """Cards whose decision came too late to be followed."""
 
 
 async def look(ground: Ground) -> View:
@@ -86,13 +86,19 @@ async def look(ground: Ground) -> View:
             name: (state, tuple(json.loads(items)))
             for name, state, items in await fetch("SELECT id, state, items FROM review_cards")
         },
+        lapsed=set(await _said_of(ground, "decision_lapsed", "card_id")),
     )
 
 
+async def _said_of(ground: Ground, event: str, what: str) -> list[str]:
+    """What the audit log names in all entries of a kind."""
+    rows = await ground.database.fetch_all(_EVENTS, (f'%"{event}"%',))
+    entries = [json.loads(body) for (body,) in rows]
+    return [entry["data"][what] for entry in entries if entry["event"] == event]
+
+
 async def _tokens(ground: Ground) -> list[IssuedRow]:
-    used = [
-        json.loads(body)["data"]["token_id"] for (body,) in await ground.database.fetch_all(_USED)
-    ]
+    used = await _said_of(ground, "approval_used", "token_id")
     return [
         IssuedRow(
             ApprovalToken.model_validate_json(text), shown, counted, recorded, used.count(name)
