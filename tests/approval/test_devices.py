@@ -45,21 +45,27 @@ class Devices:
     async def signs(self) -> bool:
         return await self.store.verify(self.key.key_id, PAYLOAD, self.private.sign(PAYLOAD))
 
-    async def taint(self, *, nonce: str = "n1") -> TaintLevel:
+    def message(self, nonce: str = "n1") -> SignedMessage:
         message = ChannelMessage(
             channel="web", sender_id="owner", text="hello", timestamp=self.desk.clock.now()
         )
         unsigned = SignedMessage(message=message, signature=b"", nonce=nonce)
         signature = self.private.sign(unsigned.canonical_bytes())
-        verifier = MessageVerifier(
+        return unsigned.model_copy(update={"signature": signature})
+
+    @property
+    def verifier(self) -> MessageVerifier:
+        return MessageVerifier(
             self.desk.database,
             nonces=self.desk.nonces,
             audit=self.desk.audit,
             clock=self.desk.clock,
             devices=self.store,
         )
-        signed = unsigned.model_copy(update={"signature": signature})
-        return (await verifier.classify(signed, self.desk.keys.public)).taint
+
+    async def taint(self, *, nonce: str = "n1") -> TaintLevel:
+        message = self.message(nonce)
+        return (await self.verifier.classify(message, self.desk.keys.public)).taint
 
 
 @pytest.fixture
@@ -198,3 +204,12 @@ async def test_refusals_in_words(devices: Devices) -> None:
     told = r"^This device was revoked\. Pair it anew, with a new key\.$"
     with pytest.raises(DeviceUnknown, match=told):
         await devices.enrol()
+
+
+async def test_what_a_device_has_signed_is_signed_until_it_is_revoked(devices: Devices) -> None:
+    message, owners = devices.message(), devices.desk.keys.public
+    assert not await devices.verifier.is_signed(message, owners)
+    await devices.enrol()
+    assert await devices.verifier.is_signed(message, owners)
+    await devices.store.revoke(devices.key.key_id)
+    assert not await devices.verifier.is_signed(message, owners)

@@ -94,7 +94,7 @@ async def test_an_answer_that_is_no_answer(store: PasskeyStore, key: Authenticat
 
 
 @pytest.mark.parametrize(
-    "challenge", [b"\xfb\xef\xff" * 8, bytes(29) + b"\0\0\x17"], ids=["- and _", "X at the end"]
+    "challenge", [b"\xfb\xef\xff" * 8, bytes(30) + b"\0\0\x17"], ids=["- and _", "X at the end"]
 )
 async def test_every_challenge_can_be_answered(
     store: PasskeyStore, key: Authenticator, challenge: bytes

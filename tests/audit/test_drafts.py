@@ -498,3 +498,27 @@ def test_a_text_that_is_cut_says_by_how_much() -> None:
 def test_names_are_in_the_order_of_canonical_json() -> None:
     body = body_of(data={"\U00010000": 1, "\ufb01": 2})
     assert canonical_bytes(strict_loads(body)) == body
+
+
+def test_ordinary_data_takes_the_shortest_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one pass, with what was cleared before: nothing is left to do for the longer ways."""
+    clock = FakeClock()
+    drafter = Drafter(clock=clock, ids=IdFactory(clock))
+    data = {"name": 'a "b"', "count": -(2**53) + 1, "none": None, "yes": True, "no": False}
+    first = drafter.draft("something_happened", data).body(1)
+
+    def longer_way(value: object) -> bytes:
+        raise AssertionError(value)
+
+    monkeypatch.setattr("silas.audit.drafts.canonical_bytes", longer_way)
+    monkeypatch.setattr("silas.audit.drafts.plain", longer_way)
+    again = drafter.draft("something_happened", dict(reversed(data.items()))).body(1)
+    assert strict_loads(again.encode())["data"] == data
+    assert strict_loads(again.encode()) | {"entry_id": ""} == (
+        strict_loads(first.encode()) | {"entry_id": ""}
+    )
+
+
+@pytest.mark.parametrize("data", [[1], "text", 7], ids=repr)
+def test_data_that_is_no_mapping_has_the_name_value(data: Any) -> None:
+    assert strict_loads(body_of(data=data))["data"] == {"value": data}
