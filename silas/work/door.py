@@ -1,8 +1,8 @@
 """The door of execution (step 0), and what is carried through it (step 0.5).
 
-0.   There is a token, and `enter` says that exactly this plan was authorised and was not carried
-     out, which the audit log bears out. The skills are those that were approved. The files are
-     compared when the attempt gets its copy of them.
+0.   There is a token, and `check` says that exactly this plan was authorised. The skills are those
+     that were approved. The files are compared when the attempt gets its copy of them. Before
+     anything is done, the audit log has to bear it out (`enter`).
 0.5  What the plan takes over from earlier work is there, unambiguous, and of work that is done.
 """
 
@@ -39,7 +39,7 @@ async def require_entry(bench: Workbench, item: WorkItem) -> None:
     if item.type is WorkItemType.GOAL:
         valid, reason = await bench.approvals.check_goal(token, item)
     else:
-        valid, reason = await bench.approvals.enter(token, item)
+        valid, reason = await bench.approvals.check(token, item)
     if not valid:
         raise Blocked(NO_APPROVAL, reason)
     if token.scope is ApprovalScope.STANDING and item.type is not WorkItemType.GOAL:
@@ -50,9 +50,12 @@ async def require_entry(bench: Workbench, item: WorkItem) -> None:
         raise Blocked(CHANGED, error.message) from error
 
 
-async def require_attempts_left(bench: Workbench, item: WorkItem) -> None:
-    """Raise `Blocked` if the log knows of as many attempts as were approved, whatever rows say."""
-    token, most = item.approval_token, item.budget.max_attempts
+async def require_unused(bench: Workbench, item: WorkItem, *, most: int | None = None) -> None:
+    """Raise `Blocked` if this was carried out or taken back by the log, whatever the rows say.
+
+    With `most`, also if the log knows of so many attempts.
+    """
+    token = item.approval_token
     if token is None:
         raise Blocked(NO_APPROVAL, "There is no approval.")
     valid, reason = await bench.approvals.enter(token, item, most=most)

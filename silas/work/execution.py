@@ -31,9 +31,9 @@ from silas.work.door import (
     NO_APPROVAL,
     Blocked,
     hydrate,
-    require_attempts_left,
     require_entry,
     require_same,
+    require_unused,
 )
 from silas.work.errors import (
     ArtifactRefused,
@@ -178,8 +178,9 @@ def _waits_still(bench: Workbench, kept: KeptRun) -> str | None:
 
 async def _unless_blocked(bench: Workbench, entry: Entry, kept: KeptRun | None) -> WorkItemResult:
     try:
-        if kept is None and not _exhausted(entry.item):
-            await require_attempts_left(bench, entry.item)
+        most = entry.item.budget.max_attempts if kept is None else None
+        if kept is not None or not _exhausted(entry.item):
+            await require_unused(bench, entry.item, most=most)
         return await _attempts(bench, entry, kept)
     except Blocked as blocked:
         return await block(bench, entry.item, blocked)

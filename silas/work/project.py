@@ -16,7 +16,13 @@ from graphlib import CycleError, TopologicalSorter
 from silas.work.attempts import AttemptOutcome
 from silas.work.checks import VerificationResult
 from silas.work.control import Stopped
-from silas.work.door import Blocked, collect_artifacts_of, require_entry, require_same
+from silas.work.door import (
+    Blocked,
+    collect_artifacts_of,
+    require_entry,
+    require_same,
+    require_unused,
+)
 from silas.work.errors import BindingBroken, FileRefused
 from silas.work.execution import block, execute_task, stored
 from silas.work.models import WorkItem, WorkItemResult, WorkItemStatus
@@ -44,6 +50,7 @@ async def execute_project(bench: Workbench, item: WorkItem) -> WorkItemResult:
         return _result(item, Ending(item.status, f"It is {item.status.value}."))
     try:
         await require_entry(bench, item)
+        await require_unused(bench, item)
         order = await _sorted_tasks(bench, item)  # 1
     except Blocked as blocked:
         return await block(bench, item, blocked)

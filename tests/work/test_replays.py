@@ -11,6 +11,7 @@ from silas.work.authorisation import decide_waiting
 from silas.work.errors import WorkItemConflict
 from silas.work.executors import ExecutorRegistry, Tool
 from silas.work.ports import Briefing, ToolCaller
+from silas.work.spawning import spawn_task
 from tests.stream.database_writer import OldRows
 from tests.work.paused_runner import SEND, Sender
 from tests.work.shop import YES, Shop, calls, check, script, shell, task
@@ -125,7 +126,9 @@ async def test_rows_of_the_middle_of_the_work_are_not_the_beginning_of_more(
     (old,) = middle
     await old.put_back(database)
     await database.execute("DELETE FROM work_attempts")
-    await database.execute("UPDATE work_items SET status = 'pending', attempts = 0")
+    await database.execute(
+        "UPDATE work_items SET status = 'pending', attempts = 0, budget_used = '{}'"
+    )
     (site / "up").unlink(missing_ok=True)
     name = (await shop.bench.items.list_by_parent("g"))[0].id if repair else "t1"
     result = await again(shop, name)
@@ -196,3 +199,24 @@ async def test_what_is_being_done_is_not_begun_beside_it(
     with pytest.raises(WorkItemConflict):
         await shop.execute(item)
     assert begun == ["x"]
+
+
+async def test_a_task_that_somebody_adds_to_a_goal_is_not_authorised(
+    shop: Shop, database: SqliteDatabase, tmp_path: Path
+) -> None:
+    """It is what the goal would make, and the rows say that it was authorised."""
+    (tmp_path / "site").mkdir()
+    made_from = await goal_approved(shop, goal())
+    token = made_from.approval_token
+    assert token is not None
+    added = spawn_task(made_from, [], task_id="added")
+    await shop.bench.items.save(added.model_copy(update={"approval_token": token}))
+    use = (token.token_id, added.plan_hash, "nonce", "2026-01-01T00:00:00.000000Z")
+    await database.execute("INSERT INTO approval_executions VALUES (?, ?, ?, ?)", use)
+    await database.execute("UPDATE approval_tokens SET executions_used = executions_used + 1")
+    forged = (token.token_id, added.plan_hash, "2026-01-01T00:00:00.000000Z", "k", "00")
+    for seal in (None, forged):
+        if seal is not None:
+            await database.execute("INSERT INTO approval_use_seals VALUES (?, ?, ?, ?, ?)", seal)
+        result = await again(shop, "added")
+        assert "not used for this task" in (result.last_error or "")
