@@ -11,6 +11,8 @@ const STATUS_WORDS = {
   skipped_sleeping: "skipped: asleep", skipped_destroyed: "skipped: ended", skipped_paused: "skipped: paused", skipped_stopped: "skipped: stopped",
 };
 
+const replayed = new Map(); // by run: what came of doing it once more
+
 /** The newest runs, newest first. */
 export function runs({ companion, runs: found, words: known }, desk) {
   if (!found.length) return null;
@@ -30,17 +32,23 @@ async function showTrace(run, node, words, desk) {
   try {
     const { trace } = await desk.read(`/runs/${run.run_key}`);
     const facts = [["Model", trace.model_id && trace.model_id !== OFFLINE ? trace.model_id : "none: fixed rules"], ["Prompt", `${trace.prompt_id}, version ${trace.prompt_version}`], ["Persona", trace.persona_version_id?.slice(0, 12)], ["Took", `${trace.latency_ms} ms, ${trace.retries} retries`], ["Used", used(trace.usage)]];
-    const result = h("p", { class: "meta", role: "status" });
+    const result = h("p", { class: "meta", role: "status", "data-replayed": run.run_key }, replayed.get(run.run_key) ?? "");
     node.replaceChildren(
       h("dl", { class: "facts" }, facts.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(String(value)))])),
       checks(trace.policy_decisions, words), calls(trace.tool_calls, words),
       h("button", { type: "button", class: "quiet", onclick: async () => {
         const told = await desk.change("replay", { run_key: run.run_key }, { quiet: true });
-        if (told) result.textContent = told.matches ? "Replayed: it comes out the same." : `Replayed: ${told.differences.map(({ what }) => what).join(", ")} came out differently.`;
+        if (told) keepReplay(run.run_key, told.matches ? "Replayed: it comes out the same." : `Replayed: ${told.differences.map(({ what }) => what).join(", ")} came out differently.`);
       } }, "Replay"), result);
   } catch (problem) {
     node.replaceChildren(h("p", { class: "meta" }, run.status === "queued" || run.status === "running" ? "It has not ended yet." : problem.message));
   }
+}
+
+// The page may have been drawn anew while the run was replayed.
+function keepReplay(runKey, text) {
+  replayed.set(runKey, text);
+  for (const node of document.querySelectorAll("[data-replayed]")) if (node.dataset.replayed === runKey) node.textContent = text;
 }
 
 const spoken = (words, name) => words[name] ?? String(name).replaceAll("_", " ");
