@@ -170,7 +170,9 @@ def _followed(view: View, card: str) -> Iterator[str]:
     for item in [view.items[name] for name in view.cards[card][1]]:
         if item.type is WorkItemType.GOAL or item.status in _ENDED or told:
             continue
-        if card in view.lapsed and any(item.title in answer["content"] for answer in view.answers):
+        # A decision that lapsed is told by its title, an approval that was refused by the item.
+        named = {item.id, item.title} if card in view.lapsed else {item.id}
+        if any(name in answer["content"] for answer in view.answers for name in named):
             continue
         yield f"lost: {item.id} was approved and is {item.status.value}"
 
