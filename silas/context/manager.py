@@ -42,6 +42,8 @@ from silas.kernel import Clock, SilasError, TaintLevel
 
 _log = logging.getLogger(__name__)
 _MOST_SCOPES = 1_000
+_MOST_BLOCKS = 10_000
+"""In memory, of all scopes together: many short messages take far more room than their tokens."""
 _MOST_LEAVING = 2_000
 
 
@@ -177,6 +179,7 @@ class ContextManager:
                 left += await self._evict_as_scored(scope, most, current_goal)
             left += evict_down_to(scope, self._budgets(scope), most)
         await self._keep(scope, masked + left)
+        self._forget_silent(scope_id)
         return dropped + [item.ctx_id for item in left]
 
     def token_usage(self, scope_id: str) -> dict[str, int]:
@@ -223,11 +226,19 @@ class ContextManager:
                 raise ValueError("a context belongs to a scope: name it")
             scope = ScopeContext(scope_id, self._scope_counter(), self._budget.default_profile)
             self._scopes[scope_id] = scope
-            if len(self._scopes) > _MOST_SCOPES:
-                # Whoever was silent longest is read from the chronicle when heard again.
-                self._scopes.popitem(last=False)
         self._scopes.move_to_end(scope_id)
         return scope
+
+    def _forget_silent(self, speaking: str) -> None:
+        """Whoever was silent longest is read from the chronicle when heard again."""
+        blocks = {name: scope.size for name, scope in self._scopes.items()}
+        total = sum(blocks.values())
+        for name, size in blocks.items():
+            if len(self._scopes) <= _MOST_SCOPES and total <= _MOST_BLOCKS:
+                return
+            if name != speaking and not self._scopes[name].leaving:
+                del self._scopes[name]
+                total -= size
 
     def _scope_counter(self) -> TokenCounter:
         if self._server is None:

@@ -53,6 +53,11 @@ class ScopeContext:
         return sum(zone.tokens for zone in self.zones.values())
 
     @property
+    def size(self) -> int:
+        """How many blocks there are."""
+        return sum(len(zone) for zone in self.zones.values())
+
+    @property
     def pinned_tokens(self) -> int:
         """What is pinned outside the system zone."""
         return sum(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from silas.context import manager as manager_module
 from silas.context.errors import ProfileUnknown, ZoneFull
 from silas.context.models import ContextKind, ContextZone, TokenBudget
 from silas.kernel import DatabaseError, TaintLevel
@@ -21,6 +22,22 @@ def result(ctx_id: str, turn: int, content: str = "all the lines", **more: objec
         source=more.pop("source", "tool:shell_exec"),
         **more,
     )
+
+
+async def test_of_too_many_blocks_those_of_the_silent_leave_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(manager_module, "_MOST_BLOCKS", 5)
+    context = manager()
+    for name in ("ann", "bob", "cid"):
+        for number in range(2):
+            context.add(name, item(f"{name} {number}"))
+    await context.enforce_budget("cid", 1)
+    assert [context.knows(name) for name in ("ann", "bob", "cid")] == [False, True, True]
+    for number in range(10):
+        context.add("bob", item(f"more {number}"))
+    await context.enforce_budget("bob", 1)
+    assert [context.knows(name) for name in ("bob", "cid")] == [True, False], "who speaks stays"
 
 
 class TestMasking:
