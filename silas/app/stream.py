@@ -40,6 +40,7 @@ from silas.work.runners import may_be_alive
 __all__ = ["Minds", "Rooms", "Stream", "make_stream", "open_intake", "open_queue", "open_stream"]
 
 _LOOK_AT_THE_CLOCK = timedelta(seconds=5)
+_RELEASE = timedelta(minutes=1)
 _AT_ONCE = 32
 """Messages of one queue; how much work goes on at once is limited by its own pool."""
 _REMEMBER = timedelta(days=30)
@@ -70,6 +71,7 @@ class Stream:
                 "end overdue research", _LOOK_AT_THE_CLOCK, self.clockwork.end_overdue_research
             ),
             PeriodicJob("start due goals", _LOOK_AT_THE_CLOCK, self.clockwork.start_due_goals),
+            PeriodicJob("close what a bad disk left open", _RELEASE, self.work.release),
             PeriodicJob("forget what was processed", timedelta(days=1), self._forget),
         ]
         async with asyncio.TaskGroup() as group:

@@ -32,6 +32,7 @@ from silas.work.store import load_item, move_item, save_item
 WAITING = "waiting"
 """The runner of an attempt that waits for the owner; no process is called so."""
 
+_WAITS = frozenset({WorkItemStatus.PENDING})
 STOPPED_BY_OWNER = frozenset({WorkItemStatus.PAUSED, WorkItemStatus.FAILED})
 
 _SELECT = """
@@ -41,6 +42,10 @@ _OPEN = f"{_SELECT} WHERE ended_at IS NULL"
 _CLOSE = """
 UPDATE work_attempts SET ended_at = ?, outcome = ?, detail = ?
 WHERE work_item_id = ? AND attempt = ? AND ended_at IS NULL
+"""
+_PASSED_AFTER_ALL = """
+UPDATE work_attempts SET outcome = 'passed'
+WHERE work_item_id = ? AND attempt = ? AND ended_at IS NOT NULL
 """
 _HAND_OVER = """
 UPDATE work_attempts SET runner = ?
@@ -152,6 +157,35 @@ class AttemptStore:
             await self._vouch()
         return item
 
+    async def conclude(
+        self,
+        work_item_id: str,
+        attempt: int,
+        *,
+        budget_used: BudgetUsed,
+        results: list[VerificationResult],
+    ) -> WorkItem:
+        """An attempt that was closed had passed after all, and is taken over: the item is done.
+
+        This is no attempt of its own, and one step: a crash in it leaves everything as it was.
+        Raises `WorkItemConflict` if the item does not wait or somebody is at it.
+        """
+        now = format_timestamp(self._clock.now())
+
+        def end(tx: Transaction) -> WorkItem:
+            item = _require_idle(load_item(tx, work_item_id), tx, only_from=_WAITS)
+            if not tx.execute(_PASSED_AFTER_ALL, (work_item_id, attempt)):
+                raise WorkItemConflict(f"There was no attempt {attempt} at {work_item_id}.")
+            history = [*item.verification_results, *results]
+            changes = {"budget_used": budget_used, "verification_results": history}
+            item = move_item(tx, item, status=WorkItemStatus.RUNNING, now=now)
+            self._use_up(tx, item, WorkItemStatus.DONE, now=now)
+            return move_item(tx, item, status=WorkItemStatus.DONE, now=now, **changes)
+
+        item = await self._database.transaction(end, durability=Durability.TRUST)
+        await self._vouch()
+        return item
+
     async def _vouch(self) -> None:
         """Have it vouched for that this was done. It was done in any case, and is said to be."""
         try:
@@ -179,6 +213,20 @@ class AttemptStore:
             lambda tx: _interrupt(tx, runner, now=now), durability=Durability.TRUST
         )
 
+    async def give_up(self, work_item_id: str, attempt: int) -> WorkItem:
+        """Close an open attempt that nobody is at any more; the item waits for a fresh one."""
+        now = format_timestamp(self._clock.now())
+
+        def close(tx: Transaction) -> WorkItem:
+            over = AttemptOutcome.INTERRUPTED
+            close_attempt(tx, work_item_id, attempt, outcome=over, now=now)
+            item = load_item(tx, work_item_id)
+            if item.status is not WorkItemStatus.RUNNING:
+                return item  # the owner's word stands
+            return move_item(tx, item, status=WorkItemStatus.PENDING, now=now)
+
+        return await self._database.transaction(close, durability=Durability.TRUST)
+
     async def drop_waiting(self, work_item_id: str) -> None:
         """End an attempt that waits for the owner, because the item was cancelled."""
         now = format_timestamp(self._clock.now())
@@ -193,6 +241,11 @@ class AttemptStore:
         """The attempts that are going on, oldest first."""
         rows = await self._database.fetch_all(f"{_OPEN} ORDER BY started_at, work_item_id")
         return [_attempt(row) for row in rows]
+
+    async def open_of(self, work_item_id: str) -> Attempt | None:
+        """The attempt at this item that is going on, if any."""
+        row = await self._database.fetch_one(f"{_OPEN} AND work_item_id = ?", (work_item_id,))
+        return _attempt(row) if row else None
 
     async def list_of(self, work_item_id: str) -> list[Attempt]:
         """All attempts of one item, in order."""
@@ -216,19 +269,7 @@ def _start(
     now: str,
     only_from: Collection[WorkItemStatus] | None,
 ) -> WorkItem:
-    item = load_item(tx, work_item_id)
-    if only_from is not None and item.status not in only_from:
-        raise WorkItemConflict(
-            f"The work item {work_item_id} is {item.status.value}, so it is not started.",
-            work_item=work_item_id,
-        )
-    other = open_attempt(tx, work_item_id)
-    if other:
-        raise WorkItemConflict(
-            f"The work item {work_item_id} is being worked on by {other.runner} "
-            f"(attempt {other.attempt}). Wait until it has ended.",
-            work_item=work_item_id,
-        )
+    item = _require_idle(load_item(tx, work_item_id), tx, only_from=only_from)
     number = item.attempts + 1
     used = item.budget_used.model_copy(update={"attempts": item.budget_used.attempts + 1})
     tx.execute(
@@ -238,6 +279,24 @@ def _start(
     return move_item(
         tx, item, status=WorkItemStatus.RUNNING, now=now, attempts=number, budget_used=used
     )
+
+
+def _require_idle(
+    item: WorkItem, reader: Reader, *, only_from: Collection[WorkItemStatus] | None
+) -> WorkItem:
+    if only_from is not None and item.status not in only_from:
+        raise WorkItemConflict(
+            f"The work item {item.id} is {item.status.value}, so it is not started.",
+            work_item=item.id,
+        )
+    other = open_attempt(reader, item.id)
+    if other:
+        raise WorkItemConflict(
+            f"The work item {item.id} is being worked on by {other.runner} "
+            f"(attempt {other.attempt}). Wait until it has ended.",
+            work_item=item.id,
+        )
+    return item
 
 
 def close_attempt(

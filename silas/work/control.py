@@ -7,8 +7,8 @@ whose item is not `running` any more is ended with all its processes.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from silas.kernel import Clock, SilasError
@@ -48,7 +48,7 @@ class WorkControl:
         self._audit = audit
         self._clock = clock
         self._changed: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
-        self._running: set[str] = set()
+        self._at_work: set[str] = set()
 
     async def cancel(self, work_item_id: str) -> list[WorkItem]:
         """End an item and everything below it for good; returns the items that were changed.
@@ -98,15 +98,27 @@ class WorkControl:
             await asyncio.sleep(_LOOK_EVERY / 4)
         return True
 
-    async def unless_stopped(self, work_item_id: str, work: Coroutine[Any, Any, T]) -> T:
-        """Do the work; if the owner stops the item, end it and raise `Stopped`.
+    @contextmanager
+    def at_work(self, work_item_id: str) -> Iterator[None]:
+        """This process is at the item: from before an attempt is opened until after it is closed.
 
-        Raises `WorkItemConflict` if this process is at it already, whatever the rows say.
+        Raises `WorkItemConflict` if it is at it already, whatever the rows say. And whatever they
+        say, an attempt of this process at an item that it is not at is over.
         """
-        if work_item_id in self._running:
-            work.close()
+        if work_item_id in self._at_work:
             raise WorkItemConflict(f"The work item {work_item_id} is being worked on here.")
-        self._running.add(work_item_id)
+        self._at_work.add(work_item_id)
+        try:
+            yield
+        finally:
+            self._at_work.discard(work_item_id)
+
+    def is_at_work(self, work_item_id: str) -> bool:
+        """Whether this process is at the item."""
+        return work_item_id in self._at_work
+
+    async def unless_stopped(self, work_item_id: str, work: Coroutine[Any, Any, T]) -> T:
+        """Do the work; if the owner stops the item, end it and raise `Stopped`."""
         running = asyncio.ensure_future(work)
         watching = asyncio.ensure_future(self._until_stopped(work_item_id))
         try:
@@ -120,7 +132,6 @@ class WorkControl:
             # Only when this returns, no process of the work is left.
             await asyncio.gather(running, watching, return_exceptions=True)
             self._changed.pop(work_item_id, None)
-            self._running.discard(work_item_id)
         raise Stopped(status)
 
     async def _until_stopped(self, work_item_id: str) -> WorkItemStatus:

@@ -46,13 +46,15 @@ from silas.work.models import WorkItem, WorkItemResult, WorkItemStatus
 from silas.work.paused import KeptRun
 from silas.work.plan_rules import CONSULT_PLANNER
 from silas.work.ports import PausingAgent
+from silas.work.recovery import release
 from silas.work.store import require_item
 from silas.work.taking_over import (
     CONFLICT,
+    Passed,
     clear_files,
     keep_artifacts,
+    passed_before,
     publish,
-    take_over_pending,
 )
 from silas.work.workbench import Workbench
 from silas.work.workspaces import AttemptWorkspace
@@ -89,13 +91,20 @@ async def execute_task(bench: Workbench, item: WorkItem) -> WorkItemResult:
     item = await stored(bench, item)
     if item.status in _OVER:
         return _result(item, _OVER[item.status])
+    with bench.control.at_work(item.id):
+        return await _execute(bench, await release(bench, item))
+
+
+async def _execute(bench: Workbench, item: WorkItem) -> WorkItemResult:
+    if item.status in _OVER:
+        return _result(item, _OVER[item.status])
     if item.status is WorkItemStatus.RUNNING:
         # Before the door: an approval that has run out since must not say of it that it is blocked.
         raise WorkItemConflict(f"{item.id} is being worked on. Wait until that has ended.")
     try:
         await require_entry(bench, item)  # 0
         imported = await hydrate(bench, item)  # 0.5
-        passed = await _had_passed(bench, item) or await take_over_pending(bench, item)
+        passed = await passed_before(bench, item)
         kept = await _waiting_run(bench, item)
     except Blocked as blocked:
         return await block(bench, item, blocked)
@@ -106,8 +115,8 @@ async def execute_task(bench: Workbench, item: WorkItem) -> WorkItemResult:
         return _result(item, "It waits.", last_error=told)
     if kept is None and item.status in _TAKEN_UP_AGAIN:
         item = await bench.items.update_status(item.id, WorkItemStatus.PENDING, item.budget_used)
-    if passed:
-        return await _close_as_done(bench, item)
+    if passed is not None:
+        return await _close_as_done(bench, item, passed)
     try:
         entry = Entry(item, imported)
         return await bench.control.unless_stopped(item.id, _unless_blocked(bench, entry, kept))
@@ -144,17 +153,14 @@ async def stored(bench: Workbench, item: WorkItem) -> WorkItem:
     return known
 
 
-async def _had_passed(bench: Workbench, item: WorkItem) -> bool:
-    """Whether an attempt passed and was taken over just as the owner paused the item."""
-    tried = await bench.attempts.list_of(item.id)
-    return any(attempt.outcome is AttemptOutcome.PASSED for attempt in tried)
-
-
-async def _close_as_done(bench: Workbench, item: WorkItem) -> WorkItemResult:
+async def _close_as_done(bench: Workbench, item: WorkItem, passed: Passed) -> WorkItemResult:
     """Nothing is left to do, and doing it again would be wrong."""
-    item = await bench.attempts.start(item.id, runner=bench.runner, only_from=_WAITING)
-    outcome = Outcome(AttemptOutcome.PASSED, item.budget_used, summary="It had passed before.")
-    return _final(await _close(bench, item, outcome, WorkItemStatus.DONE), outcome)
+    number, used = passed.attempt, passed.used
+    item = await bench.attempts.conclude(item.id, number, budget_used=used, results=passed.results)
+    results = item.verification_results[-len(item.verify) :] if item.verify else []
+    summary = "It had passed before."
+    outcome = Outcome(AttemptOutcome.PASSED, used, summary=summary, results=results)
+    return _final(await _closed(bench, item, outcome), outcome)
 
 
 async def block(bench: Workbench, item: WorkItem, blocked: Blocked) -> WorkItemResult:
@@ -275,6 +281,11 @@ async def _close(
         detail=outcome.error or "",
         results=outcome.results,
     )
+    return await _closed(bench, item, outcome)
+
+
+async def _closed(bench: Workbench, item: WorkItem, outcome: Outcome) -> WorkItem:
+    """After an attempt was closed: its files are removed, and it is told."""
     event = "work_done" if item.status is WorkItemStatus.DONE else "work_attempt_ended"
     passed = outcome.outcome is AttemptOutcome.PASSED
     await asyncio.gather(

@@ -4,7 +4,7 @@ from silas.work.execution import execute_task
 from silas.work.goal import execute_goal
 from silas.work.models import WorkItem, WorkItemResult, WorkItemType
 from silas.work.project import execute_project
-from silas.work.recovery import recover
+from silas.work.recovery import recover, release_all
 from silas.work.workbench import Workbench
 
 _BY_TYPE = {
@@ -27,3 +27,7 @@ class WorkItemExecutor:
     async def recover(self) -> list[WorkItem]:
         """Put in order what a crash left behind; call it once at the start."""
         return await recover(self.bench)
+
+    async def release(self) -> list[WorkItem]:
+        """Close what this process left open when a disk failed; call it again and again."""
+        return await release_all(self.bench)

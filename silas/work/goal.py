@@ -23,6 +23,7 @@ from silas.work.door import CHANGED, NO_APPROVAL, Blocked, require_entry, requir
 from silas.work.errors import BindingBroken, FileRefused
 from silas.work.execution import block, execute_task, stored
 from silas.work.models import WorkItem, WorkItemResult, WorkItemStatus
+from silas.work.recovery import release
 from silas.work.spawning import spawn_task
 from silas.work.workbench import Workbench
 
@@ -46,6 +47,11 @@ async def execute_goal(bench: Workbench, item: WorkItem) -> WorkItemResult:
     item = await stored(bench, item)
     if item.status is WorkItemStatus.PAUSED:
         return _result(item, Cycle(item.status, "It is paused. Resume it first."))
+    with bench.control.at_work(item.id):
+        return await _execute(bench, await release(bench, item))
+
+
+async def _execute(bench: Workbench, item: WorkItem) -> WorkItemResult:
     if item.agent == "stream":
         reason = "This goal configures the conversation; it is not executed."
         return await block(bench, item, Blocked(NO_APPROVAL, reason))

@@ -26,6 +26,7 @@ from silas.work.door import (
 from silas.work.errors import BindingBroken, FileRefused
 from silas.work.execution import block, execute_task, stored
 from silas.work.models import WorkItem, WorkItemResult, WorkItemStatus
+from silas.work.recovery import release
 from silas.work.store import require_item
 from silas.work.workbench import Workbench
 
@@ -48,6 +49,11 @@ async def execute_project(bench: Workbench, item: WorkItem) -> WorkItemResult:
     item = await stored(bench, item)
     if item.status is WorkItemStatus.DONE or item.status in _NOT_STARTED_AGAIN:
         return _result(item, Ending(item.status, f"It is {item.status.value}."))
+    with bench.control.at_work(item.id):
+        return await _execute(bench, await release(bench, item))
+
+
+async def _execute(bench: Workbench, item: WorkItem) -> WorkItemResult:
     try:
         await require_entry(bench, item)
         await require_unused(bench, item)

@@ -4,12 +4,18 @@
 2. What is to be taken over is written down; from then on the attempt has succeeded.
 3. It is taken over. If that fails in the middle, what was written down is kept and completed later;
    if nothing has been taken over yet, it is dropped.
+4. What was written down holds what the checks said and what was used: whoever completes it later
+   has the whole record, and the attempt that passed is the one that counts.
 """
 
 import asyncio
+from dataclasses import dataclass, field
 
 from silas.work.attempt import Outcome
+from silas.work.attempts import AttemptOutcome
 from silas.work.before_images import BeforeImage
+from silas.work.budget import BudgetUsed
+from silas.work.checks import VerificationResult
 from silas.work.door import Blocked, namespace_of
 from silas.work.errors import FileRefused, PublicationConflict
 from silas.work.models import WorkItem
@@ -92,22 +98,43 @@ async def _tell(bench: Workbench, item: WorkItem, note: str | None) -> None:
         bench.progress(item.id, "note", note)
 
 
-async def take_over_pending(bench: Workbench, item: WorkItem) -> bool:
+@dataclass(frozen=True)
+class Passed:
+    """An attempt that passed before its item was called done."""
+
+    attempt: int
+    used: BudgetUsed
+    results: list[VerificationResult] = field(default_factory=list)
+    """What its checks said, as far as the item does not know it yet."""
+
+
+async def passed_before(bench: Workbench, item: WorkItem) -> Passed | None:
+    """The attempt after which nothing is left to do, taken over by now; raises `Blocked`."""
+    for attempt in await bench.attempts.list_of(item.id):
+        if attempt.outcome is AttemptOutcome.PASSED:  # just as the owner paused the item
+            return Passed(attempt.attempt, item.budget_used)
+    publication = await take_over_pending(bench, item)
+    if publication is None:
+        return None
+    return Passed(publication.attempt, publication.budget_used, publication.results)
+
+
+async def take_over_pending(bench: Workbench, item: WorkItem) -> Publication | None:
     """Complete what an earlier attempt had passed, if there is any; raises `Blocked`.
 
     What cannot be completed and has not begun is dropped; what has begun is kept for the owner.
     """
     publication = bench.workspaces.pending(item, item.attempts)
     if publication is None:
-        return False
+        return None
     try:
         await _tell(bench, item, await asyncio.to_thread(_complete, bench, item, publication))
     except (FileRefused, PublicationConflict) as error:
         await bench.audit.log("work_not_recovered", work_item_id=item.id, reason=error.message)
         if not await asyncio.to_thread(_drop_untouched, bench, item, publication):
             raise Blocked(CONFLICT, f"It is taken over in part: {error.message}") from error
-        return False
-    return True
+        return None
+    return publication
 
 
 def _complete(bench: Workbench, item: WorkItem, publication: Publication) -> str | None:

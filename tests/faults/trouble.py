@@ -21,6 +21,7 @@ from silas.kernel import SilasError
 from silas.storage import SqliteDatabase
 from silas.testing import FakeClock, MemoryVault
 from silas.testing.disk import Fault, FaultyDisk, Touch
+from silas.work.ports import SandboxRunner
 
 LOG = "silas.db-wal"
 _MOST = 400
@@ -96,8 +97,9 @@ class Ending:
 class Trial:
     """A beginning, and what is done from there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, sandbox: SandboxRunner | None = None) -> None:
         self._folder = folder
+        self._sandbox = sandbox
         self._clock = FakeClock()
         self._vault = MemoryVault()
 
@@ -152,7 +154,9 @@ class Trial:
         settings = load_settings(
             data_dir=str(root / "data"), config_file=None, environ={"HOME": str(root)}, cwd=root
         )
-        machine = Machine(open_database=partial(SqliteDatabase.open, vfs=disk.name))
+        machine = Machine(
+            open_database=partial(SqliteDatabase.open, vfs=disk.name), sandbox=self._sandbox
+        )
         vault = OnDemandVault(lambda: self._vault)  # type: ignore[arg-type,return-value]
         async with make_ground(settings, vault, clock=self._clock, machine=machine) as ground:
             yield ground

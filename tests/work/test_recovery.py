@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from silas.storage import DiskFull
 from silas.work import AttemptOutcome, Plan, WorkItem, WorkItemStatus
+from silas.work.before_images import BeforeImages
 from silas.work.executor import WorkItemExecutor
 from silas.work.runners import may_be_alive, this_runner
 from silas.work.workspaces import AttemptWorkspace
@@ -70,6 +72,27 @@ async def test_the_owners_pause_survives_the_crash(shop: Shop) -> None:
     await abandoned(shop, task("```run\ntrue\n```"))
     await shop.bench.control.pause("t1")
     assert (await again(shop)).status is WorkItemStatus.PAUSED
+
+
+async def test_a_process_gives_up_what_it_left_open_itself(shop: Shop) -> None:
+    """As after a disk that failed just when the attempt was to be closed."""
+    (approved,) = await shop.approve_plan(Plan(task("```run\ntrue\n```", verify=[check("true")])))
+    item = await shop.bench.attempts.start(approved.id, runner=shop.bench.runner)
+    executor = WorkItemExecutor(shop.bench)
+    with shop.bench.control.at_work(item.id):
+        assert await executor.release() == [], "somebody is at it"
+    assert [each.status for each in await executor.release()] == [WorkItemStatus.PENDING]
+    assert "work_interrupted" in shop.audit.events()
+    assert (await shop.execute(item)).status is WorkItemStatus.DONE
+
+
+async def test_what_was_left_open_does_not_change_the_owners_word(shop: Shop) -> None:
+    (approved,) = await shop.approve_plan(Plan(task("```run\ntrue\n```")))
+    await shop.bench.attempts.start(approved.id, runner=shop.bench.runner)
+    await shop.bench.control.pause("t1")
+    [item] = await WorkItemExecutor(shop.bench).release()
+    assert item.status is WorkItemStatus.PAUSED
+    assert await shop.bench.attempts.list_open() == []
 
 
 @pytest.fixture
@@ -163,6 +186,44 @@ async def test_what_was_taken_over_in_part_waits_for_the_owner(shop: Shop, site:
     assert result.status is WorkItemStatus.DONE
     assert (site / "log.txt").read_text() == "start\nonce\n"
     assert not (site / "old.txt").exists()
+
+
+async def test_what_is_taken_over_later_has_the_whole_record(shop: Shop, site: Path) -> None:
+    """The disk fails between the files and the rows: the attempt that passed still counts."""
+
+    class Failing(BeforeImages):
+        async def keep(self, *args: object, **more: object) -> None:
+            raise DiskFull
+
+    shop.having(images=Failing(None, shop.clock))  # type: ignore[arg-type]
+    body = "```append path=log.txt\nonce\n```\n\n```file path=new.txt\nnew\n```"
+    wanted = task(
+        body,
+        verify=[check("grep -q once log.txt")],
+        workspace={"path": "site"},
+        budget={"max_attempts": 1},
+    )
+    with pytest.raises(DiskFull):
+        await shop.run(wanted)
+    item = await again(shop)
+    assert item.status is WorkItemStatus.PENDING
+    result = await shop.execute(item)
+    assert result.status is WorkItemStatus.DONE
+    assert [check.passed for check in result.verification_results] == [True]
+    item = await again(shop)
+    assert item.verification_results == result.verification_results
+    assert (item.attempts, item.budget_used.attempts) == (1, 1)
+    assert item.budget_used.executor_runs == 2
+    outcomes = [each.outcome for each in await shop.bench.attempts.list_of("t1")]
+    assert outcomes == [AttemptOutcome.PASSED]
+    assert (site / "log.txt").read_text() == "start\nonce\n"
+    follow_up = task(
+        "```run\ntest -f new.txt\n```",
+        id="t2",
+        follow_up_of="t1",
+        input_artifacts_from=["new.txt"],
+    )
+    assert (await shop.run(follow_up)).status is WorkItemStatus.DONE, "its artifacts are found"
 
 
 async def test_a_git_index_that_is_locked_does_not_undo_what_is_done(

@@ -1,0 +1,79 @@
+"""A whole execution, on a disk that fails once, anywhere: the same process goes on with it.
+
+Whatever was not written down then, nobody has to restart anything: the next time that the item is
+executed it is done, once, and its record is complete.
+"""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from silas.app.ground import Ground
+from silas.app.work import work_stores
+from silas.app.workshop import open_workshop
+from silas.approval import ApprovalDecision, ApprovalVerdict
+from silas.evals.simulation.sandbox import SimulatedSandbox
+from silas.kernel import SilasError
+from silas.work import AttemptOutcome, Plan, WorkItemStatus
+from silas.work.binding import bind_plan
+from tests.faults.trouble import Claims, Ending, Scene, Trial, Trouble
+from tests.work.shop import check, task
+
+YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
+ONCE = (Trouble.WRITE_IO_ERROR, Trouble.SYNC_IO_ERROR)
+
+
+class AtOnce(Random):
+    """Nothing takes time."""
+
+    def uniform(self, a: float, b: float) -> float:
+        del b
+        return a
+
+
+@pytest.mark.parametrize("trouble", ONCE, ids=lambda each: each.name.lower())
+async def test_the_same_process_goes_on(tmp_path: Path, trouble: Trouble) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+
+    async def prepare(scene: Scene) -> None:
+        body = "```run\nsh -c 'printf once >> log.txt'\n```"
+        wanted = task(body, verify=[check("cat log.txt")], workspace={"path": "site"})
+        bound = await bind_plan(Plan(wanted), base=tmp_path)
+        [item] = await work_stores(scene.ground).items.save_plan(bound)
+        token = await scene.ground.approvals.issue_token(item, YES)
+        assert await scene.ground.approvals.verify(token, item) == (True, "Valid")
+        approved = item.model_copy(update={"approval_token": token})
+        await work_stores(scene.ground).items.save(approved)
+
+    async def act(scene: Scene) -> None:
+        (site / "log.txt").write_text("start\n")
+        shop = open_workshop(scene.ground)
+        item = await shop.bench.items.get("t1")
+        assert item is not None
+        for _ in range(2):
+            try:
+                result = await shop.execute(item)
+            except SilasError:
+                continue
+            scene.claim("ended", result.status)
+            return
+
+    async def examine(ground: Ground, claims: Claims, ending: Ending) -> None:
+        assert claims.told.get("ended") is WorkItemStatus.DONE, ending
+        assert (site / "log.txt").read_text() == "start\nonce", "not at all, or twice"
+        stores = work_stores(ground)
+        item = await stores.items.get("t1")
+        assert item is not None
+        assert item.status is WorkItemStatus.DONE
+        assert [result.passed for result in item.verification_results] == [True]
+        tried = [each.outcome for each in await stores.attempts.list_of("t1")]
+        assert tried.count(AttemptOutcome.PASSED) == 1
+        assert None not in tried
+        assert len(tried) == item.attempts == item.budget_used.attempts <= 2
+
+    sandbox = SimulatedSandbox(AtOnce(), off_limits=tmp_path / "now", alive=lambda: True)
+    trial = Trial(tmp_path, sandbox=sandbox)
+    await trial.begin(prepare)
+    assert await trial.run(trouble, act, examine) > 0
