@@ -88,7 +88,8 @@ class Consultations:
                 if advice is not None:
                     return advice
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(heard.wait(), self._poll)
+                    async with asyncio.timeout(self._poll):
+                        await heard.wait()
                 heard.clear()
             return await self._advice(request.consult_id)
         finally:

@@ -111,9 +111,11 @@ class Deliveries:
                 for delivery in await self.after(connection_id, number):
                     number = delivery.number
                     yield delivery
-                # The short wait is for what other processes write; ours wakes us.
+                # The short wait is for what other processes write; ours wakes us. Not `wait_for`:
+                # in Python 3.11 it loses a cancellation that comes together with the news.
                 try:
-                    await asyncio.wait_for(news.wait(), _OTHER_PROCESS_SECONDS)
+                    async with asyncio.timeout(_OTHER_PROCESS_SECONDS):
+                        await news.wait()
                 except TimeoutError:
                     continue
                 news.clear()

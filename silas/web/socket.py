@@ -171,7 +171,8 @@ class Conversation:
             else:
                 await self._act(frame, address)
         with contextlib.suppress(TimeoutError):  # whoever reads hears all of it
-            await asyncio.wait_for(self._outbox.join(), _LAST_SECONDS)
+            async with asyncio.timeout(_LAST_SECONDS):
+                await self._outbox.join()
         self._end(_NONSENSE)
 
     async def _act(self, frame: wire.FromPage, address: str) -> None:

@@ -142,7 +142,8 @@ class WorkControl:
                 return item.status if item else WorkItemStatus.FAILED
             changed.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), _LOOK_EVERY)
+                async with asyncio.timeout(_LOOK_EVERY):
+                    await changed.wait()
 
     async def _stop(self, work_item_id: str, status: WorkItemStatus, event: str) -> list[WorkItem]:
         stopped = []
