@@ -56,6 +56,7 @@ class Waking:
         await self.orchestrator.start()
         tasks = [
             asyncio.create_task(self.consumer.run(), name="companions"),
+            asyncio.create_task(self.orchestrator.run(), name="companions' catching up"),
             asyncio.create_task(self.alarms.run(), name="companions' timers"),
             asyncio.create_task(self.compactor.run(), name="companions' compaction"),
         ]

@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable
 
 from silas.journal.notifications import NotificationBatch, coalesce
 from silas.kernel import SilasError
+from silas.storage import DatabaseNotOpened
 
 Listener = Callable[[NotificationBatch], Awaitable[None] | None]
 Unsubscribe = Callable[[], None]
 Missed = Callable[[int], Awaitable[list[NotificationBatch]]]
 
+_CALM_DOWN = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -29,6 +31,7 @@ class Notifier:
         self._number = 0
         self._wanted = False
         self._task: asyncio.Task[None] | None = None
+        self._later: asyncio.TimerHandle | None = None
 
     def subscribe(self, listener: Listener) -> Unsubscribe:
         """Tell this listener about every commit from now on."""
@@ -54,6 +57,8 @@ class Notifier:
 
     async def stop(self) -> None:
         """Tell nobody anything more; whoever listens catches up later."""
+        if self._later is not None:
+            self._later.cancel()
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -65,8 +70,11 @@ class Notifier:
             try:
                 batches = await self._missed(self._cursor)
             except SilasError as error:
-                # Also the database that was closed meanwhile: nothing is lost, it is caught up.
+                # Nothing is lost: it is told a moment later, or caught up at the next start.
                 _log.warning("listeners of the journal wait: %s", error.message)
+                if not isinstance(error, DatabaseNotOpened):  # it was closed meanwhile
+                    loop = asyncio.get_running_loop()
+                    self._later = loop.call_later(_CALM_DOWN, self.wake)
                 return
             for batch in coalesce(batches):
                 for listener in list(self._listeners.values()):

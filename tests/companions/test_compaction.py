@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -32,6 +32,7 @@ from silas.companions.models import (
 )
 from silas.companions.store import CompanionStore
 from silas.kernel import LlmError
+from silas.storage import DatabaseBusy
 from silas.testing import FakeClock
 from tests.companions.making import draft
 
@@ -347,6 +348,39 @@ async def test_the_compactor_sleeps_until_somebody_wants_it(
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+async def test_a_bad_moment_at_the_start_is_not_the_end_of_compaction(
+    store: CompanionStore, companion: Companion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compactor = Compactor(store, policy=SMALL, summariser=Model())
+    tried, done = asyncio.Event(), asyncio.Event()
+    recover, work = compactor.recover, compactor.work
+
+    async def busy() -> int:
+        tried.set()
+        monkeypatch.setattr(compactor, "recover", recover)
+        raise DatabaseBusy
+
+    async def heard() -> datetime | None:
+        nearest = await work()
+        done.set()
+        return nearest
+
+    monkeypatch.setattr(compactor, "recover", busy)
+    monkeypatch.setattr(compactor, "work", heard)
+    await fill(store, 10)
+    [job] = await compactor.consider("agent-1", THREAD, ended=False)
+    # As it stays when the database fails in the middle of it.
+    await store.put(job.model_copy(update={"status": CompactionStatus.RUNNING}))
+    running = asyncio.create_task(compactor.run())
+    async with asyncio.timeout(10):
+        await tried.wait()
+        compactor._wanted.set()  # so that nobody has to wait for it
+        await done.wait()
+    running.cancel()
+    after = await store.require(CompactionJob, job.id)
+    assert after.status is CompactionStatus.DONE
 
 
 async def test_the_fallback_is_deterministic_and_bounded(

@@ -1,8 +1,10 @@
 """From a change to one run: matching, predicates, coalescing, single flight, ends, recovery."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from silas.companions.errors import AgentDestroyed
 from silas.companions.ids import run_thread, subscription_run_key
-from silas.companions.lifecycle import NewCompanion, SubscriptionDraft
+from silas.companions.lifecycle import NewCompanion, SubscriptionDraft, TimerDraft
 from silas.companions.models import (
     AgentLifecycle,
     AgentMessage,
@@ -26,6 +28,7 @@ from silas.companions.models import (
     StopScope,
     StopSwitch,
     SubscriptionPredicate,
+    TimerKind,
     WakeJob,
     WakeReason,
     WakeRun,
@@ -33,14 +36,15 @@ from silas.companions.models import (
 )
 from silas.companions.store import CompanionStore
 from silas.companions.wake.index import TokenIndex
+from silas.companions.wake.orchestrator import WakeOrchestrator
 from silas.companions.wake.predicates import entity_ids
 from silas.journal.edit import Edit
 from silas.journal.models import Category, Link, Note, Task, TaskStatus
 from silas.journal.notifications import entity, semantic, subtype
 from silas.journal.store import Journal
-from silas.kernel import IdFactory
-from silas.queue import Bus, QueueName, QueueStore
-from silas.storage import DatabaseBusy, SqliteDatabase, load_migrations, migrate
+from silas.kernel import IdFactory, format_timestamp
+from silas.queue import Bus, QueueMessage, QueueName, QueueStore
+from silas.storage import DatabaseBusy, DiskFull, SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
 from tests.companions.making import House
 
@@ -573,6 +577,90 @@ async def test_a_bad_moment_of_the_database_misses_nothing(
     await house.change(task("2"))
     [run] = await house.work()
     assert len(run.job.logical_change_keys) == 2
+
+
+async def again_and_again(house: House) -> asyncio.Task[None]:
+    """What goes on beside everything else, without the pauses."""
+    house.orchestrator.stop()
+    house.orchestrator = WakeOrchestrator(
+        house.store,
+        house.journal,
+        dispatch=house.dispatch,
+        index=house.index,
+        sleep=lambda _seconds: asyncio.sleep(0),
+    )
+    await house.orchestrator.start()
+    return asyncio.create_task(house.orchestrator.run())
+
+
+async def test_what_was_missed_is_caught_up_without_another_change(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await make(house)
+    running = await again_and_again(house)
+    tried, sent = asyncio.Semaphore(0), asyncio.Event()
+    enqueue = house.queue.enqueue
+
+    async def full(*_args: object, **_more: object) -> None:
+        tried.release()
+        raise DiskFull
+
+    async def heard(message: QueueMessage) -> bool:
+        fresh = await enqueue(message)
+        sent.set()
+        return fresh
+
+    monkeypatch.setattr(house.queue, "enqueue", heard)
+    async with asyncio.timeout(30):
+        with monkeypatch.context() as bad:
+            bad.setattr(house.store.database, "transaction", full)
+            await house.change(task("1"))
+            for _ in range(3):
+                await tried.acquire()
+        await sent.wait()
+    assert len(await house.work()) == 1
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
+    running.cancel()
+
+
+async def test_a_wake_that_could_not_be_sent_makes_nobody_deaf(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in the log already, and what comes later only goes along with it."""
+    await make(house)
+
+    async def full(_message: object) -> bool:
+        raise DiskFull
+
+    monkeypatch.setattr(house.queue, "enqueue", full)
+    await house.change(task("1"))
+    assert house.dispatch.behind.is_set()
+    monkeypatch.undo()
+    await house.change(task("2"))
+    [run] = await house.work()
+    assert len(run.job.logical_change_keys) == 2
+    assert not house.dispatch.behind.is_set()
+
+
+async def test_a_timer_whose_wake_could_not_be_sent_is_not_forgotten(
+    house: House, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make(house)
+    moment = format_timestamp(clock.now() + timedelta(hours=1))
+    await house.lifecycle.set_timer("coach", TimerDraft(TimerKind.ONCE, moment))
+    await house.alarms.tick()
+    clock.advance(hours=1)
+
+    async def full(_message: object) -> bool:
+        raise DiskFull
+
+    monkeypatch.setattr(house.queue, "enqueue", full)
+    with pytest.raises(DiskFull):
+        await house.alarms.tick()
+    monkeypatch.undo()
+    await house.alarms.tick()
+    [run] = await house.work()
+    assert run.job.reason is WakeReason.TIMER
 
 
 async def test_a_change_that_nobody_understands_does_not_stop_the_others(

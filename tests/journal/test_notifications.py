@@ -1,5 +1,6 @@
 """What a change is recognised by, and what must never be joined."""
 
+import asyncio
 import hashlib
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from silas.journal import notifier
 from silas.journal.errors import MissingChangeProvenance
 from silas.journal.notifications import (
     ChangeUnit,
@@ -22,6 +24,7 @@ from silas.journal.notifications import (
     subtype,
     token_key,
 )
+from silas.storage import DatabaseBusy
 
 units = st.builds(
     ChangeUnit,
@@ -149,3 +152,23 @@ def test_missing_provenance_fails_closed() -> None:
         with pytest.raises(MissingChangeProvenance):
             NotificationBatch.model_validate(data | wrong)
     assert MissingChangeProvenance.tool_code == "missing_change_provenance"
+
+
+async def test_listeners_are_told_a_moment_after_a_bad_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifier, "_CALM_DOWN", 0.0)
+    asked: list[int] = []
+    told = asyncio.Event()
+
+    async def missed(cursor: int) -> list[NotificationBatch]:
+        asked.append(cursor)
+        if len(asked) == 1:
+            raise DatabaseBusy
+        return [batch(unit()).model_copy(update={"source_cursor": 1})]
+
+    teller = notifier.Notifier(missed, cursor=0)
+    teller.subscribe(lambda _batch: told.set())
+    teller.wake()
+    async with asyncio.timeout(10):
+        await told.wait()
+    assert asked == [0, 0]
+    await teller.stop()

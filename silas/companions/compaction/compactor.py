@@ -22,6 +22,7 @@ from silas.companions.models import CompactionJob, CompactionStatus, JsonMap
 from silas.companions.store import CompanionStore
 from silas.kernel import (
     CompanionError,
+    DatabaseError,
     SilasError,
     format_timestamp,
     parse_timestamp,
@@ -90,11 +91,14 @@ class Compactor:
 
     async def run(self) -> None:
         """Go on until cancelled; sleeps until there is something to do."""
-        await self.recover()
         while True:
             self._wanted.clear()
             try:
+                await self.recover()  # also what a database that failed left in the middle
                 nearest = await self.work()
+            except DatabaseError as error:
+                _log.warning("compaction waits: %s [%s]", error.message, error.code)
+                nearest = self._store.clock.now() + timedelta(seconds=_CALM_DOWN)
             except Exception:  # noqa: BLE001 - a bad moment must not be the end of compaction
                 _log.exception("compaction had to stop for a moment")
                 nearest = self._store.clock.now() + timedelta(seconds=_CALM_DOWN)
@@ -113,7 +117,8 @@ class Compactor:
         if nearest is not None:
             wait = max(0.0, (nearest - self._store.clock.now()).total_seconds())
         try:
-            await asyncio.wait_for(self._wanted.wait(), wait)
+            async with asyncio.timeout(wait):
+                await self._wanted.wait()
         except TimeoutError:
             return
 

@@ -17,7 +17,7 @@ from silas.companions.store import CompanionStore
 from silas.companions.timers import fire, scheduled
 from silas.companions.wake.dispatch import WakeDispatch
 from silas.companions.wake.ports import OwnersZone
-from silas.kernel import CompanionError, format_timestamp, parse_timestamp
+from silas.kernel import CompanionError, DatabaseError, format_timestamp, parse_timestamp
 from silas.storage import Transaction
 
 Sleep = Callable[[float], Awaitable[object]]
@@ -68,6 +68,11 @@ class Alarms:
         while True:
             try:
                 nearest = await self.tick()
+            except DatabaseError as error:
+                # What is due stays due, and what was fired stays in the log of wakes.
+                _log.warning("the companions' timers wait: %s [%s]", error.message, error.code)
+                await self._sleep(_CALM_DOWN)
+                continue
             except Exception:  # noqa: BLE001 - a bad moment must not be the end of all timers
                 _log.exception("the companions' timers had to stop for a moment")
                 await self._sleep(_CALM_DOWN)
@@ -77,6 +82,7 @@ class Alarms:
     async def tick(self) -> datetime | None:
         """Fire everything that is due; returns when the next is, or None."""
         self._changed.clear()
+        await self._dispatch.send_rest()
         now, zone = self._store.clock.now(), self._zone.time_zone()
         if self._seen is None or now < self._seen - _SET_BACK or zone != self._seen_zone:
             await self._reschedule(now, zone)

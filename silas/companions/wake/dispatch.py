@@ -1,11 +1,16 @@
-"""Putting wakes on the bus. The log of wakes is written first, so a crash in between loses none."""
+"""Putting wakes on the bus. The log of wakes is written first, so a crash in between loses none.
 
+Nor does a database that fails in between: what is in the log and not on the bus is kept, and sent
+as soon as that works. Until then every further change would only go along with it, unheard.
+"""
+
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from silas.companions.models import WakeJob, WakeReason
 from silas.companions.store import CompanionStore
 from silas.companions.wake.runlog import WakeRunLog
-from silas.kernel import TaintLevel
+from silas.kernel import DatabaseError, TaintLevel
 from silas.queue import Agent, MessageKind, QueueMessage, QueueStore, Urgency
 from silas.queue.models import CompanionWake
 from silas.storage import Transaction
@@ -19,7 +24,10 @@ class WakeDispatch:
     def __init__(self, store: CompanionStore, queue: QueueStore) -> None:
         self._store = store
         self._queue = queue
+        self._unsent: dict[str, QueueMessage] = {}
         self.log = WakeRunLog(store)
+        self.behind = asyncio.Event()
+        """Set while something waits for a database to work again."""
 
     async def enqueue(
         self, jobs: Sequence[WakeJob], *, also: Callable[[Transaction], None] | None = None
@@ -38,8 +46,19 @@ class WakeDispatch:
 
     async def send(self, jobs: Iterable[WakeJob], *, again: str = "") -> None:
         """Put wakes that are in the log onto the bus."""
-        for job in jobs:
-            await self._queue.enqueue(self._message(job, again))
+        messages = [self._message(job, again) for job in jobs]
+        self._unsent |= {message.message_id: message for message in messages}
+        await self.send_rest()
+
+    async def send_rest(self) -> None:
+        """Put onto the bus what could not be before."""
+        try:
+            for name, message in list(self._unsent.items()):
+                await self._queue.enqueue(message)
+                self._unsent.pop(name, None)
+        except DatabaseError:
+            self.behind.set()
+            raise
 
     async def recover(self) -> int:
         """Send whatever a crash has left unfinished; returns how many that were.

@@ -10,12 +10,13 @@ For every batch, in the order of the journal, once:
    one transaction, and only then put on the bus.
 
 So a crash anywhere loses nothing: at the start the batches after the last place are read from the
-journal, and their run keys are what they would have been.
+journal, and their run keys are what they would have been. A database that fails for a moment loses
+nothing either: the same is done a moment later, without waiting for the next change.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from silas.companions.ids import run_thread, subscription_run_key
@@ -43,6 +44,8 @@ ON CONFLICT (one) DO UPDATE SET position = excluded.position
 """
 _AT_ONCE = 200
 _MAX_ENTITIES = 50
+_CALM_DOWN = 1.0
+_LONGEST_PAUSE = 60.0
 _log = logging.getLogger(__name__)
 
 
@@ -64,8 +67,10 @@ class WakeOrchestrator:
         *,
         dispatch: WakeDispatch,
         index: TokenIndex,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._store = store
+        self._sleep = sleep
         self._journal = journal
         self._dispatch = dispatch
         self._index = index
@@ -87,10 +92,35 @@ class WakeOrchestrator:
     async def on_batch(self, batch: NotificationBatch) -> None:
         """Handle what was committed. If something before it was missed, that comes first."""
         del batch
-        await self.catch_up()
+        await self._caught_up()
+
+    async def run(self) -> None:
+        """Until cancelled, do again what a bad moment of a database has kept from being done."""
+        pause = _CALM_DOWN
+        while True:
+            await self._dispatch.behind.wait()
+            await self._sleep(pause)
+            pause = _CALM_DOWN if await self._caught_up() else min(2 * pause, _LONGEST_PAUSE)
+
+    async def _caught_up(self) -> bool:
+        try:
+            await self.catch_up()
+        except DatabaseError as error:
+            _log.warning("companions hear of it later: %s [%s]", error.message, error.code)
+            return False
+        return True
 
     async def catch_up(self) -> int:
         """Handle every batch after the last one that was; returns how many there were."""
+        self._dispatch.behind.clear()
+        try:
+            await self._dispatch.send_rest()
+            return await self._handle_all()
+        except DatabaseError:
+            self._dispatch.behind.set()
+            raise
+
+    async def _handle_all(self) -> int:
         handled = 0
         async with self._turn:
             while batches := await self._journal.batches_after(self._position, limit=_AT_ONCE):
