@@ -16,10 +16,11 @@ from silas.evals.simulation.world import World, make_template
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 LIVES = 4
-SEEDS = (18, 27, 260)
+SEEDS = (18, 27, 63, 260, 1153)
 """Those that found something: work that was taken up twice when the clock jumped (18), and was then
-called blocked although it had been done (27); a copy of a signed message that overtook it (260,
-with the model that lies)."""
+called blocked although it had been done (27); companions that missed a change when their disk was
+full (63); a copy of a signed message that overtook it (260, with the model that lies); work that
+was done without the results of its checks (1153)."""
 
 
 @pytest.mark.slow
@@ -35,9 +36,10 @@ def test_a_seed_finds_nothing(seed: int) -> None:
 
 @pytest.mark.slow
 def test_the_same_seed_is_the_same_run() -> None:
-    first, second = (run_simulation([5], 2).runs[0] for _ in range(2))
+    first, second = (run_simulation([1153], 2).runs[0] for _ in range(2))
     assert first.events == second.events
     assert first.digest == second.digest
+    assert first.commands > 0, "nothing was done in it that depends on the machine"
     assert run_simulation([6], 1).runs[0].digest != run_simulation([5], 1).runs[0].digest
 
 

@@ -38,7 +38,7 @@ async def check_now(world: World) -> None:
     _forgive_what_was_not_synced(world, view)
     world.problems += [*_always(world, view), *world.sandbox.problems]
     world.sandbox.problems.clear()
-    world.trace.note("head", view.report.head_seq, view.report.head_hash)
+    world.trace.note("head", view.report.head_seq, view.events)
 
 
 async def check_end(world: World) -> None:
@@ -49,7 +49,7 @@ async def check_end(world: World) -> None:
     for answer in view.answers:
         text = answer["content"].replace(str(world.root), "~")
         world.trace.note("answer", answer["scope_id"], text)
-    world.trace.note("head", view.report.head_seq, view.report.head_hash)
+    world.trace.note("head", view.report.head_seq, view.events)
 
 
 def _always(world: World, view: View) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """What a Silas has on its disk, read by somebody who does not trust it."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,9 @@ class View:
 
     ground: Ground
     report: AuditReport
+    events: str
+    """The fingerprint of what the audit log names, in order. Its own hashes are those of this run
+    alone: plans are bound to a directory of this machine."""
     damage: list[Row]
     items: dict[str, WorkItem]
     attempted: set[str]
@@ -65,6 +69,7 @@ async def look(ground: Ground) -> View:
     return View(
         ground=ground,
         report=await ground.audit.examine(),
+        events=await _events(ground),
         damage=[row for row in await fetch("PRAGMA quick_check") if row != ("ok",)],
         items=items,
         attempted={name for (name,) in await fetch("SELECT work_item_id FROM work_attempts")},
@@ -88,6 +93,12 @@ async def look(ground: Ground) -> View:
         },
         lapsed=set(await _said_of(ground, "decision_lapsed", "card_id")),
     )
+
+
+async def _events(ground: Ground) -> str:
+    rows = await ground.database.fetch_all("SELECT body FROM audit_log ORDER BY seq")
+    named = "\n".join(json.loads(body)["event"] for (body,) in rows)
+    return hashlib.sha256(named.encode()).hexdigest()
 
 
 async def _said_of(ground: Ground, event: str, what: str) -> list[str]:

@@ -5,6 +5,7 @@ import base64
 import contextlib
 import hashlib
 import shutil
+import socket
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -29,7 +30,6 @@ from silas.kernel import canonical_bytes, format_timestamp
 from silas.storage import SqliteDatabase
 from silas.testing import MemoryVault
 from silas.testing.disk import Fault, FaultyDisk, Touch
-from silas.work.runners import this_runner
 
 _BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 _STARTS = (
@@ -97,8 +97,8 @@ class World:
             entropy=self._entropy.randbytes,
             open_database=self._open,
             sandbox=self.sandbox,
-            # The name of a process that is dead for all others, as soon as it is.
-            runner=f"{this_runner()}-{self.lives}",
+            # A process that is dead for all others, as soon as it is; the same in every run.
+            runner=f"{socket.gethostname()}/simulated/{self.lives}/0",
         )
         async with make_ground(
             self.settings(), _vault(), clock=self.clock, machine=machine
