@@ -2,8 +2,7 @@
 
 What was read, remembered, answered and done is taken from the trace; no tool is called, nothing is
 written, nobody is asked. What the code of today makes of it is compared with what was made then:
-the requests, the actions, the report, the state. With a model, that one is asked instead of taking
-the recorded answer, so that two models, or two versions of the rules, can be compared.
+the requests, the actions, the report, the state.
 """
 
 from datetime import datetime
@@ -20,7 +19,6 @@ from silas.companions.models import (
     WakeJob,
 )
 from silas.companions.policy.fields import PROVIDER_FIELDS
-from silas.companions.ports import CallAllowance, CompanionModel, CompanionRequest
 from silas.companions.prompt_items import PromptItems
 from silas.companions.proposals import CompanionProposal, ProposedAction
 from silas.companions.run_record import RunRecord
@@ -30,7 +28,6 @@ from silas.companions.workflow import bounded_sleep
 from silas.kernel import parse_timestamp
 from silas.kernel.models import Data
 
-_WITHOUT_LIMIT = CallAllowance(tokens=1_000_000, cost_usd=100.0, seconds=600.0)
 _VOLATILE = ("vector_clock", "revision", "recent_head")
 
 
@@ -59,14 +56,12 @@ class Replayer:
         self._store = store
         self._prompts = PromptItems(store)
 
-    async def replay(self, run_key: str, *, model: CompanionModel | None = None) -> ReplayResult:
+    async def replay(self, run_key: str) -> ReplayResult:
         """Replay the run with this key; raises `CompanionUnknown`."""
         trace = await self._store.require(RunTrace, run_key)
-        return await self.replay_trace(trace, model=model)
+        return self.replay_trace(trace)
 
-    async def replay_trace(
-        self, trace: RunTrace, *, model: CompanionModel | None = None
-    ) -> ReplayResult:
+    def replay_trace(self, trace: RunTrace) -> ReplayResult:
         """Replay what a trace tells."""
         record = _record(trace)
         if trace.inputs["definition"] is not None:
@@ -79,9 +74,9 @@ class Replayer:
             each["operation_id"]: AgentToolResult.model_validate(each)
             for each in trace.inputs["results"]
         }
-        for number, recorded in enumerate(trace.proposal.get("rounds", ())):
+        for recorded in trace.proposal.get("rounds", ()):
             record.requests.append(record.payload())
-            proposal = await self._proposal(record, recorded, number, model)
+            proposal = CompanionProposal.model_validate(recorded)
             record.add_proposal(proposal)
             self._carry_out(record, proposal, known, at=trace.ended_at)
         if trace.inputs["report_at"] is not None:
@@ -89,33 +84,6 @@ class Replayer:
             record.build_report(parse_timestamp(trace.inputs["report_at"]))
         record.reduced(trace.status, now=trace.ended_at, host_id=self._store.host_id)
         return _compared(trace, record)
-
-    async def _proposal(
-        self,
-        record: RunRecord,
-        recorded: dict[str, Any],
-        number: int,
-        model: CompanionModel | None,
-    ) -> CompanionProposal:
-        if model is None:
-            return CompanionProposal.model_validate(recorded)
-        definition, companion = record.require_definition(), record.companion
-        return await model.propose(
-            CompanionRequest(
-                agent_id=companion.id,
-                agent_kind=companion.kind,
-                category_ids=companion.allowed_category_ids,
-                run_key=record.job.run_key,
-                round=number,
-                wake_reason=record.job.reason,
-                prompt_id="replay",
-                prompt_version="replay",
-                persona_version_id=record.persona.id if record.persona else None,
-                payload=record.requests[-1],
-                offline_rules=definition.offline,
-                allowance=_WITHOUT_LIMIT,
-            )
-        )
 
     def _carry_out(
         self,
@@ -192,11 +160,6 @@ def _compared(trace: RunTrace, record: RunRecord) -> ReplayResult:
     after = record.after.model_dump(mode="json") if record.after else None
     pairs = (
         ("requests", inputs["requests"][: len(record.requests)], record.requests),
-        (
-            "proposals",
-            [_said(each) for each in trace.proposal.get("rounds", ())],
-            [_said(each.model_dump(mode="json")) for each in record.proposals],
-        ),
         ("operations", [each.operation_id for each in trace.tool_calls], list(operations)),
         ("report", inputs["report"], report),
         ("state", _stable(inputs["state_after"]), _stable(after)),
@@ -213,10 +176,6 @@ def _compared(trace: RunTrace, record: RunRecord) -> ReplayResult:
         operations=operations,
         report=report,
     )
-
-
-def _said(proposal: dict[str, Any]) -> dict[str, Any]:
-    return {name: proposal[name] for name in ("actions", "report")}
 
 
 def _stable(state: dict[str, Any] | None) -> dict[str, Any] | None:
