@@ -12,6 +12,7 @@ from silas.kernel import IdFactory
 from silas.queue import Bus, QueueStore
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
+from silas.testing.companion_room import Room, opened_room
 from tests.companions.making import make_companion
 
 
@@ -58,3 +59,14 @@ async def queue(tmp_path: Path, clock: FakeClock, ids: IdFactory) -> AsyncIterat
     await migrate(database, load_migrations("runtime"), clock=clock)
     yield QueueStore(database, clock=clock, ids=ids, holder="here", bus=Bus(poll_seconds=0.01))
     await database.close()
+
+
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[Room]:
+    async with opened_room(tmp_path) as room:
+        yield room
+
+
+@pytest.fixture
+async def agent(room: Room) -> str:
+    return (await room.desk.new("planner", category_ids=[room.categories["gym"]])).id

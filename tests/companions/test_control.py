@@ -1,7 +1,6 @@
 """The owner's hand: stop switches, pause, cancel, destroy, tokens; checked at every door."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +25,6 @@ from silas.companions.proposals import CompanionProposal, ProposedAction
 from silas.gates.risk import RiskLevel
 from silas.testing.companion_room import Room, opened_room, restarted
 from silas.testing.companions import FakeGateway, ScriptedModel
-
-
-@pytest.fixture
-async def room(tmp_path: Path) -> AsyncIterator[Room]:
-    async with opened_room(tmp_path) as room:
-        yield room
-
-
-@pytest.fixture
-async def agent(room: Room) -> str:
-    return (await room.desk.new("planner", category_ids=[room.categories["gym"]])).id
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A stop that falls between the last check and the journal's commit: the write is not made."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from silas.companions.models import SagaEntry, SagaStatus, StopScope, WaitingAction
 from silas.companions.tools.models import AgentToolResult
 from silas.journal.fence import FenceMoved
-from silas.testing.companion_room import Room, open_room, opened_room
+from silas.testing.companion_room import Room, open_room
 
 Stop = Callable[[Room, str], Awaitable[Any]]
 
@@ -27,17 +26,6 @@ STOPS: dict[str, tuple[Stop, str]] = {
         "out_of_scope",
     ),
 }
-
-
-@pytest.fixture
-async def room(tmp_path: Path) -> AsyncIterator[Room]:
-    async with opened_room(tmp_path) as room:
-        yield room
-
-
-@pytest.fixture
-async def agent(room: Room) -> str:
-    return (await room.desk.new("planner", category_ids=[room.categories["gym"]])).id
 
 
 def just_before_the_write(

@@ -1,11 +1,7 @@
 """The owner's gates stand before a companion's writes as before every other call."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from silas.companions.decisions import Decisions
 from silas.companions.policy.gating import CallGates
@@ -13,16 +9,10 @@ from silas.companions.tools.models import AgentToolResult
 from silas.gates import Gate, GateAction, GateProvider, GateTrigger
 from silas.gates.runner import GateRunner
 from silas.testing import RecordingAudit
-from silas.testing.companion_room import Room, opened_room
+from silas.testing.companion_room import Room
 from silas.testing.gates import FakeProvider, answer
 
 GATE = Gate(name="rules", on=GateTrigger.ON_TOOL_CALL, provider=GateProvider.CUSTOM, check="x")
-
-
-@pytest.fixture
-async def room(tmp_path: Path) -> AsyncIterator[Room]:
-    async with opened_room(tmp_path) as room:
-        yield room
 
 
 async def called(

@@ -1,6 +1,5 @@
 """The tool bed: schemas, capabilities, category scope, idempotency, previews, references."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from silas.companions.decisions import Decisions
 from silas.companions.models import SagaEntry, WakeReason
 from silas.companions.tools.catalogue import REGISTRY
-from silas.testing.companion_room import Room, opened_room
+from silas.testing.companion_room import Room
 
 KIND = """
 kind: everything
@@ -27,12 +26,6 @@ report:
   sections: [{{id: nothing, title: Nothing}}]
 persona: {{voice: Short.}}
 """
-
-
-@pytest.fixture
-async def room(tmp_path: Path) -> AsyncIterator[Room]:
-    async with opened_room(tmp_path) as room:
-        yield room
 
 
 @pytest.fixture
