@@ -101,7 +101,10 @@ class GroupCommitWriter:
 
     def run_here(self, body: Callable[[Transaction], T]) -> T | None:
         """Run an `ORDINARY` transaction on this thread; None if it was not done, for any reason."""
-        if not self._jobs.empty() or not self._turn.acquire(blocking=False):
+        # A caller that never pauses would take each turn before the thread can fold the log.
+        if self._log_pages >= _LONG_LOG_PAGES or not self._jobs.empty():
+            return None
+        if not self._turn.acquire(blocking=False):
             return None
         try:
             return self._attempt(body)
