@@ -14,6 +14,7 @@ from silas.approval import (
     PublicKey,
     PublicKeyInvalid,
     PublicKeys,
+    public_keys,
 )
 from silas.kernel import canonical_bytes, strict_loads
 from silas.testing import FakeClock, MemoryVault
@@ -234,6 +235,34 @@ class TestPublicKey:
         s = int.from_bytes(signature[32:], "little") + order
         malleated = signature[:32] + s.to_bytes(32, "little")
         assert not keys.verify(key_id, b"x", malleated, at=FakeClock().now())
+
+    def test_what_was_proven_proves_nothing_else(self, keys: KeyManager) -> None:
+        (key,) = keys.public.keys
+        payload = b"the plan"
+        _, signature = keys.sign(payload)
+        assert key.signed(payload, signature)
+        assert key.signed(payload, signature)  # remembered
+        assert not key.signed(b"another plan", signature)
+        assert not key.signed(payload, signature[:-1])
+        assert not key.signed(signature[-1:] + payload, signature[:-1])
+        assert not key.signed(payload[1:], signature + payload[:1])
+        other = KeyManager(MemoryVault(), clock=FakeClock())
+        other.generate_keypair()
+        assert not other.public.keys[0].signed(payload, signature)
+        for place in range(len(signature)):
+            flipped = bytearray(signature)
+            flipped[place] ^= 1
+            assert not key.signed(payload, bytes(flipped))
+
+    def test_what_is_remembered_is_bounded(
+        self, keys: KeyManager, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(public_keys, "_MOST_PROVEN", 3)
+        (key,) = keys.public.keys
+        signed = [(text, keys.sign(text)[1]) for text in (b"a", b"b", b"c", b"d", b"e")]
+        sizes = [len(key._proven) for each in signed if key.signed(*each)]  # type: ignore[attr-defined]
+        assert sizes == [1, 2, 3, 1, 2]
+        assert all(key.signed(*each) for each in signed)
 
 
 class TestOwnerPubFile:
