@@ -5,7 +5,7 @@ Nothing here talks to a model, a queue or the network, and every doubt is a no.
 """
 
 from silas.approval.devices import Device, DeviceStore
-from silas.approval.engine import ApprovalEngine, ApprovalPolicy
+from silas.approval.engine import ApprovalEngine
 from silas.approval.errors import (
     DecisionRefused,
     DeviceUnknown,
@@ -38,6 +38,7 @@ from silas.approval.nonces import NonceStore
 from silas.approval.passkey_codes import PasskeyCode, PasskeyCodes, make_code
 from silas.approval.passkeys import Passkey, PasskeyStore, enrolment_challenge
 from silas.approval.payloads import AutonomyPayload, BatchPayload, ThresholdChange
+from silas.approval.policy import ApprovalPolicy
 from silas.approval.ports import Approvable
 from silas.approval.proofs import ProofReport, export_proof, verify_proof
 from silas.approval.public_keys import PublicKey, PublicKeys

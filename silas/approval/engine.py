@@ -14,8 +14,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,12 +25,11 @@ from silas.approval.models import (
     EXECUTION_SCOPES,
     ApprovalDecision,
     ApprovalScope,
-    ApprovalStrength,
     ApprovalToken,
-    ApprovalVerdict,
 )
 from silas.approval.nonces import EXECUTION, NonceStore
-from silas.approval.ports import Approvable, AuditTrail, ConditionCheck
+from silas.approval.policy import ApprovalPolicy
+from silas.approval.ports import Approvable, AuditTrail
 from silas.approval.rules import Refused
 from silas.approval.shown import shown_whole
 from silas.approval.store import (
@@ -56,19 +54,6 @@ from silas.storage import Database, Durability, Transaction
 VALID = (True, "Valid")
 _STANDING = frozenset({ApprovalScope.STANDING})
 _NONCE_BYTES = 16
-
-
-@dataclass(frozen=True)
-class ApprovalPolicy:
-    """The limits that the owner's configuration sets."""
-
-    default_ttl: timedelta = timedelta(minutes=30)
-    standing_ttl: timedelta = timedelta(days=90)
-    """For goals: an approval of one plan is used at once, a standing one is not."""
-    max_executions: int = 1
-    max_standing_executions: int = 100
-    scope_min_strength: Mapping[ApprovalScope, ApprovalStrength] = field(default_factory=dict)
-    condition_checks: Mapping[str, ConditionCheck] = field(default_factory=dict)
 
 
 class ApprovalEngine:
@@ -109,9 +94,9 @@ class ApprovalEngine:
     ) -> ApprovalToken:
         """Sign the owner's yes to exactly these bytes; raises `DecisionRefused` if it cannot be."""
         shown = shown_whole(work_item.plan_bytes())
-        self._require_decision(decision, scope)
-        conditions, spawn_policy = self._conditions(work_item, decision, scope)
-        uses = self._uses(scope, max_executions)
+        self._policy.require_decision(decision, scope)
+        conditions, spawn_policy = self._policy.conditions_of(work_item, decision, scope)
+        uses = self._policy.uses_of(scope, max_executions)
         now = self._clock.now()
         token_id = self._ids.new("tok")
         token = ApprovalToken(
@@ -122,7 +107,7 @@ class ApprovalEngine:
             verdict=decision.verdict,
             signature=b"",
             issued_at=now,
-            expires_at=now + (ttl or self._ttl(scope)),
+            expires_at=now + (ttl or self._policy.ttl_of(scope)),
             nonce=f"{token_id}.{self._entropy(_NONCE_BYTES).hex()}",
             approval_strength=decision.approval_strength,
             conditions=conditions,
@@ -260,42 +245,6 @@ class ApprovalEngine:
         except Refused as refused:
             return await self._refuse("check_goal", token, goal, str(refused))
         return VALID
-
-    def _require_decision(self, decision: ApprovalDecision, scope: ApprovalScope) -> None:
-        if decision.verdict not in {ApprovalVerdict.APPROVED, ApprovalVerdict.CONDITIONAL}:
-            raise DecisionRefused(f"The owner's verdict was {decision.verdict.value}: no token.")
-        minimum = self._policy.scope_min_strength.get(scope, ApprovalStrength.TAP)
-        if decision.approval_strength.rank < minimum.rank:
-            raise DecisionRefused(
-                f"{scope.value} needs {minimum.value}, but the decision was made with "
-                f"{decision.approval_strength.value}. Decide again with the stronger check."
-            )
-
-    def _conditions(
-        self, work_item: Approvable, decision: ApprovalDecision, scope: ApprovalScope
-    ) -> tuple[dict[str, Any], bytes | None]:
-        """The signed conditions, and the spawn policy that a standing approval is bound to."""
-        unknown = sorted(set(decision.conditions) - set(self._policy.condition_checks))
-        if unknown:
-            raise DecisionRefused(f"Nothing here can enforce these conditions: {unknown}.")
-        if scope is not ApprovalScope.STANDING:
-            return dict(decision.conditions), None
-        policy = work_item.spawn_policy_bytes()
-        if not policy:
-            raise DecisionRefused("A standing approval needs a goal with a spawn policy.")
-        return {**decision.conditions, rules.SPAWN_POLICY_HASH: rules.digest(policy)}, policy
-
-    def _ttl(self, scope: ApprovalScope) -> timedelta:
-        policy = self._policy
-        return policy.standing_ttl if scope is ApprovalScope.STANDING else policy.default_ttl
-
-    def _uses(self, scope: ApprovalScope, wanted: int | None) -> int:
-        standing = scope is ApprovalScope.STANDING
-        limit = self._policy.max_standing_executions if standing else self._policy.max_executions
-        uses = limit if wanted is None else wanted
-        if not 1 <= uses <= limit:
-            raise DecisionRefused(f"A {scope.value} approval may be used 1 to {limit} times.")
-        return uses
 
     def _require_rules(
         self,
