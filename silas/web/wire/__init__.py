@@ -1,0 +1,106 @@
+"""What travels between the page and Silas: one JSON object per frame, each with its `type`.
+
+`frames.py` lists them by who speaks; each is described in the module of its subject, a question
+beside its answer. `docs/wire.schema.json` is generated from here. Times are UTC in the one
+canonical spelling.
+"""
+
+from silas.web.wire.connections import (
+    ConnectionFailure,
+    ConnectionFailureResponse,
+    ConnectionSetupResponse,
+    ConnectionSetupStep,
+    PermissionEscalation,
+    PermissionEscalationResponse,
+    SecureInputCompleted,
+    SecureInputRequest,
+)
+from silas.web.wire.conversation import Accepted, History, Message, Progress, Say, Streaming
+from silas.web.wire.frames import FROM_PAGE, TO_PAGE, AnyAnswer, FromPage, ToPage, wire_schema
+from silas.web.wire.happenings import Activity, ActivityEntry, ActivityRequest, JournalChanged
+from silas.web.wire.opening import Auth, Failed, Hello, Ping, Pong, Ready
+from silas.web.wire.plans import (
+    ApprovalRequest,
+    ApprovalResponse,
+    Attention,
+    CardClosed,
+    CheckShown,
+    PlanShown,
+    Work,
+)
+from silas.web.wire.questions import (
+    ActionShown,
+    Answer,
+    Asked,
+    AutonomyThresholdResponse,
+    AutonomyThresholdReview,
+    BatchReview,
+    BatchReviewResponse,
+    Checkpoint,
+    CheckpointResponse,
+    Decision,
+    DecisionResponse,
+    DraftReview,
+    DraftReviewResponse,
+    GateApproval,
+    GateResponse,
+    Suggestion,
+    SuggestionResponse,
+)
+
+__all__ = [
+    "FROM_PAGE",
+    "TO_PAGE",
+    "Accepted",
+    "ActionShown",
+    "Activity",
+    "ActivityEntry",
+    "ActivityRequest",
+    "Answer",
+    "AnyAnswer",
+    "ApprovalRequest",
+    "ApprovalResponse",
+    "Asked",
+    "Attention",
+    "Auth",
+    "AutonomyThresholdResponse",
+    "AutonomyThresholdReview",
+    "BatchReview",
+    "BatchReviewResponse",
+    "CardClosed",
+    "CheckShown",
+    "Checkpoint",
+    "CheckpointResponse",
+    "ConnectionFailure",
+    "ConnectionFailureResponse",
+    "ConnectionSetupResponse",
+    "ConnectionSetupStep",
+    "Decision",
+    "DecisionResponse",
+    "DraftReview",
+    "DraftReviewResponse",
+    "Failed",
+    "FromPage",
+    "GateApproval",
+    "GateResponse",
+    "Hello",
+    "History",
+    "JournalChanged",
+    "Message",
+    "PermissionEscalation",
+    "PermissionEscalationResponse",
+    "Ping",
+    "PlanShown",
+    "Pong",
+    "Progress",
+    "Ready",
+    "Say",
+    "SecureInputCompleted",
+    "SecureInputRequest",
+    "Streaming",
+    "Suggestion",
+    "SuggestionResponse",
+    "ToPage",
+    "Work",
+    "wire_schema",
+]
