@@ -39,7 +39,7 @@ from silas.sandbox.supervise import (
 DEFAULT_IMAGE = "python:3.12-slim"
 _OWNER_LABEL = "silas.owner"
 _NOT_THERE = 404
-_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 0.0)
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 0.0)
 _LONGEST_ARGUMENT, _LONGEST_COMMAND = 128 * 1024, 2 * MEBIBYTE - 4096
 _MISSING = ("not found", "no such file")
 _REFUSED = ("permission denied", "exec format error", "is a directory")

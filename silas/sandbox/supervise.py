@@ -170,7 +170,7 @@ async def probe_by_running(
     backend: SandboxBackend, *, contains: tuple[str, ...], does_not_contain: tuple[str, ...]
 ) -> BackendReport:
     """Run `true` in it: only that shows whether it works here."""
-    request = SandboxRequest(argv=("true",), limits=SandboxLimits(wall_seconds=10))
+    request = SandboxRequest(argv=("true",), limits=SandboxLimits(wall_seconds=60))
     try:
         result = await backend.run(request)
     except SandboxError as error:

@@ -52,7 +52,7 @@ def container_socket():
         )
         stack.callback(service.wait)
         stack.callback(service.terminate)
-        for _ in range(200):
+        for _ in range(2400):
             if listening.is_socket() or service.poll() is not None:
                 break
             time.sleep(0.05)

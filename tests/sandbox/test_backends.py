@@ -29,12 +29,12 @@ MEBIBYTE = 1024 * 1024
 
 
 def shell(script: str, *arguments: str, **fields) -> SandboxRequest:
-    fields.setdefault("limits", SandboxLimits(wall_seconds=30))
+    fields.setdefault("limits", SandboxLimits(wall_seconds=120))
     return SandboxRequest(argv=("sh", "-c", script, "sh", *arguments), **fields)
 
 
 def python(program: str, *arguments: str, **fields) -> SandboxRequest:
-    fields.setdefault("limits", SandboxLimits(wall_seconds=30))
+    fields.setdefault("limits", SandboxLimits(wall_seconds=120))
     argv = (python_executable(), "-I", "-S", "-c", program, *arguments)
     return SandboxRequest(argv=argv, **fields)
 
@@ -64,9 +64,9 @@ def readers_of(descriptor: int) -> list[int]:
     return found
 
 
-async def until(condition, *, seconds: float = 10.0) -> None:
+async def until(condition) -> None:
     """Wait for something that happens in another process."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         await asyncio.sleep(0.01)
@@ -164,16 +164,19 @@ async def test_a_signal_is_128_and_its_number(backend):
 
 
 async def test_a_timeout_keeps_what_was_written(backend):
-    limits = SandboxLimits(wall_seconds=0.7)
-    result = await backend.run(shell("echo before; exec sleep 1000", limits=limits))
-    assert result.timed_out
-    assert result.limit is Limit.WALL_CLOCK
+    for seconds in (0.7, 7, 70):  # on a busy machine, the clock may end it before it began
+        limits = SandboxLimits(wall_seconds=seconds)
+        result = await backend.run(shell("echo before; exec sleep 1000", limits=limits))
+        assert result.timed_out
+        assert result.limit is Limit.WALL_CLOCK
+        assert result.exit_code == 137
+        if result.stdout:
+            break
     assert result.stdout == b"before\n"
-    assert result.exit_code == 137
 
 
 async def test_output_beyond_the_cap_is_dropped(backend):
-    limits = SandboxLimits(wall_seconds=30, output_bytes=1000)
+    limits = SandboxLimits(wall_seconds=120, output_bytes=1000)
     program = "import sys; sys.stdout.write('x' * 100_000); sys.stderr.write('y' * 10)"
     result = await backend.run(python(program, limits=limits))
     assert result.stdout == b"x" * 1000
@@ -197,14 +200,14 @@ async def test_output_is_heard_as_it_comes(backend):
 
 
 async def test_processor_time_is_limited(backend):
-    limits = SandboxLimits(wall_seconds=60, cpu_seconds=1)
+    limits = SandboxLimits(wall_seconds=300, cpu_seconds=1)
     result = await backend.run(python("while True: pass", limits=limits))
     assert result.exit_code != 0
-    assert result.duration_seconds < 30
+    assert not result.timed_out
 
 
 async def test_the_size_of_a_file_is_limited(backend, workspace):
-    limits = SandboxLimits(wall_seconds=30, file_bytes=MEBIBYTE)
+    limits = SandboxLimits(wall_seconds=120, file_bytes=MEBIBYTE)
     request = shell(
         "dd if=/dev/zero of=big bs=65536 count=64 2>/dev/null",
         cwd=str(workspace),
@@ -216,7 +219,7 @@ async def test_the_size_of_a_file_is_limited(backend, workspace):
 
 
 async def test_open_files_are_limited(backend):
-    limits = SandboxLimits(wall_seconds=30, open_files=64)
+    limits = SandboxLimits(wall_seconds=120, open_files=64)
     program = "import os\nfor _ in range(200): os.open('/dev/null', 0)"
     result = await backend.run(python(program, limits=limits))
     assert b"Too many open files" in result.stderr
@@ -235,7 +238,7 @@ async def test_cancelling_ends_the_tree(backend, workspace):
     script = "touch started; (setsid sleep 1000 &); exec sleep 1000"
     request = shell(script, marker, cwd=str(workspace), write=(str(workspace),))
     task = asyncio.create_task(backend.run(request))
-    await until((workspace / "started").exists, seconds=30)
+    await until((workspace / "started").exists)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -262,19 +265,18 @@ async def test_many_at_once_do_not_disturb_each_other(backend):
     assert [(r.exit_code, r.stdout, r.stderr) for r in results] == expected
 
 
-async def test_the_loop_stays_responsive_while_a_command_runs(backend):
-    ticks = 0
-
+async def test_the_loop_stays_responsive_while_a_command_runs(backend, workspace):
     async def tick() -> None:
-        nonlocal ticks
-        while True:
+        await until((workspace / "started").exists)
+        for _ in range(5):
             await asyncio.sleep(0.01)
-            ticks += 1
+        (workspace / "ticked").touch()
 
     ticker = asyncio.create_task(tick())
-    await backend.run(shell("sleep 0.5"))
-    ticker.cancel()
-    assert ticks > 5
+    waiting = "touch started; for _ in $(seq 600); do test -e ticked && exit; sleep 0.1; done"
+    request = shell(f"{waiting}; exit 1", cwd=str(workspace), write=(str(workspace),))
+    assert (await backend.run(request)).exit_code == 0
+    await ticker
 
 
 async def test_a_command_line_that_is_too_long_is_refused(backend):
@@ -325,7 +327,7 @@ async def test_a_killed_silas_leaves_no_process(name, workspace, request):
         ]
     )
     try:
-        await until((workspace / "started").exists, seconds=30)
+        await until((workspace / "started").exists)
         assert len(processes_with(marker)) > 1
     finally:
         silas.kill()
@@ -375,7 +377,7 @@ def test_the_undertaker_is_replaced_when_it_is_killed():
     os.waitpid(shell_pid, 0)
     undertaker.strike(1)
     os.close(undertaker._writing)
-    assert victim.wait(timeout=10) == -signal.SIGKILL
+    assert victim.wait(timeout=120) == -signal.SIGKILL
 
 
 _SILAS_TO_KILL_EARLY = """

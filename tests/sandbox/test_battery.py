@@ -33,7 +33,7 @@ from tests.sandbox.installed import BACKENDS, require_backend
 MEBIBYTE = 1024 * 1024
 WRITING = bool(os.environ.get("SILAS_WRITE_TABLE"))
 TIGHT = SandboxLimits(
-    wall_seconds=30,
+    wall_seconds=120,
     cpu_seconds=2,
     memory_bytes=256 * MEBIBYTE,
     processes=64,
@@ -125,7 +125,7 @@ async def settle(family: str, found: dict[str, str], world) -> None:
                 found[name] = "ESCAPED"
                 path.unlink()
     if "orphan" in found:
-        for _ in range(100):
+        for _ in range(3000):
             if not lives(world["orphan_marker"]):
                 return
             await asyncio.sleep(0.02)

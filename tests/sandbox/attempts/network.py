@@ -6,15 +6,17 @@ import socket
 
 def tcp_to_loopback(world):
     """TCP to a service on the host's loopback"""
-    with socket.create_connection(("127.0.0.1", world["tcp_port"]), timeout=3) as connection:
+    with socket.create_connection(("127.0.0.1", world["tcp_port"]), timeout=60) as connection:
         return connection.recv(100).decode()
 
 
 def udp_to_loopback(world):
     """UDP to a service on the host's loopback"""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        sender.settimeout(1)
-        sender.sendto(b"hello", ("127.0.0.1", world["udp_port"]))
+        sender.settimeout(60)
+        # Connected, it hears at once that nobody is there.
+        sender.connect(("127.0.0.1", world["udp_port"]))
+        sender.send(b"hello")
         return sender.recv(100).decode()
 
 

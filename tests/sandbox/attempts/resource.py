@@ -17,10 +17,10 @@ def fork_many(world):
     for _ in range(400):
         pid = os.fork()
         if pid == 0:
-            time.sleep(30)
+            time.sleep(60)
             os._exit(0)
         children.append(pid)
-    time.sleep(2)
+    time.sleep(20)
     return f"{len(children)} processes"
 
 
@@ -44,7 +44,7 @@ def many_files(world):
         with open(f"{world['workspace']}/file-{number}", "wb") as file:
             file.write(b"x" * (1 << 20))
             os.fsync(file.fileno())
-    time.sleep(2)
+    time.sleep(20)
     return "400 MB"
 
 

@@ -6,7 +6,7 @@ import socket
 
 def _connect(address):
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(3)
+        connection.settimeout(60)
         connection.connect(address)
         return connection.recv(100).decode()
 
