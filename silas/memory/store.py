@@ -23,7 +23,6 @@ from silas.memory.models import MemoryItem, ReingestionTier, TrustLevel
 from silas.memory.ports import AuditTrail, Confirmations
 from silas.memory.query_words import content_words, match_expression
 from silas.memory.rows import (
-    COLUMNS,
     Lane,
     allot_ids,
     as_list,
@@ -34,59 +33,20 @@ from silas.memory.rows import (
     scope_number,
     update_row,
 )
+from silas.memory.statements import (
+    BY_BEGINNING,
+    BY_ID,
+    ENTITY,
+    KEYWORD,
+    KNOWN,
+    SESSION,
+    TEMPORAL,
+    causal,
+)
 from silas.memory.trust import changed, lowered, require_admissible, require_touchable
 from silas.storage import Database, Durability, Reader, Transaction, briefly
 
-_VALID = (
-    "(m.valid_until IS NULL OR m.valid_until > ?) AND (m.valid_from IS NULL OR m.valid_from <= ?)"
-)
-_KEYWORD = f"""
-SELECT {COLUMNS} FROM (
-    SELECT rowid AS row, rank AS score FROM memory_words
-    WHERE memory_words MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank LIMIT ?
-) AS found JOIN memory_items AS m ON m.id = found.row
-WHERE m.scope_no = ? AND {_VALID} ORDER BY found.score, m.id LIMIT ?
-"""  # noqa: S608 - names of columns only
-_BY_ID = f"SELECT m.id, {COLUMNS} FROM memory_items AS m WHERE m.scope_no = ? AND m.memory_id = ?"  # noqa: S608
-_BY_BEGINNING = f"""
-SELECT {COLUMNS} FROM memory_items AS m
-WHERE m.scope_no = ? AND m.memory_id >= ? AND m.memory_id < ? LIMIT 2
-"""  # noqa: S608
 _SHORTEST_BEGINNING = 6
-_SESSION = f"""
-SELECT {COLUMNS} FROM memory_items AS m
-WHERE m.scope_no = ? AND m.session_id = ? AND m.id BETWEEN ? AND ? ORDER BY m.id
-"""  # noqa: S608
-_TEMPORAL = f"""
-SELECT {COLUMNS} FROM memory_items AS m
-WHERE m.scope_no = ? AND m.created_at >= ? AND m.created_at < ? AND m.id BETWEEN ? AND ?
-ORDER BY m.created_at DESC, m.id DESC LIMIT ?
-"""  # noqa: S608
-_ENTITY = f"""
-SELECT {COLUMNS} FROM memory_entities AS e JOIN memory_items AS m ON m.id = e.item
-WHERE e.entity = ? AND e.item BETWEEN ? AND ? AND m.scope_no = ? ORDER BY m.id DESC LIMIT ?
-"""  # noqa: S608
-# Both ways: what it was caused by, and what it caused; each memory once, the nearest first.
-_CAUSAL = f"""
-WITH RECURSIVE chain (row, depth) AS (
-    SELECT m.id, 0 FROM memory_items AS m WHERE m.scope_no = :scope AND m.memory_id = :start
-    UNION
-    SELECT next.id, chain.depth + 1 FROM chain
-    JOIN memory_items AS here ON here.id = chain.row
-    JOIN memory_items AS next ON next.scope_no = :scope AND next.id BETWEEN :first AND :last
-        AND (next.memory_id IN (SELECT value FROM json_each(here.causal_refs))
-             OR next.id IN (SELECT item FROM memory_causes WHERE cause = here.memory_id
-                            AND item BETWEEN :first AND :last))
-    WHERE chain.depth < :depth
-)
-SELECT {COLUMNS} FROM (SELECT row, min(depth) AS depth FROM chain GROUP BY row) AS near
-JOIN memory_items AS m ON m.id = near.row
-WHERE near.depth > 0 ORDER BY near.depth, m.id LIMIT :most
-"""  # noqa: S608
-_KNOWN = """
-SELECT m.memory_id FROM json_each(?) AS wanted
-CROSS JOIN memory_items AS m ON m.scope_no = ? AND m.memory_id = wanted.value LIMIT 1
-"""
 _DEEPEST = 3
 _BATCH = 500
 
@@ -156,7 +116,7 @@ class MemoryStore:
     async def get(self, memory_id: str) -> MemoryItem | None:
         """The memory with this id, if this scope has it."""
         number = await self._number()
-        row = await self._database.fetch_one(_BY_ID, (number, memory_id))
+        row = await self._database.fetch_one(BY_ID, (number, memory_id))
         return item_from(self.scope_id, row[1:]) if row else None
 
     async def find(self, beginning: str) -> MemoryItem | None:
@@ -165,7 +125,7 @@ class MemoryStore:
         if exact is not None or len(beginning) < _SHORTEST_BEGINNING:
             return exact
         number, behind = await self._number(), f"{beginning}\U0010ffff"
-        rows = await self._database.fetch_all(_BY_BEGINNING, (number, beginning, behind))
+        rows = await self._database.fetch_all(BY_BEGINNING, (number, beginning, behind))
         return item_from(self.scope_id, rows[0]) if len(rows) == 1 else None
 
     async def update(
@@ -251,7 +211,7 @@ class MemoryStore:
         """All active memories of a session, in order."""
         lane = await self.lane()
         rows = await self._database.fetch_all(
-            _SESSION, (lane.scope_no, session_id, lane.first, lane.last)
+            SESSION, (lane.scope_no, session_id, lane.first, lane.last)
         )
         return items_from(self.scope_id, rows)
 
@@ -262,7 +222,7 @@ class MemoryStore:
         lane = await self.lane()
         when = (format_timestamp(since), format_timestamp(until))
         rows = await self._database.fetch_all(
-            _TEMPORAL, (lane.scope_no, *when, lane.first, lane.last, limit)
+            TEMPORAL, (lane.scope_no, *when, lane.first, lane.last, limit)
         )
         return items_from(self.scope_id, rows)
 
@@ -270,7 +230,7 @@ class MemoryStore:
         """The active memories that refer to an entity, the newest first."""
         lane = await self.lane()
         rows = await self._database.fetch_all(
-            _ENTITY, (entity, lane.first, lane.last, lane.scope_no, limit)
+            ENTITY, (entity, lane.first, lane.last, lane.scope_no, limit)
         )
         return items_from(self.scope_id, rows)
 
@@ -285,7 +245,7 @@ class MemoryStore:
             "depth": _DEEPEST,
             "most": limit,
         }
-        sql, params = _positional(_CAUSAL, names)
+        sql, params = causal(names)
         rows = await self._database.fetch_all(sql, params)
         return items_from(self.scope_id, rows)
 
@@ -301,7 +261,7 @@ class MemoryStore:
         now = format_timestamp(self._keeping.clock.now())
         # Some that are not valid any more may be among the best.
         params = (expression, *lane.bounds, 2 * limit + 10, lane.scope_no, now, now, limit)
-        return items_from(self.scope_id, await self._database.fetch_all(_KEYWORD, params))
+        return items_from(self.scope_id, await self._database.fetch_all(KEYWORD, params))
 
     async def _number(self) -> int:
         """The scope's number; 0, which no scope has, while it remembers nothing."""
@@ -353,7 +313,7 @@ class MemoryStore:
                 )
 
     def _require_new(self, tx: Transaction, scope_no: int, names: list[str]) -> None:
-        known = tx.fetch_one(_KNOWN, (as_list(names), scope_no))
+        known = tx.fetch_one(KNOWN, (as_list(names), scope_no))
         if known is not None:
             raise MemoryExists(f"There is a memory {known[0]!r} here already.")
         if len(set(names)) < len(names):
@@ -361,7 +321,7 @@ class MemoryStore:
 
     def _find(self, reader: Reader, memory_id: str) -> tuple[int, MemoryItem] | None:
         number = scope_number(reader, self.scope_id)
-        row = reader.fetch_one(_BY_ID, (number, memory_id))
+        row = reader.fetch_one(BY_ID, (number, memory_id))
         return (row[0], item_from(self.scope_id, row[1:])) if row else None
 
     def _require(self, reader: Reader, memory_id: str) -> tuple[int, MemoryItem]:
@@ -386,13 +346,6 @@ class MemoryStore:
                 "confirmed": confirmed,
             },
         )
-
-
-def _positional(sql: str, names: dict[str, Any]) -> tuple[str, list[Any]]:
-    """The statement with `?1`, `?2` for its names; the port takes positions."""
-    for number, name in enumerate(names, 1):
-        sql = sql.replace(f":{name}", f"?{number}")
-    return sql, list(names.values())
 
 
 class Memories:
