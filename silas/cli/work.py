@@ -24,7 +24,7 @@ from silas.work.executor import WorkItemExecutor
 from silas.work.store import require_item
 
 _ID = click.argument("work_item_id", metavar="ID")
-_SECONDS = 5.0
+_SECONDS = 30.0
 _OUTPUT = 400
 
 

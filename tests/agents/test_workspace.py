@@ -63,10 +63,10 @@ class _Suite(WorkspaceBackendSuite):
         script = 'touch started; exec sh -c "sleep 3600; :" "$1"'
         async with anyio.create_task_group() as group:
             group.start_soon(backend.run, ["sh", "-c", script, "sh", marker])
-            with anyio.fail_after(30):
+            with anyio.fail_after(120):
                 await _until((root / "started").exists)
             group.cancel_scope.cancel()
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             await _until(lambda: not _lives(marker))
 
     # From outside, root reads what the command's user may not.

@@ -1,6 +1,7 @@
 """A machine to try commands on: real processes, a pipe or a terminal."""
 
 import contextlib
+import itertools
 import os
 import pty
 import shutil
@@ -103,10 +104,25 @@ class Running(Forked):
 
 
 def free_port() -> int:
-    """A port of this machine that nobody uses right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of this machine that nobody uses, nor will before a server listens there.
+
+    The kernel gives ports above 32767 to whoever asks for any, and tests run side by side: so every
+    worker has some lower ones of its own.
+    """
+    for port in _PORTS:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("a cycle has no end")
+
+
+def _ports_of_this_worker() -> range:
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = 11_000 + (os.getppid() * 16 + worker) % 400 * 50
+    return range(first, first + 50)
+
+
+_PORTS = itertools.cycle(_ports_of_this_worker())
 
 
 def _read_until(terminal: int, text: str | None) -> str:

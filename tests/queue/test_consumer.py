@@ -38,7 +38,7 @@ async def running(*consumers: Consumer) -> AsyncIterator[None]:
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not await condition():  # noqa: ASYNC110 - a row is no event
             await asyncio.sleep(0.001)
 
@@ -192,7 +192,7 @@ async def test_a_consumer_that_is_stopped_gives_its_work_back_at_once(
 
     await store.enqueue(message())
     async with running(consumer(long)):
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), 120)
     lease = await store.lease(PROXY, consumer="c")
     assert lease is not None
     assert lease.attempt == 1
@@ -214,7 +214,7 @@ async def test_a_lease_is_held_while_the_handler_works(
 
     await store.enqueue(message())
     async with running(consumer(long, lease_seconds=0.01)):
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), 120)
         await database.execute("UPDATE queue_messages SET due_at = '2025'")
 
         async def renewed() -> bool:
@@ -244,9 +244,9 @@ async def test_a_handler_whose_lease_is_lost_is_stopped(
 
     await store.enqueue(message())
     async with running(consumer(long, lease_seconds=0.01)):
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), 120)
         await database.execute("UPDATE queue_messages SET lease_id = 'of another'")
-        await asyncio.wait_for(stopped.wait(), 20)
+        await asyncio.wait_for(stopped.wait(), 120)
 
 
 async def test_no_more_are_handled_at_once_than_asked(store: QueueStore, consumer: Make) -> None:
@@ -286,7 +286,7 @@ async def test_a_database_that_fails_for_a_while_stops_no_consumer(
     monkeypatch.setattr("silas.queue.consumer._CALM_DOWN_SECONDS", 0)
     async with running(consumer(handle)):
         await store.enqueue(message())
-        await asyncio.wait_for(done.wait(), 20)
+        await asyncio.wait_for(done.wait(), 120)
 
 
 async def test_a_hundred_scopes_at_once_each_in_its_order(
@@ -359,6 +359,6 @@ async def test_a_lease_that_fails_in_an_unknown_way_does_not_keep_a_consumer_fro
         return Handled()
 
     monkeypatch.setattr(store, "lease_many", broken)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         with pytest.raises(RuntimeError, match="nobody thought"):
             await consumer(never).run()

@@ -1,6 +1,7 @@
 """Cancel, pause and resume: in the same process and from another one."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ from silas.work.ports import Briefing, ToolCaller
 from tests.work.shop import Shop, calls, check, shell, task
 from tests.work.test_project import project, step
 
-MARK = "4242.17"
+# Its processes are known by how long they sleep, also where tests run side by side.
+MARK = f"4242.{os.getpid()}"
 
 
 def marked() -> list[str]:
@@ -38,7 +40,7 @@ def marked() -> list[str]:
 
 
 async def until(condition) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 - processes tell nobody that they are there
             await asyncio.sleep(0.01)
 
