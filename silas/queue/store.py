@@ -157,13 +157,16 @@ class QueueStore:
         everything = Finishing(lease, consumer, letters, writes, handover)
         settle = settling(handover)
         if writes or durability is not Durability.ORDINARY:
-            await self._alone(everything, durability, after=settle)
+            outcome = await self._alone(everything, durability, after=settle)
         else:
-            await self._batch.run(self._lots.finish, everything, kind="finish", after=settle)
+            outcome = await self._batch.run(
+                self._lots.finish, everything, kind="finish", after=settle
+            )
         if letters and handover is None:
             self.bus.notify({letter.queue for letter in letters})
-        # The next message of the scope may have come to its turn, for any hand that is free.
-        if taker is None or (lease.queue in ORDERED and self.bus.idle_taker(lease.queue)):
+        if taker is None or (
+            _may_be_more(outcome, lease.queue) and self.bus.idle_taker(lease.queue)
+        ):
             self.bus.notify((lease.queue,))
 
     def finish_in(
@@ -280,7 +283,7 @@ class QueueStore:
         durability: Durability,
         *,
         after: Callable[[Outcome | None], None] | None,
-    ) -> None:
+    ) -> Outcome:
         """A transaction of its own; `after` is called also if the caller gives up meanwhile."""
 
         def body(tx: Transaction) -> Outcome:
@@ -291,7 +294,7 @@ class QueueStore:
             if outcome is not None:
                 if after is not None:
                     after(outcome)
-                return
+                return outcome
         writing = asyncio.ensure_future(self._database.transaction(body, durability=durability))
 
         def ended(done: "asyncio.Future[Outcome]") -> None:
@@ -300,7 +303,7 @@ class QueueStore:
                 after(None if failed else done.result())
 
         writing.add_done_callback(ended)
-        await asyncio.shield(writing)
+        return await asyncio.shield(writing)
 
     async def _end(
         self, lease: Lease, end: Callable[[Transaction, table.QueuedRow], table.Woken]
@@ -318,3 +321,12 @@ class QueueStore:
         if again_at is not None:
             wait = datetime.fromisoformat(again_at) - self._clock.now()
             self.bus.notify_later(lease.queue, max(wait.total_seconds(), 0))
+
+
+def _may_be_more(outcome: Outcome, queue: QueueName) -> bool:
+    """Whether something is left that any hand could take, after the one that got free was served.
+
+    The next message of the scope has come to its turn. If there was nothing for the hand that got
+    free, that was none, and nothing else is there either.
+    """
+    return queue in ORDERED and bool(outcome.given and outcome.given[-1].leases)
