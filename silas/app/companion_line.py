@@ -22,6 +22,7 @@ from silas.app.journal import open_journal
 from silas.app.stream import open_queue
 from silas.companions.desk import CompanionDesk
 from silas.companions.models import BudgetLimits, ReportScope, StopScope
+from silas.companions.schedules import TimerWish
 from silas.gates.risk import RiskLevel
 from silas.kernel import CompanionError, ServerError, SilasError
 from silas.kernel.field_problems import dotted, problems_in
@@ -34,6 +35,7 @@ _TYPED: Mapping[str, TypeAdapter[Any]] = MappingProxyType(
         "budget": TypeAdapter(BudgetLimits | None),
         "confirm_from": TypeAdapter(RiskLevel | None),
         "file": TypeAdapter(Path | None),
+        "timers": TypeAdapter(tuple[TimerWish, ...]),
     }
 )
 """Arguments that are more than JSON."""
@@ -43,7 +45,8 @@ _CALLS = frozenset(
         "list", "show", "kinds", "runs", "report", "why", "trace", "replay", "new", "configure",
         "disclosure", "consent", "revoke_consent", "wake", "pause", "resume", "cancel", "destroy",
         "stop", "release", "resume_all", "switches", "questions", "answer", "waiting", "persona",
-        "propose_persona", "approve_persona", "decline_persona", "describe_provider",
+        "propose_persona", "approve_persona", "decline_persona", "describe_provider", "timers",
+        "set_timers",
     }
 )  # fmt: skip
 """What may be called from outside; `decided` and `recover` are the house's own."""

@@ -5,7 +5,7 @@ import click
 from silas.cli.commands import LazyCommand, LazyGroup
 
 _LOOK, _DO = "silas.cli.agents_looking", "silas.cli.agents_doing"
-_AGREE = "silas.cli.agents_agreeing"
+_AGREE, _TIMES = "silas.cli.agents_agreeing", "silas.cli.agents_timing"
 _COMMANDS = {
     "list": LazyCommand(f"{_LOOK}:list_all", "Show your companions, and how they are."),
     "kinds": LazyCommand(f"{_LOOK}:kinds", "Show which companions can be made."),
@@ -20,6 +20,7 @@ _COMMANDS = {
     "trace": LazyCommand(f"{_LOOK}:trace", "Explain one run, step by step."),
     "replay": LazyCommand(f"{_LOOK}:replay", "Go through a run again; nothing is done."),
     "configure": LazyCommand(f"{_DO}:configure", "Change its name, categories, model or budget."),
+    "timers": LazyCommand(f"{_TIMES}:timers", "Show and set when it wakes by the clock."),
     "consent": LazyCommand(f"{_AGREE}:consent", "Read what its model is told, and agree or not."),
     "persona": LazyCommand(f"{_AGREE}:persona", "Show how it speaks, and approve changes of that."),
     "pause": LazyCommand(f"{_DO}:pause", "Let it rest."),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from silas.companions.desk_agreements import Agreements
+from silas.companions.desk_schedules import Schedules
 from silas.companions.desk_views import DeskViews, kind_view
 from silas.companions.errors import CompanionInvalid, CompanionUnknown
 from silas.companions.hands import Hands
@@ -19,7 +20,6 @@ from silas.companions.lifecycle import (
     Lifecycle,
     NewCompanion,
     SubscriptionDraft,
-    TimerDraft,
     checked,
 )
 from silas.companions.models import (
@@ -33,6 +33,7 @@ from silas.companions.models import (
 )
 from silas.companions.replay import ReplayResult
 from silas.companions.store import CompanionStore
+from silas.companions.timer_book import TimerDraft
 from silas.companions.views import (
     CompanionDetail,
     CompanionView,
@@ -52,7 +53,7 @@ from silas.storage import Transaction
 from silas.work.ports import AuditTrail
 
 
-class CompanionDesk(Agreements):
+class CompanionDesk(Agreements, Schedules):
     """What the owner can do."""
 
     def __init__(

@@ -30,7 +30,6 @@ from silas.companions.models import (
     InteractionMode,
     InteractiveSession,
     SubscriptionPredicate,
-    TimerKind,
     WakeJob,
     WakeReason,
     WakeStatus,
@@ -39,7 +38,7 @@ from silas.companions.policy.switches import Fence
 from silas.companions.prompt_items import PromptItems
 from silas.companions.sessions import Sessions
 from silas.companions.store import CompanionStore
-from silas.companions.timers import check_timer, scheduled
+from silas.companions.timer_book import TimerBook, TimerDraft
 from silas.companions.wake.dispatch import WakeDispatch
 from silas.companions.wake.index import TokenIndex
 from silas.companions.wake.ports import OwnersZone
@@ -57,15 +56,6 @@ class SubscriptionDraft:
 
     tokens: tuple[TypedToken, ...]
     predicate: SubscriptionPredicate = field(default_factory=SubscriptionPredicate)
-
-
-@dataclass(frozen=True)
-class TimerDraft:
-    """When a new companion is to be woken."""
-
-    kind: TimerKind
-    expression: str
-    time_zone: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +93,7 @@ class Lifecycle:
         self._dispatch = dispatch
         self._index = index
         self._sessions = sessions
-        self._zone = zone
+        self.timers = TimerBook(store, zone=zone, poke_alarms=poke_alarms)
         self._poke = poke_alarms
         self._call_off = call_off
         self._fence = fence
@@ -120,7 +110,7 @@ class Lifecycle:
         """Make a companion, awake, with its state, subscriptions and timers, in one transaction."""
         agent_id = new.companion_id or self._store.ids.new("companion")
         subscriptions = [self._subscription(agent_id, each) for each in new.subscriptions]
-        timers = [self._timer(agent_id, each) for each in new.timers]
+        timers = [self.timers.draft(agent_id, each) for each in new.timers]
 
         def make(tx: Transaction) -> Companion:
             if self._store.get_in(tx, Companion, agent_id) is not None:
@@ -149,17 +139,6 @@ class Lifecycle:
         """Wake a companion by one thing less."""
         await self._store.delete(AgentSubscription, subscription_id)
         self._index.remove(subscription_id)
-
-    async def set_timer(self, agent_id: str, draft: TimerDraft) -> AgentTimer:
-        """Wake a companion at one time more; raises `CompanionInvalid`."""
-        timer = await self._store.put(self._timer(agent_id, draft))
-        self._poke()
-        return timer
-
-    async def remove_timer(self, timer_id: str) -> None:
-        """Wake a companion at one time less."""
-        await self._store.delete(AgentTimer, timer_id)
-        self._poke()
 
     async def configure(
         self,
@@ -329,20 +308,6 @@ class Lifecycle:
             created_at=now,
             updated_at=now,
         )
-
-    def _timer(self, agent_id: str, draft: TimerDraft) -> AgentTimer:
-        now = self._store.clock.now()
-        timer = AgentTimer(
-            id=self._store.ids.new("timer"),
-            agent_id=agent_id,
-            kind=draft.kind,
-            expression=draft.expression,
-            time_zone=draft.time_zone,
-            created_at=now,
-            updated_at=now,
-        )
-        check_timer(timer)
-        return scheduled(timer, now, owners_zone=self._zone.time_zone())
 
 
 def _given(companion: Companion) -> tuple[object, ...]:

@@ -52,7 +52,7 @@ def next_run(timer: AgentTimer, after: datetime, *, owners_zone: str) -> datetim
     if timer.kind is TimerKind.ONCE:
         moment = parse_timestamp(timer.expression)
         return moment if moment > after else None
-    return next_due(_schedule(timer), after, zone=_zone(timer, owners_zone))
+    return next_due(_schedule(timer), after, zone=zone_of(timer, owners_zone))
 
 
 def fire(timer: AgentTimer, now: datetime, *, owners_zone: str) -> Firing | None:
@@ -90,7 +90,7 @@ def fire(timer: AgentTimer, now: datetime, *, owners_zone: str) -> Firing | None
 def _last_missed(timer: AgentTimer, due: datetime, now: datetime, owners_zone: str) -> datetime:
     if timer.kind is TimerKind.ONCE:
         return due
-    last = last_due(_schedule(timer), now, zone=_zone(timer, owners_zone))
+    last = last_due(_schedule(timer), now, zone=zone_of(timer, owners_zone))
     return max(due, last) if last is not None else due
 
 
@@ -107,7 +107,8 @@ def _schedule(timer: AgentTimer) -> CronSchedule:
         raise CompanionInvalid(f"The timer {error}.") from error
 
 
-def _zone(timer: AgentTimer, owners_zone: str) -> ZoneInfo:
+def zone_of(timer: AgentTimer, owners_zone: str) -> ZoneInfo:
+    """The clock that a timer goes by."""
     # A zone that this machine does not know must not keep a companion from waking.
     named = known_zone(timer.time_zone) if timer.time_zone else None
     return named or known_zone(owners_zone) or ZoneInfo("UTC")

@@ -11,6 +11,7 @@ from silas.companions.models import (
     AgentReport,
     InteractionMode,
     StopScope,
+    TimerKind,
     WakeReason,
     WakeStatus,
 )
@@ -122,6 +123,21 @@ class CompanionDetail(Data):
     questions: tuple[QuestionView, ...]
     waiting: tuple[WaitingView, ...]
     runs: tuple[RunView, ...]
+
+
+class TimerView(Data):
+    """A timer of a companion's."""
+
+    id: str
+    words: str
+    """When it rings: `every day at 07:00`."""
+    kind: TimerKind
+    at: str | None
+    """`07:00`, where it can be said as a time of day and days of the week; else None."""
+    days: tuple[str, ...]
+    active: bool
+    next_run_at: UtcDatetime | None
+    time_zone: str
 
 
 class KindView(Data):

@@ -3,11 +3,11 @@
 What has no words here is shown by its name: it is never left out.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
-from silas.companions.models import AgentTimer
+from silas.companions.models import AgentTimer, TimerKind
+from silas.companions.schedules import spoken, weekly
 from silas.journal.notifications import TokenClass, TypedToken
 
 TOOLS: Mapping[str, str] = MappingProxyType(
@@ -93,8 +93,6 @@ _NOUNS = MappingProxyType(
 _CHANGES = MappingProxyType(
     {"created": "added", "updated": "changed", "deleted": "deleted", "restored": "brought back"}
 )
-_DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_WEEKLY = re.compile(r"(\d{1,2}) (\d{1,2}) \* \* ([0-7]|\*)")
 _SENT: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("the time and your time zone", ("now", "time_zone")),
     ("its name, its kind and what it is for", ("companion.",)),
@@ -146,6 +144,7 @@ _FACTS = MappingProxyType(
     }
 )
 _OF_FACTS = "facts[]."
+_TO_THE_MINUTE = len("2026-01-01T07:00")
 
 
 def spoken_tool(name: str) -> str:
@@ -177,13 +176,11 @@ def spoken_token(token: TypedToken) -> str:
 
 def spoken_timer(timer: AgentTimer) -> str:
     """When a timer wakes: `every day at 07:00`, `every Sunday at 18:00`."""
-    if timer.kind == "daily":
-        return f"every day at {timer.expression}"
-    weekly = _WEEKLY.fullmatch(timer.expression)
-    if timer.kind == "cron" and weekly is not None:
-        minute, hour, day = weekly.groups()
-        name = "day" if day == "*" else _DAYS[int(day)]
-        return f"every {name} at {int(hour):02}:{int(minute):02}"
+    when = weekly(timer)
+    if when is not None:
+        return spoken(when)
+    if timer.kind == TimerKind.ONCE:
+        return f"once at {timer.expression[:_TO_THE_MINUTE].replace('T', ' ')} UTC"
     return f"{timer.kind} {timer.expression}"
 
 

@@ -22,7 +22,7 @@ _CHANGES = frozenset(
     {
         "new", "configure", "consent", "revoke_consent", "wake", "pause", "resume", "cancel",
         "destroy", "stop", "release", "resume_all", "answer", "propose_persona", "approve_persona",
-        "decline_persona", "describe_provider", "replay",
+        "decline_persona", "describe_provider", "replay", "set_timers",
     }
 )  # fmt: skip
 _NOT_FROM_HERE = frozenset({"file"})
@@ -60,6 +60,7 @@ def companion_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter
             "runs": await _ask(front, "runs", {**named, "limit": _RUNS}),
             "report": await _ask(front, "report", named),
             "disclosure": await _ask(front, "disclosure", named),
+            "timers": await _ask(front, "timers", named),
             "personas": await _ask(front, "persona", named),
             "words": {"tools": dict(TOOLS), "checks": dict(CHECKS)},
         }

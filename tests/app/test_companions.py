@@ -12,9 +12,10 @@ from silas.app.ground import Ground, OnDemandVault, make_ground
 from silas.app.journal import open_journal
 from silas.app.settings import load_settings
 from silas.app.stream import open_queue
-from silas.companions.lifecycle import NewCompanion, TimerDraft
+from silas.companions.lifecycle import NewCompanion
 from silas.companions.models import AgentTimer, Companion, TimerKind
 from silas.companions.retention import FOR_EVER, KEEP_DAYS, ArtifactClass
+from silas.companions.timer_book import TimerDraft
 from silas.kernel import SystemClock
 from silas.testing import MemoryVault
 

@@ -54,6 +54,34 @@ def test_a_budget_that_is_used_up_can_be_made_larger(desk: Desk) -> None:
     assert "$0.00 of $2.50, 0 of 3 min, 0 of 900 calls" in said
 
 
+def test_when_it_wakes_by_the_clock(desk: Desk) -> None:
+    agents(desk, "new", "planner", "-c", "gym", "--name", "Paula")
+    (morning,) = agents(desk, "timers", "paula")["timers"]
+    assert (morning["at"], morning["active"]) == ("07:00", True)
+    agents(desk, "timers", "paula", "--at", "18:00", "--days", "sat-sun")
+    _, said, _ = desk.run("agents", "timers", "paula", "1", "--off")
+    assert said.splitlines()[0].startswith(" 1  every day at 07:00  (off, ")
+    assert " 2  every Saturday and Sunday at 18:00  (next " in said
+    changed = agents(desk, "timers", "paula", "2", "--at", "9:15")["timers"]
+    assert changed[1]["words"] == "every Saturday and Sunday at 09:15"
+    agents(desk, "timers", "paula", "2", "--cron", "0 9 1 * *")
+    (left,) = agents(desk, "timers", "paula", "1", "--remove")["timers"]
+    assert left["words"] == "cron 0 9 1 * *"
+    for words, told in (
+        (("--at", "25:00"), "'25:00' is not a time of day, such as 07:00"),
+        (("--days", "mon"), "Name the NUMBER of the timer"),
+        (("--at", "8:00", "--days", "someday"), "'someday' is no day of the week"),
+        (("1",), "Say what is to be different"),
+        (("7", "--off"), "There is no timer 7"),
+        (("1", "--remove", "--off"), "one at a time"),
+    ):
+        assert told in refused(desk, "timers", "paula", *words)
+    assert agents(desk, "timers", "paula")["timers"] == [left]
+    agents(desk, "timers", "paula", "1", "--remove")
+    _, said, _ = desk.run("agents", "timers", "paula")
+    assert said.startswith("No time wakes it.")
+
+
 class Terminal(io.StringIO):
     """Somebody who types this."""
 

@@ -7,7 +7,7 @@ import pytest
 
 from silas.companions.errors import CompanionInvalid
 from silas.companions.ids import timer_run_key
-from silas.companions.lifecycle import NewCompanion, TimerDraft
+from silas.companions.lifecycle import NewCompanion
 from silas.companions.models import (
     AgentTimer,
     Diagnostic,
@@ -17,6 +17,7 @@ from silas.companions.models import (
     WakeStatus,
 )
 from silas.companions.store import CompanionStore
+from silas.companions.timer_book import TimerDraft
 from silas.companions.timers import fire, next_run
 from silas.companions.wake.alarms import Alarms
 from silas.journal.store import Journal
@@ -113,7 +114,7 @@ async def test_a_clock_that_jumps_forward_is_made_up_for(house: House, clock: Fa
 
 async def test_another_time_zone_keeps_the_time_on_the_wall(house: House, clock: FakeClock) -> None:
     timer = await make(house)
-    fixed = await house.lifecycle.set_timer(
+    fixed = await house.lifecycle.timers.add(
         "coach", TimerDraft(TimerKind.DAILY, "07:00", time_zone="Europe/Berlin")
     )
     await house.alarms.tick()
@@ -172,7 +173,7 @@ async def test_removing_a_timer_and_destroying_leave_tombstones(
     house: House, clock: FakeClock
 ) -> None:
     timer = await make(house, DAILY, DAILY)
-    await house.lifecycle.remove_timer(timer.id)
+    await house.lifecycle.timers.remove(timer.id)
     await house.lifecycle.destroy("coach")
     assert await house.store.find(AgentTimer) == []
     assert len(await house.store.find(AgentTimer, with_deleted=True)) == 2

@@ -12,7 +12,7 @@ import pytest
 
 from silas.companions.errors import AgentDestroyed
 from silas.companions.ids import run_thread, subscription_run_key
-from silas.companions.lifecycle import NewCompanion, SubscriptionDraft, TimerDraft
+from silas.companions.lifecycle import NewCompanion, SubscriptionDraft
 from silas.companions.models import (
     AgentLifecycle,
     AgentMessage,
@@ -35,6 +35,7 @@ from silas.companions.models import (
     WakeStatus,
 )
 from silas.companions.store import CompanionStore
+from silas.companions.timer_book import TimerDraft
 from silas.companions.wake.index import TokenIndex
 from silas.companions.wake.orchestrator import WakeOrchestrator
 from silas.companions.wake.predicates import entity_ids
@@ -647,7 +648,7 @@ async def test_a_timer_whose_wake_could_not_be_sent_is_not_forgotten(
 ) -> None:
     await make(house)
     moment = format_timestamp(clock.now() + timedelta(hours=1))
-    await house.lifecycle.set_timer("coach", TimerDraft(TimerKind.ONCE, moment))
+    await house.lifecycle.timers.add("coach", TimerDraft(TimerKind.ONCE, moment))
     await house.alarms.tick()
     clock.advance(hours=1)
 

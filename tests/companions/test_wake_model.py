@@ -23,7 +23,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from silas.companions.lifecycle import NewCompanion, SubscriptionDraft, TimerDraft
+from silas.companions.lifecycle import NewCompanion, SubscriptionDraft
 from silas.companions.models import (
     AgentMessage,
     StopScope,
@@ -35,6 +35,7 @@ from silas.companions.models import (
 )
 from silas.companions.policy.switches import StopSwitches
 from silas.companions.store import CompanionStore
+from silas.companions.timer_book import TimerDraft
 from silas.journal.models import Category, Task
 from silas.journal.notifications import semantic
 from silas.journal.store import Journal

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from silas.companions.lifecycle import NewCompanion, SubscriptionDraft, TimerDraft
+from silas.companions.lifecycle import NewCompanion, SubscriptionDraft
 from silas.companions.models import (
     AgentMessage,
     AgentState,
@@ -22,6 +22,7 @@ from silas.companions.models import (
 )
 from silas.companions.store import CompanionStore
 from silas.companions.telling import AGENT_CHANGED, AGENT_STATE_CHANGED
+from silas.companions.timer_book import TimerDraft
 from silas.companions.waking import Waking, make_waking
 from silas.journal.models import Category, Task
 from silas.journal.notifications import NotificationBatch, entity, semantic

@@ -77,7 +77,12 @@ def test_what_wakes_it_is_a_sentence(token: object, told: str) -> None:
         ("daily", "07:00", "every day at 07:00"),
         ("cron", "0 18 * * 0", "every Sunday at 18:00"),
         ("cron", "5 6 * * *", "every day at 06:05"),
+        ("cron", "0 7 * * mon-fri", "every Monday to Friday at 07:00"),
+        ("cron", "0 7 * * 6,0", "every Saturday and Sunday at 07:00"),
+        ("cron", "30 7 * * mon,wed,fri", "every Monday, Wednesday and Friday at 07:30"),
         ("cron", "*/5 * * * *", "cron */5 * * * *"),
+        ("cron", "0 7 1 * *", "cron 0 7 1 * *"),
+        ("once", "2026-01-01T13:00:00.000000Z", "once at 2026-01-01 13:00 UTC"),
     ],
 )
 def test_a_timer_is_a_sentence(kind: str, expression: str, told: str) -> None:

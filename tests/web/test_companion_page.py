@@ -145,6 +145,53 @@ async def test_a_budget_and_what_it_sees_are_set_in_the_page(
     assert person.complaints == [REFUSED]
 
 
+async def test_when_it_wakes_by_the_clock_is_set_in_the_page(
+    place: Place, browser: Browser
+) -> None:
+    person = await Person.at(browser, PHONE)
+    page, note = person.page, person.page.locator(".companions-note")
+    await person.pair(place.web.link())
+    await make_planner(person, "Gym")
+    agent = (await only(place))["id"]
+    config = await unfolded(person, "Configure")
+    row, save = page.locator(".companion-time"), page.get_by_role("button", name="Save its times")
+    await expect(row.get_by_label("Time of day")).to_have_value("07:00")
+    await expect(row).to_contain_text("Next: ")
+    await save.click()
+    await expect(note).to_have_text("Nothing is different.")
+
+    await row.get_by_label("Time of day").fill("08:30")
+    for name in ("Saturday", "Sunday"):
+        await row.get_by_label(name).uncheck()
+    await page.get_by_role("button", name="Add a time").click()
+    added = row.nth(1)
+    await added.get_by_label("Time of day").fill("20:15")
+    await added.get_by_label("On", exact=True).uncheck()
+    assert await violations(person) == []
+    await save.click()
+    await expect(note).to_have_text("Saved.")
+    await expect(config).to_contain_text("every Monday to Friday at 08:30")
+    kept = [(each["words"], each["active"]) for each in await of(place, "timers", agent_id=agent)]
+    assert kept == [("every Monday to Friday at 08:30", True), ("every day at 20:15", False)]
+
+    # What cannot be is told in one sentence, what was typed stays, and nothing is changed.
+    for name in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday"):
+        await row.first.get_by_label(name).uncheck()
+    await added.get_by_label("Time of day").fill("21:00")
+    await save.click()
+    await expect(note).to_have_text("Choose at least one day of the week, or switch the timer off.")
+    await expect(added.get_by_label("Time of day")).to_have_value("21:00")
+    assert [each["at"] for each in await of(place, "timers", agent_id=agent)] == ["08:30", "20:15"]
+
+    await row.first.get_by_role("button", name="Remove").click()
+    await expect(row.first.get_by_role("button")).to_have_text("Keep it")
+    await save.click()
+    await expect(row).to_have_count(1)
+    (left,) = await of(place, "timers", agent_id=agent)
+    assert (left["words"], left["active"]) == ("every day at 21:00", False)
+    assert person.complaints == [REFUSED]
+
+
 async def test_a_persona_is_proposed_declined_and_approved(place: Place, browser: Browser) -> None:
     person = await Person.at(browser, DESK)
     page = person.page

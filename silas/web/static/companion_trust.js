@@ -1,6 +1,7 @@
-// What a companion may do and see: its model and what that means, its categories, its budget.
+// What a companion may do and see: its model and what that means, its categories, its times, its budget.
 import { modelSelect } from "/companion_new.js";
 import { HEALTH_WORDS, measures } from "/companion_parts.js";
+import { times } from "/companion_times.js";
 import { h } from "/dom.js";
 import { visible } from "/visible.js";
 
@@ -37,7 +38,7 @@ function describing(companion, desk) {
 /** Everything that can be set. */
 export function configuration(detail, data, desk) {
   const { companion, wakes_on: wakes, may } = detail;
-  return h("details", { class: "companion-settings", "data-key": "config" }, h("summary", {}, "Configure"), basics(detail, desk), sight(companion, data, desk), budget(companion, desk),
+  return h("details", { class: "companion-settings", "data-key": "config" }, h("summary", {}, "Configure"), basics(detail, desk), sight(companion, data, desk), times(detail, desk), budget(companion, desk),
     h("p", { class: "meta" }, visible(`It wakes ${wakes.join(", ") || "only when you wake it"}.`)), h("p", { class: "meta" }, visible(`It may ${may.join(", ")}.`)),
     h("p", { class: "meta" }, `State: ${HEALTH_WORDS[companion.health]}.`));
 }
