@@ -3,7 +3,7 @@
 b   the briefing: body, previous failures, the planner's guidance
 c   the worker runs, within what is left of the budget (c1, c2: `toolcalls.py`)
 c3  artifacts come from what the calls really gave
-d   the gates after steps
+d   the gates after steps (`step_gates.py`)
 e   the checks, in a sandbox of their own
 f   without checks: something was done, and the last call worked
 """
@@ -12,10 +12,8 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from silas.gates import Gate, GateAction, GateTrigger
-from silas.kernel import ApprovalError, CanonicalError, SilasError, TaintLevel, strict_loads
+from silas.kernel import SilasError, TaintLevel
 from silas.work.attempts import AttemptOutcome
-from silas.work.authorisation import authorise_call
 from silas.work.binding import require_skills
 from silas.work.budget import BudgetUsed, add_used
 from silas.work.checks import VerificationResult
@@ -28,16 +26,15 @@ from silas.work.ports import (
     AgentLimits,
     AgentRun,
     Briefing,
-    PausedCall,
     PausedRun,
     PausingAgent,
 )
 from silas.work.spawning import describe_failures
+from silas.work.step_gates import pass_gates_after_steps
 from silas.work.toolcalls import AttemptTools
 from silas.work.workbench import Workbench
 from silas.work.workspaces import AttemptWorkspace
 
-GATE_BLOCKED = "execution_blocked_gate"
 _THE_PLAN = "what the plan was made from"
 _FAILURES = "what failed checks and earlier attempts printed"
 
@@ -81,24 +78,14 @@ async def run_attempt(
     bench: Workbench, files: AttemptWorkspace, earlier: Earlier, started: float
 ) -> Outcome:
     """Steps b to f; raises `Blocked` or `Paused`."""
-    item = files.item
-    taint, sources = await _begins_with(bench, item, earlier)
-    tools = AttemptTools(
-        bench,
-        files,
-        _gates(bench, item),
-        item.budget_used,
-        started,
-        taint=taint,
-        taint_sources=list(sources),
-        made=await _made(bench, item, files.attempt),
-    )
+    taint, sources = await _begins_with(bench, files.item, earlier)
     scene = Scene(
         briefing=await _brief(bench, files, earlier),
         taint=taint,
         taint_sources=sources,
         guidance=earlier.guidance,
     )
+    tools = await _tools(bench, files, scene, started)
     return await _concluded(tools, scene, await _work(bench, scene.briefing, tools))
 
 
@@ -107,20 +94,28 @@ async def resume_attempt(
 ) -> Outcome:
     """The same from where the attempt was paused, with what the owner has decided meanwhile."""
     item, scene = files.item, kept.scene
-    tools = AttemptTools(
+    tools = await _tools(bench, files, scene, started)
+    tools.decided.extend(kept.approved())
+    tools.remember(await bench.ledger.entries(item.id, files.attempt))
+    briefing = scene.briefing.model_copy(update={"limits": _limits(item)})
+    return await _concluded(tools, scene, await _work(bench, briefing, tools, kept))
+
+
+async def _tools(
+    bench: Workbench, files: AttemptWorkspace, scene: Scene, started: float
+) -> AttemptTools:
+    """What the worker does things with, in a run that has the taint of this scene."""
+    item = files.item
+    return AttemptTools(
         bench,
         files,
-        _gates(bench, item),
+        [*bench.system_gates, *item.gates],
         item.budget_used,
         started,
         taint=scene.taint,
         taint_sources=list(scene.taint_sources),
-        decided=kept.approved(),
         made=await _made(bench, item, files.attempt),
     )
-    tools.remember(await bench.ledger.entries(item.id, files.attempt))
-    briefing = scene.briefing.model_copy(update={"limits": _limits(item)})
-    return await _concluded(tools, scene, await _work(bench, briefing, tools, kept))
 
 
 async def _begins_with(
@@ -146,10 +141,6 @@ async def _made(bench: Workbench, item: WorkItem, attempt: int) -> list[tuple[st
     return [(entry.tool, entry.args) for entries in tried for entry in entries]
 
 
-def _gates(bench: Workbench, item: WorkItem) -> list[Gate]:
-    return [*bench.system_gates, *item.gates]
-
-
 async def _concluded(
     tools: AttemptTools, scene: Scene, worked: tuple[AgentRun | PausedRun | None, str | None]
 ) -> Outcome:
@@ -169,7 +160,7 @@ async def _concluded(
     entries = await bench.ledger.entries(files.item.id, files.attempt)
     artifacts = collect_artifacts(entries)
     await _compare_claims(bench, files, ran, artifacts)
-    await _gates_after_steps(bench, files.item, tools.gates, entries, tools)
+    await pass_gates_after_steps(tools, entries)
     outcome = Outcome(
         AttemptOutcome.FAILED,
         _charged(tools, ran),
@@ -265,79 +256,6 @@ async def _compare_claims(
             attempt=files.attempt,
             claimed=invented,
         )
-
-
-async def _gates_after_steps(
-    bench: Workbench,
-    item: WorkItem,
-    gates: list[Gate],
-    entries: list[LedgerEntry],
-    tools: AttemptTools,
-) -> None:
-    """Step d; raises `Blocked`."""
-    for gate in gates:
-        if gate.on is not GateTrigger.AFTER_STEP:
-            continue
-        if bench.gates is None:
-            raise Blocked(GATE_BLOCKED, f"Nobody here can evaluate the gate {gate.name}.")
-        for entry in entries:
-            if entry.seq - 1 == gate.after_step:
-                await _gate_after_step(bench, item, gate, entry, tools)
-
-
-async def _gate_after_step(
-    bench: Workbench, item: WorkItem, gate: Gate, entry: LedgerEntry, tools: AttemptTools
-) -> None:
-    if bench.gates is None:
-        raise Blocked(GATE_BLOCKED, f"Nobody here can evaluate the gate {gate.name}.")
-    known = {"work_dir": str(tools.files.directory), "work_item_id": item.id}
-    context = {**_step_context(entry), **known}
-    policy, quality, _ = await bench.gates.check_gates([gate], GateTrigger.AFTER_STEP, context)
-    for result in quality:
-        await bench.audit.log(
-            "quality_gate_after_step",
-            work_item_id=item.id,
-            gate=result.gate_name,
-            score=result.score,
-            flags=result.flags,
-        )
-    for result in policy:
-        if result.action is GateAction.BLOCK:
-            raise Blocked(GATE_BLOCKED, f"{result.gate_name}: {result.reason}")
-        if result.action is GateAction.REQUIRE_APPROVAL:
-            await _ask_after_step(bench, item, entry, result.reason, tools)
-
-
-async def _ask_after_step(
-    bench: Workbench, item: WorkItem, entry: LedgerEntry, reason: str, tools: AttemptTools
-) -> None:
-    call = PausedCall(
-        work_item_id=item.id,
-        attempt=tools.files.attempt,
-        tool=entry.tool,
-        args=entry.args,
-        reasons=[reason],
-        taint=tools.taint,
-        taint_sources=tools.taint_sources,
-    )
-    try:
-        decided = await authorise_call(bench, call)
-    except ApprovalError as error:
-        raise Blocked(GATE_BLOCKED, error.message) from error
-    if not decided:
-        # The worker has ended: there is no run that could be taken up again after the decision.
-        raise Blocked(GATE_BLOCKED, f"This needs the owner's decision at once: {reason}")
-
-
-def _step_context(entry: LedgerEntry) -> dict[str, object]:
-    """What a gate can look at: the step, its output, and the output's values if it is JSON."""
-    output = entry.result.return_value if entry.result else ""
-    try:
-        values = strict_loads(output)
-    except CanonicalError:
-        values = {}
-    named = dict(values) if isinstance(values, dict) else {}
-    return {**named, "step_index": entry.seq - 1, "tool_name": entry.tool, "response": output}
 
 
 async def _verify(bench: Workbench, files: AttemptWorkspace, outcome: Outcome) -> Outcome:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from silas.gates import ActionEnvelope, Gate, GateAction, GateTrigger
+from silas.gates import ActionEnvelope, Gate, GateAction, GateResult, GateTrigger
 from silas.gates.envelope_rules import is_inside, lookups_in, outside_reason, still_good
 from silas.gates.guards.echoes import ForeignTexts
 from silas.kernel import (
@@ -32,11 +32,11 @@ from silas.kernel import (
     canonical_bytes,
     join_taint,
 )
-from silas.sandbox.models import SandboxConfig
 from silas.work.authorisation import authorise_call, require_decided
 from silas.work.budget import BudgetUsed, add_used
+from silas.work.call_envelope import call_envelope
 from silas.work.errors import BindingBroken
-from silas.work.execution_models import ExecutionEnvelope, ExecutionResult, ModelView
+from silas.work.execution_models import ExecutionResult, ModelView
 from silas.work.executors import Tool
 from silas.work.executors.arguments import ArgumentsRefused
 from silas.work.ledger import LedgerEntry
@@ -162,14 +162,37 @@ class AttemptTools:
             }
         )
 
+    def as_paused(self, tool: str, args: dict[str, Any], reasons: list[str]) -> PausedCall:
+        """The call as the owner is asked about it."""
+        return PausedCall(
+            work_item_id=self.files.item.id,
+            attempt=self.files.attempt,
+            tool=tool,
+            args=args,
+            reasons=reasons,
+            taint=self.taint,
+            taint_sources=list(self.taint_sources),
+        )
+
+    async def log_quality(self, event: str, results: list[GateResult]) -> None:
+        """Write down what the quality gates found; it stops nothing."""
+        for result in results:
+            await self.bench.audit.log(
+                event,
+                work_item_id=self.files.item.id,
+                gate=result.gate_name,
+                score=result.score,
+                flags=result.flags,
+            )
+
     async def _review(self, name: str, args: dict[str, Any]) -> CallReview:
         self._reviews += 1
         review = CallReview(number=self._reviews, tool=name, args=args)
         try:
-            self._require_going_on()
-            tool = self._fitting(name, args)
-            args, asked_for = await self._pass_gates(tool, args)
-            reasons = asked_for + self._outside_reasons(tool, args)
+            self._require_going_on()  # 1
+            tool = self._fitting(name, args)  # 2
+            args, asked_for = await self._pass_gates(tool, args)  # 3
+            reasons = asked_for + self._outside_reasons(tool, args)  # 4
             if reasons:
                 await self._ask(tool, args, reasons, by_gates=asked_for)
         except Refused as refused:
@@ -185,8 +208,8 @@ class AttemptTools:
         try:
             self._require_passed(review)
             tool = self._fitting(review.tool, review.args)
-            await self._require_unchanged()
-            return (await self._execute(tool, review.args)).model_view()
+            await self._require_unchanged()  # 5
+            return (await self._execute(tool, review.args)).model_view()  # 6
         except Refused as refused:
             return self._answer(str(refused))
 
@@ -236,15 +259,7 @@ class AttemptTools:
         policy, quality, merged = await self.bench.gates.check_gates(
             gates, GateTrigger.ON_TOOL_CALL, self._gate_context(tool, args)
         )
-        item = self.files.item
-        for result in quality:
-            await self.bench.audit.log(
-                "quality_gate_tool_call",
-                work_item_id=item.id,
-                gate=result.gate_name,
-                score=result.score,
-                flags=result.flags,
-            )
+        await self.log_quality("quality_gate_tool_call", quality)
         blocks = [result for result in policy if result.action is GateAction.BLOCK]
         if blocks:
             await self._log_block(tool, [f"{each.gate_name}: {each.reason}" for each in blocks])
@@ -299,16 +314,7 @@ class AttemptTools:
         self, tool: Tool, args: dict[str, Any], reasons: list[str], *, by_gates: list[str]
     ) -> None:
         """Let the owner decide, with a token for exactly this call; a no is the answer."""
-        item = self.files.item
-        call = PausedCall(
-            work_item_id=item.id,
-            attempt=self.files.attempt,
-            tool=tool.name,
-            args=args,
-            reasons=reasons,
-            taint=self.taint,
-            taint_sources=list(self.taint_sources),
-        )
+        call = self.as_paused(tool.name, args, reasons)
         try:
             decided = self._take_decided(call, by_gates)
             if decided is not None:
@@ -341,7 +347,11 @@ class AttemptTools:
         self._steps += 1
         self.made.append((tool.name, args))
         bench.progress(item.id, "call", _shown(tool, args))
-        result = await tool.execute(self._envelope(tool, args, seq))
+        left = item.budget.max_wall_time_seconds - self.used_now().wall_time_seconds
+        envelope = call_envelope(
+            bench, self.files, tool=tool, args=args, seq=seq, seconds_left=left
+        )
+        result = await tool.execute(envelope)
         result = result.model_copy(update={"taint": self._tainted(tool, result)})
         await bench.ledger.finish(item.id, attempt, seq=seq, result=result)
         self._saw(tool.name, args, result)
@@ -361,27 +371,6 @@ class AttemptTools:
     def _came_from(self, source: str) -> None:
         if source not in self.taint_sources:
             self.taint_sources.append(source)
-
-    def _envelope(self, tool: Tool, args: dict[str, Any], seq: int) -> ExecutionEnvelope:
-        bench, item, workspace = self.bench, self.files.item, self.files.workspace
-        left = item.budget.max_wall_time_seconds - self.used_now().wall_time_seconds
-        directory = str(self.files.directory)
-        return ExecutionEnvelope(
-            execution_id=f"{item.id}.{self.files.attempt}.{seq}",
-            step_index=seq - 1,
-            task_description=item.title,
-            action=tool.name,
-            args=args,
-            timeout_seconds=max(1, min(bench.call_seconds, int(left) + 1)),
-            sandbox_config=SandboxConfig(
-                work_dir=directory,
-                network_access=workspace.network,
-                filesystem_read=[f"{directory}/{name}" for name in workspace.pinned],
-                max_memory_mb=bench.memory_mb,
-                max_cpu_seconds=bench.cpu_seconds,
-                env=workspace.env,
-            ),
-        )
 
     def _answer(self, reason: str) -> ModelView:
         return ModelView(success=False, return_value="", content=[], error=reason, taint=self.taint)
