@@ -18,6 +18,7 @@ from silas.companions.proposals import CompanionProposal
 from silas.kernel import SecretsError
 
 OFFLINE = Destination(provider="offline", model="brain")
+_PORTS = {"http": 80, "https": 443}
 _SECRET = "secret:"  # noqa: S105 - how a reference to a secret begins
 
 
@@ -78,12 +79,12 @@ class VaultSecrets:
 
 def _destination(choice: ModelChoice) -> Destination:
     facts = facts_of(choice.provider)
-    address = choice.base_url or (facts.default_url if facts else None)
-    host = urlsplit(address).hostname if address else None
+    address = urlsplit(choice.base_url or (facts.default_url if facts else None) or "")
     reference = choice.api_key.get_secret_value() if choice.api_key else None
     return Destination(
         provider=choice.provider,
         model=choice.model,
-        host=host or f"{choice.provider}'s own servers",
+        host=address.hostname or f"{choice.provider}'s own servers",
+        port=address.port or _PORTS.get(address.scheme),
         secret_ref_id=reference,
     )

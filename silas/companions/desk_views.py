@@ -164,7 +164,7 @@ class DeskViews:
         return DisclosureView(
             model_id=destination.model_id,
             provider=destination.provider,
-            host=destination.host,
+            host=destination.address,
             policy_version=shown.policy_version,
             training=shown.training,
             retention=shown.retention,

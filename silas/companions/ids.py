@@ -139,9 +139,9 @@ def consent_id(provider: str, model: str, policy_version: str) -> str:
     return digest("consent", provider, model, policy_version)
 
 
-def privacy_policy_id(provider: str, model: str) -> str:
-    """What a provider says about a model."""
-    return digest("privacy_policy", provider, model)
+def privacy_policy_id(provider: str, model: str, address: str) -> str:
+    """What a provider says about a model at an address."""
+    return digest("privacy_policy", provider, model, address)
 
 
 def access_policy_id(

@@ -16,6 +16,8 @@ from silas.gates.risk import RiskLevel
 from silas.kernel import TaintLevel, canonical_bytes
 from silas.kernel.models import Data
 
+_HTTPS = 443
+
 
 class ToolSketch(Data):
     """One tool as a model sees it."""
@@ -67,11 +69,20 @@ class Destination(Data):
     model: str
     host: str | None = None
     """None: on this machine, inside this process; nothing leaves it."""
+    port: int | None = None
+    """None: wherever the provider's own servers listen."""
     secret_ref_id: str | None = None
 
     @property
     def local(self) -> bool:
         return self.host is None
+
+    @property
+    def address(self) -> str | None:
+        """Host and port, as people write them: two servers on one host are two addresses."""
+        if self.host is None or self.port in (None, _HTTPS):
+            return self.host
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def model_id(self) -> str:

@@ -157,6 +157,7 @@ class DisclosureView(Data):
     model_id: str
     provider: str
     host: str | None
+    """With its port, where it is not the usual one."""
     policy_version: str
     training: str
     retention: str

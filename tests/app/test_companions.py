@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from silas.app.backup import back_up, bring_back
+from silas.app.companion_destinations import Destinations
 from silas.app.companions import CompanionRoom, open_companions
 from silas.app.doctor.installation import companions as examined
 from silas.app.ground import Ground, OnDemandVault, make_ground
@@ -98,3 +99,19 @@ async def test_how_long_what_they_leave_behind_is_kept_is_a_setting(tmp_path: Pa
     async with opened(tmp_path, MemoryVault(), **chosen) as (_ground, room):
         kept = room.retention.keep_days
     assert kept == {**KEEP_DAYS, ArtifactClass.TRACE: 7, ArtifactClass.REPORT: FOR_EVER}
+
+
+async def test_a_model_is_at_a_host_and_a_port(tmp_path: Path) -> None:
+    at = {}
+    for number, address in enumerate(("http://127.0.0.1:11434/v1", "https://[::1]/v1", None)):
+        environ = {"SILAS_MODELS__PROXY": "openai:one"}
+        environ |= {"SILAS_MODELS__BASE_URL": address} if address else {}
+        async with opened(tmp_path / str(number), MemoryVault(), **environ) as (ground, _):
+            found = Destinations(ground).destination("openai:one")
+            assert found is not None
+            at[address] = (found.host, found.port)
+    assert list(at.values()) == [
+        ("127.0.0.1", 11434),
+        ("::1", 443),
+        ("openai's own servers", None),
+    ]

@@ -20,7 +20,11 @@ from silas.testing.companions import FakeGateway, FakeSecrets, ScriptedModel
 from tests.companions.test_kinds import OWN
 
 CLOUD = Destination(
-    provider="cloud", model="large", host="api.cloud.example", secret_ref_id="secret:cloud"
+    provider="cloud",
+    model="large",
+    host="api.cloud.example",
+    port=443,
+    secret_ref_id="secret:cloud",
 )
 POLICY = projection_policy_id("provider_inference_request", OPERATION_KEY)
 
@@ -68,8 +72,12 @@ async def described(room: Room) -> None:
 @pytest.mark.parametrize("stored", [False, True], ids=["made up", "configured"])
 @pytest.mark.parametrize(
     "other",
-    [{"host": "proxy.evil.example"}, {"secret_ref_id": "secret:free-account"}],
-    ids=["host", "account"],
+    [
+        {"host": "proxy.evil.example"},
+        {"port": 8443},
+        {"secret_ref_id": "secret:free-account"},
+    ],
+    ids=["host", "port", "account"],
 )
 async def test_another_host_or_account_asks_again(
     room: Room,
@@ -77,7 +85,7 @@ async def test_another_host_or_account_asks_again(
     gateway: FakeGateway,
     monkeypatch: pytest.MonkeyPatch,
     stored: bool,
-    other: dict[str, str],
+    other: dict[str, Any],
 ) -> None:
     if stored:
         await described(room)
@@ -90,6 +98,33 @@ async def test_another_host_or_account_asks_again(
     assert (await room.desk.list())[0].needs_consent
     await agree(room, agent)
     assert await code_of_a_run(room, agent) is None
+
+
+async def test_two_servers_on_one_host_are_two(
+    room: Room, agent: str, gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is shown with its port, and what is known about one is not known about the other."""
+    one, other = (
+        CLOUD.model_copy(update={"host": "127.0.0.1", "port": port}) for port in (11434, 8080)
+    )
+    monkeypatch.setitem(gateway._known, "cloud:large", one)
+    await room.hands.consents.describe(one, {"retention": "Nothing is kept."})
+    shown = await room.desk.disclosure(agent)
+    assert shown is not None
+    assert (shown.host, shown.retention) == ("127.0.0.1:11434", "Nothing is kept.")
+    monkeypatch.setitem(gateway._known, "cloud:large", other)
+    shown = await room.desk.disclosure(agent)
+    assert shown is not None
+    assert shown.host == "127.0.0.1:8080"
+    assert shown.retention != "Nothing is kept."
+
+
+def test_an_address_as_people_write_it() -> None:
+    at = [
+        CLOUD.model_copy(update={"host": host, "port": port}).address
+        for host, port in ((None, None), ("a.example", 443), ("a.example", 80), ("::1", 8080))
+    ]
+    assert at == [None, "a.example", "a.example:80", "[::1]:8080"]
 
 
 async def test_other_fields_ask_again_and_fewer_are_shown(
@@ -159,7 +194,13 @@ async def test_a_kind_that_shows_less_has_a_consent_of_its_own(
 
 @pytest.mark.parametrize(
     "forged",
-    [{"host": None}, {"secret_ref_id": None}, {"fields": ()}, {"disclosure_hash": "0"}],
+    [
+        {"host": None},
+        {"port": None},
+        {"secret_ref_id": None},
+        {"fields": ()},
+        {"disclosure_hash": "0"},
+    ],
     ids=lambda each: next(iter(each)),
 )
 async def test_a_receipt_is_compared_word_for_word(
@@ -170,9 +211,14 @@ async def test_a_receipt_is_compared_word_for_word(
     assert await code_of_a_run(room, agent) == "privacy_confirmation_required"
 
 
-async def test_a_receipt_of_an_earlier_version_is_none(room: Room, agent: str) -> None:
-    """It did not say which host and which fields it was for."""
+@pytest.mark.parametrize(
+    "missing", [{"port"}, {"host", "port", "fields", "secret_ref_id"}], ids=len
+)
+async def test_a_receipt_of_an_earlier_version_is_none(
+    room: Room, agent: str, missing: set[str]
+) -> None:
+    """It did not say which host, or which port of it, and which fields it was for."""
     (receipt,) = await room.store.find(ConsentReceipt)
-    old = receipt.model_dump(exclude={"host", "fields", "secret_ref_id"})
+    old = receipt.model_dump(exclude=missing)
     await room.store.put(ConsentReceipt.model_validate(old))
     assert await code_of_a_run(room, agent) == "privacy_confirmation_required"

@@ -72,6 +72,7 @@ def _check_http_address(value: str) -> str:
     try:
         parts = urlsplit(value)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username
+        usable = usable and parts.port != 0  # what is no port at all raises
     except ValueError:
         usable = False
     if not usable or not value.isprintable() or " " in value:

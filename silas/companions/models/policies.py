@@ -85,14 +85,15 @@ class ProviderPrivacyPolicy(Synced):
 class ConsentReceipt(Data):
     """The owner has read what a provider does with these fields, and agreed. Kept on this device.
 
-    It is for this provider, host, model, account and these fields, and for nothing else. Of the key
-    it knows where the vault keeps it; never the key itself.
+    It is for this provider, host and port, model, account and these fields, and for nothing else.
+    Of the key it knows where the vault keeps it; never the key itself.
     """
 
     id: Identifier
     provider: Identifier
     model: Identifier
     host: str | None = None
+    port: int | None = None
     secret_ref_id: str | None = None
     fields: tuple[str, ...] = ()
     policy_version: Identifier

@@ -3,8 +3,8 @@
 1. Before the first question to a model, the owner is shown what is known about the provider and
    which fields are sent, and confirms it. No confirmation, no request.
 2. A confirmation is for one version. The version follows from everything that was shown: provider,
-   model, host, the key and so the account that is used, the fields, and every sentence. Another one
-   of these is another version, and asks again.
+   model, host and port, the key and so the account that is used, the fields, and every sentence.
+   Another one of these is another version, and asks again.
 3. The receipt says all of that in words, and is compared word for word when it is used.
 """
 
@@ -38,7 +38,7 @@ class PrivacyConsents:
 
         Its version is that of the whole: what is said, who is meant, and what is sent.
         """
-        key = privacy_policy_id(destination.provider, destination.model)
+        key = _policy_id(destination)
         known = await self._store.get(ProviderPrivacyPolicy, key)
         said = known or self._made_up(key, destination)
         whole = digest("terms", _hash(said), _bound_to(destination), sorted(fields))
@@ -48,7 +48,7 @@ class PrivacyConsents:
         self, destination: Destination, said: Mapping[str, str]
     ) -> ProviderPrivacyPolicy:
         """Keep what a provider says, as the owner has read it: any other word asks again."""
-        key = privacy_policy_id(destination.provider, destination.model)
+        key = _policy_id(destination)
         known = await self._store.get(ProviderPrivacyPolicy, key)
         text = (known or self._made_up(key, destination)).model_copy(update=dict(said))
         version = digest(text.training, text.retention, text.jurisdiction, text.disclosure)[:16]
@@ -105,7 +105,7 @@ class PrivacyConsents:
 
     def _made_up(self, key: str, destination: Destination) -> ProviderPrivacyPolicy:
         here = destination.local or is_loopback(destination.host or "")
-        text = _HERE if here else _AWAY.format(host=destination.host)
+        text = _HERE if here else _AWAY.format(host=destination.address)
         return ProviderPrivacyPolicy(
             id=key,
             provider=destination.provider,
@@ -119,14 +119,21 @@ class PrivacyConsents:
         )
 
 
-def _bound_to(destination: Destination) -> dict[str, str | None]:
+def _bound_to(destination: Destination) -> dict[str, str | int | None]:
     """Whom a consent is for. What a provider does may depend on the account, so on the key."""
     return {
         "provider": destination.provider,
         "model": destination.model,
         "host": destination.host,
+        "port": destination.port,
         "secret_ref_id": destination.secret_ref_id,
     }
+
+
+def _policy_id(destination: Destination) -> str:
+    """What is known about one server is not known about another that has the same model."""
+    address = destination.address or ""
+    return privacy_policy_id(destination.provider, destination.model, address)
 
 
 def _hash(policy: ProviderPrivacyPolicy) -> str:

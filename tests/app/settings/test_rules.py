@@ -160,6 +160,7 @@ from tests.app.settings.project import Project
         ("models.base_url: localhost", "models.base_url", "must be an address"),
         ("models.base_url: 'http://me:pw@host'", "models.base_url", "without a user"),
         ("models.base_url: 'http://['", "models.base_url", "must be an address"),
+        ("models.base_url: 'http://host:seven'", "models.base_url", "must be an address"),
         ("database_url: mysql://host/db", "database_url", "postgresql://"),
         ("search.allowed_domains: ['https://a.org/']", "search.allowed_domains[0]", "domain"),
         ("search.allowed_domains: a.org", "search.allowed_domains", "must be a list"),
