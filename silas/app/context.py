@@ -1,50 +1,31 @@
 """The context room, wired: contexts in memory, their chronicle on the disk."""
 
-import asyncio
 import contextlib
-import hashlib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
-from functools import partial
-from weakref import WeakValueDictionary
+from collections.abc import Sequence
+from datetime import timedelta
 
+from silas.app.context_room import Contexts
 from silas.app.ground import Ground, OnDemandVault
 from silas.app.housekeeping import PeriodicJob
 from silas.app.memory import MemoryRoom
 from silas.app.ongoing import ongoing_work
 from silas.app.settings import Settings
 from silas.context.archive import FileArchive
-from silas.context.chronicle import FORGOT_ID, ChronicleStore
-from silas.context.errors import SubscriptionRefused, ZoneFull
+from silas.context.chronicle import ChronicleStore
 from silas.context.files import AllowedDirectory, WatchedFiles
-from silas.context.following import PLAN_ID, WorkFollower
+from silas.context.following import WorkFollower
 from silas.context.manager import ContextManager
-from silas.context.models import (
-    ContextItem,
-    ContextKind,
-    ContextProfile,
-    ContextSubscription,
-    ContextZone,
-    SubscriptionType,
-    TokenBudget,
-)
-from silas.context.ports import AuditTrail, ExactTokens, Recall, Scorer, TokenCounter
-from silas.context.rehydration import Rehydration, memory_item
+from silas.context.models import ContextProfile, TokenBudget
+from silas.context.ports import ExactTokens, Recall, Scorer, TokenCounter
+from silas.context.rehydration import Rehydration
 from silas.context.sessions import SessionStore
-from silas.kernel import Clock, SilasError, TaintLevel
 from silas.kernel.redaction import Redactor
 from silas.memory.errors import MemoryExists, MemoryInvalid
 from silas.memory.models import MemoryItem, MemoryQuery
 from silas.memory.preferences import verified_preferences
-from silas.storage import Transaction
-from silas.stream.ports import ChronicleEntry
 
 _log = logging.getLogger(__name__)
-_DIRECTIVES = "directives"
-_SAID = "said_"
-_MISSED_AT_ONCE = 500
-_MOST_ENDS = 10_000
 
 
 def token_budget(settings: Settings) -> TokenBudget:
@@ -105,222 +86,6 @@ class Secrets:
         if seen is not self._seen:
             self._seen, self._redactor = seen, Redactor(seen)
         return self._redactor.text(text)
-
-
-class Contexts:
-    """`silas.stream.ports.ContextRoom`: the contexts, as a turn uses them."""
-
-    def __init__(
-        self,
-        manager: ContextManager,
-        chronicle: ChronicleStore,
-        *,
-        sessions: SessionStore,
-        rehydration: Rehydration,
-        follower: WorkFollower,
-        audit: AuditTrail,
-        clock: Clock,
-        redact: Callable[[str], str],
-        session_idle: timedelta,
-    ) -> None:
-        self._session_idle = session_idle
-        self.manager = manager
-        self.chronicle = chronicle
-        self.sessions = sessions
-        self._rehydration = rehydration
-        self._follower = follower
-        self._audit = audit
-        self._clock = clock
-        self._redact = redact
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._ends: dict[str, int] = {}
-        """Up to where each scope's chronicle is in its context."""
-        self._talks: dict[str, str] = {}
-
-    async def add_message(self, entry: ChronicleEntry) -> None:
-        """Add to the chronicle, in the context and on the disk, once for each entry id."""
-        scope_id, now = entry.scope_id, self._clock.now()
-        item = ContextItem(
-            ctx_id=f"{_SAID}{entry.entry_id}",
-            zone=ContextZone.CHRONICLE,
-            content=self._redact(entry.text),
-            created_at=now,
-            turn_number=entry.turn_number,
-            source=entry.source,
-            taint=entry.taint,
-            kind=ContextKind.MESSAGE,
-        )
-        async with self._ready(scope_id):
-            note = partial(self._note, scope_id=scope_id, turn_number=entry.turn_number, at=now)
-            place = await self.chronicle.append(scope_id, item, also=note)
-            if place.before > self._ends[scope_id]:
-                await self._catch_up(scope_id)
-            if not self.manager.has(scope_id, item.ctx_id):
-                self.manager.add(scope_id, item)
-            self._ends[scope_id] = max(self._ends[scope_id], place.now)
-            await self._follow_work(scope_id, entry.turn_number)
-
-    def _note(self, tx: Transaction, *, scope_id: str, turn_number: int, at: datetime) -> None:
-        """The session that the turn belongs to, and the turn itself."""
-        idle = self._session_idle
-        self._talks[scope_id] = self.sessions.continue_talk(
-            tx, scope_id, turn_number=turn_number, at=at, idle=idle
-        )
-        self.sessions.note_turn(tx, scope_id, turn_number=turn_number, at=at)
-
-    def fit_skills(self, descriptions: Mapping[str, str]) -> dict[str, str]:
-        """The descriptions of skills, the first ones first, that fit into their share."""
-        return self.manager.fit_skills(descriptions)
-
-    async def session(self, scope_id: str) -> str | None:
-        """The session in which something was said last; None if nothing was, in this process."""
-        return self._talks.get(scope_id)
-
-    async def add_memories(
-        self, scope_id: str, items: Sequence[MemoryItem], *, turn_number: int
-    ) -> None:
-        """Put memories of this scope into the memory zone, those that are not there yet."""
-        async with self._ready(scope_id):
-            for place, item in enumerate(items, 1):
-                shown = memory_item(item, turn_number=turn_number, relevance=1 / place)
-                if item.scope_id != scope_id:
-                    _log.warning("a memory of another scope was not shown")
-                elif not self.manager.has(scope_id, shown.ctx_id):
-                    self.manager.add(scope_id, shown)
-
-    async def add_plan(
-        self, scope_id: str, work_item_id: str, *, markdown: str, taint: TaintLevel
-    ) -> None:
-        """Pin a plan in the workspace zone; the one before it need not stay any more."""
-        async with self._ready(scope_id):
-            for item in self.manager.get_zone(scope_id, ContextZone.WORKSPACE):
-                if item.kind is ContextKind.PLAN and item.pinned:
-                    self.manager.unpin(scope_id, item.ctx_id)
-            said = self.manager.get_zone(scope_id, ContextZone.CHRONICLE)
-            plan = ContextItem(
-                ctx_id=f"{PLAN_ID}{work_item_id}",
-                zone=ContextZone.WORKSPACE,
-                content=self._redact(markdown),
-                created_at=self._clock.now(),
-                turn_number=said[-1].turn_number if said else 0,
-                source=f"plan:{work_item_id}",
-                taint=taint,
-                kind=ContextKind.PLAN,
-                pinned=True,
-            )
-            try:
-                self.manager.add(scope_id, plan)
-            except ZoneFull:
-                self.manager.add(scope_id, plan.model_copy(update={"pinned": False}))
-
-    async def watch_query(self, scope_id: str, query: str, *, turn_number: int) -> None:
-        """Show what is remembered about this from now on, as long as it is spoken of."""
-        name = hashlib.sha256(query.encode()).hexdigest()[:16]
-        sub = ContextSubscription(
-            sub_id=f"sub_{name}",
-            sub_type=SubscriptionType.MEMORY_QUERY,
-            target=query,
-            zone=ContextZone.MEMORY,
-            created_at=self._clock.now(),
-            turn_created=turn_number,
-        )
-        async with self._ready(scope_id):
-            try:
-                self.manager.subscribe(scope_id, sub)
-            except SubscriptionRefused as refused:
-                _log.warning("a query is not watched: %s", refused.message)
-
-    async def pin_defaults(self, scope_id: str) -> None:
-        """Show preferences that the owner has just confirmed."""
-        async with self._ready(scope_id):
-            await self._rehydration.pin_defaults(scope_id)
-
-    async def set_directives(self, scope_id: str, text: str) -> None:
-        """Replace the pinned directives of the personality."""
-        async with self._ready(scope_id):
-            if not text:
-                self.manager.drop(scope_id, _DIRECTIVES)
-                return
-            directives = ContextItem(
-                ctx_id=_DIRECTIVES,
-                zone=ContextZone.SYSTEM,
-                content=text,
-                created_at=self._clock.now(),
-                turn_number=0,
-                source="persona:directives",
-                taint=TaintLevel.OWNER,
-                kind=ContextKind.SYSTEM,
-                pinned=True,
-            )
-            try:
-                self.manager.add(scope_id, directives)
-            except ZoneFull as error:
-                # How Silas sounds is never a reason not to answer.
-                self.manager.drop(scope_id, _DIRECTIVES)
-                _log.warning("the directives are not shown: %s", error.message)
-
-    async def set_profile(self, scope_id: str, profile_name: str) -> None:
-        """Switch the budget profile; a change is written down."""
-        async with self._ready(scope_id):
-            changed = self.manager.set_profile(scope_id, profile_name)
-        if changed:
-            await self._audit.log(
-                "context_profile_changed", scope_id=scope_id, profile=profile_name
-            )
-
-    async def enforce_budget(
-        self, scope_id: str, turn_number: int, *, current_goal: str | None
-    ) -> None:
-        """Evict what does not fit."""
-        async with self._ready(scope_id):
-            await self.manager.enforce_budget(scope_id, turn_number, current_goal)
-
-    async def render(self, scope_id: str, turn_number: int) -> str:
-        """The whole context as text for a model."""
-        async with self._ready(scope_id):
-            return await self.manager.render(scope_id, turn_number)
-
-    async def taint(self, scope_id: str) -> TaintLevel:
-        """What the rendered context is derived from, joined."""
-        async with self._ready(scope_id):
-            return self.manager.taint(scope_id)
-
-    @contextlib.asynccontextmanager
-    async def _ready(self, scope_id: str) -> AsyncIterator[None]:
-        """The scope's context, brought back if need be; one at a time works on it."""
-        lock = self._locks.setdefault(scope_id, asyncio.Lock())
-        async with lock:
-            if not self.manager.knows(scope_id):
-                self._follower.forget(scope_id)
-                end = await self._rehydration.restore(scope_id)
-                if len(self._ends) > _MOST_ENDS:
-                    self._ends = {
-                        each: at for each, at in self._ends.items() if self.manager.knows(each)
-                    }
-                    self._talks = {
-                        each: name for each, name in self._talks.items() if each in self._ends
-                    }
-                self._ends[scope_id] = end
-            yield
-
-    async def _follow_work(self, scope_id: str, turn_number: int) -> None:
-        try:
-            await self._follower.follow(scope_id, turn_number)
-        except SilasError as error:
-            # A conversation goes on without its files.
-            _log.warning("the work of a conversation is not known now: %s", error.message)
-
-    async def _catch_up(self, scope_id: str) -> None:
-        """Another process has answered in this conversation meanwhile."""
-        missed = await self.chronicle.since(scope_id, self._ends[scope_id], limit=_MISSED_AT_ONCE)
-        if any(item.ctx_id.startswith(FORGOT_ID) for item in missed):
-            self.manager.discard(scope_id)
-            self._follower.forget(scope_id)
-            self._ends[scope_id] = await self._rehydration.restore(scope_id)
-            return
-        for item in missed:
-            if not self.manager.has(scope_id, item.ctx_id):
-                self.manager.add(scope_id, item)
 
 
 def open_context(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from silas.app.context import Contexts, open_context
+from silas.app.context import open_context
+from silas.app.context_room import Contexts
 from silas.app.ground import Ground, OnDemandVault, make_ground
 from silas.app.memory import open_memory
 from silas.app.settings import load_settings
