@@ -226,8 +226,12 @@ class CompanionDesk(Agreements, Schedules):
         return await self._views.one(agent_id)
 
     async def cancel(self, agent_id: str) -> int:
-        """Call off what a companion does just now; returns how many runs that were."""
-        count = self._worker.call_off(agent_id)
+        """Call off what a companion does just now; returns how many runs that were.
+
+        From then on they write nothing to the journal, not even what was just allowed.
+        """
+        count = await self._worker.cancel(agent_id)
+        await self._journal.fence.move()
         await self._audit.log("companion_run_cancelled", agent_id=agent_id, runs=count)
         return count
 

@@ -134,6 +134,10 @@ class Stopped(CompanionError):
     exit_code = _REFUSED
 
 
+CALLED_OFF = "This run was called off. Wake the companion again to let it begin anew."
+"""What `Stopped` says if it is one run that was stopped."""
+
+
 class InvalidArguments(CompanionError):
     """These arguments do not fit the tool. Nothing was done: correct what the message names."""
 

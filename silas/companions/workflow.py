@@ -23,7 +23,7 @@ from typing import Any
 
 from silas.companions.actions import make_plan, plan_key
 from silas.companions.budgets import Budgets
-from silas.companions.errors import AnswerRequired, Stopped, UnsafeTarget, tool_code
+from silas.companions.errors import CALLED_OFF, AnswerRequired, Stopped, UnsafeTarget, tool_code
 from silas.companions.kinds.kept import Definitions
 from silas.companions.memory import MemoryAssembler
 from silas.companions.models import (
@@ -34,6 +34,7 @@ from silas.companions.models import (
     Companion,
     RunOutcome,
     WakeJob,
+    WakeRun,
     WakeStatus,
 )
 from silas.companions.models.runs import PlannedAction
@@ -65,10 +66,6 @@ _NO_ALLOWANCE = CallAllowance(tokens=0, cost_usd=0.0, seconds=0.0)
 
 
 GoOn = Callable[[], Awaitable[None]]
-
-
-class CalledOff(Exception):
-    """The owner has called the run off."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +100,8 @@ class CompanionWorkflow:
         status = WakeStatus.COMPLETED
         try:
             await self._run(record, stopping)
-        except (CalledOff, Stopped) as called_off:
-            status = WakeStatus.CANCELLED
-            error = called_off if isinstance(called_off, Stopped) else Stopped()
+        except Stopped as called_off:
+            status, error = WakeStatus.CANCELLED, called_off
         except CompanionError as refused:
             status, error = WakeStatus.FAILED_TERMINAL, refused
         record.latency_ms = round((self.store.clock.monotonic() - begun) * 1000)
@@ -114,7 +110,7 @@ class CompanionWorkflow:
     async def _run(self, record: RunRecord, stopping: Callable[[], bool]) -> None:
         async def go_on() -> None:
             if stopping():
-                raise CalledOff
+                raise Stopped(CALLED_OFF)
             await self.executor.switches.require(record.companion.id)
 
         await go_on()
@@ -235,6 +231,12 @@ class CompanionWorkflow:
             looked |= await self._carry_out_one(record, proposal, planned, action)
         return looked
 
+    async def _require_not_called_off(self, run_key: str) -> None:
+        """At the door of a write, what is on the disk counts."""
+        run = await self.store.get(WakeRun, run_key)
+        if run is not None and run.status is WakeStatus.CANCELLED:
+            raise Stopped(CALLED_OFF)
+
     async def _carry_out_one(
         self,
         record: RunRecord,
@@ -260,7 +262,12 @@ class CompanionWorkflow:
             record.note_blocked(call)
             return False
         begun = self.store.clock.monotonic()
-        result = await self.executor.execute(call, decisions=record.decisions, reason=action.reason)
+        result = await self.executor.execute(
+            call,
+            decisions=record.decisions,
+            reason=action.reason,
+            goes_on=lambda: self._require_not_called_off(call.run_key),
+        )
         latency = round((self.store.clock.monotonic() - begun) * 1000)
         record.add_result(planned, result, latency_ms=latency, at=self.store.clock.now())
         tool = self.executor.registry.get(call.tool_name)

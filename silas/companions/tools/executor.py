@@ -10,8 +10,9 @@
 8. The owner's gates let a write pass.
 9. A write that is risky enough waits for the owner, with a preview; nothing is written. One that
    was approved passes the door: the token was used up for exactly this call and this preview.
-10. The write goes through the saga, under its operation id. 2, 3 and 6 are asked once more, behind
-   the journal's fence: what is stopped between this answer and the commit is not written.
+10. The write goes through the saga, under its operation id. 2, 3 and 6, and whether the run was
+   called off, are asked once more, behind the journal's fence: what is stopped between this answer
+   and the commit is not written.
 
 A refusal is a result with its code, never an exception: companions go on, and the log tells it.
 """
@@ -62,6 +63,8 @@ from silas.work.ports import AuditTrail
 
 Door = Callable[[ApprovableAction], Awaitable[None]]
 """Raises unless the owner's token was used up for exactly this action."""
+GoesOn = Callable[[], Awaitable[None]]
+"""Raises if the owner has called off the run that a call belongs to."""
 
 _ID = re.compile(r"[a-z][a-z_]*[_-][0-9A-Za-z-]{1,90}")
 """How ids in the journal look: `task_01k…`, `dayplan-2026-01-02`."""
@@ -99,12 +102,17 @@ class ToolExecutor:
         decisions: Decisions,
         reason: str = "",
         door: Door | None = None,
+        goes_on: GoesOn | None = None,
     ) -> AgentToolResult:
-        """The result of a call; a refusal is one, too. `door` is for what was approved."""
+        """The result of a call; a refusal is one, too. `door` is for what was approved.
+
+        `goes_on` is asked right before a write, in the run that wants it.
+        """
         try:
             admitted = await self._admit(call, decisions)
             await self.budgets.charge(call.agent_id, BudgetUsage(tool_calls=1))
-            return await self._carry_out(call, admitted, decisions, reason=reason, door=door)
+            held = await self._held(call, admitted, decisions, reason=reason, door=door)
+            return held or await self._carry_out(call, admitted, goes_on)
         except _REFUSALS as error:
             return refused(call, error)
 
@@ -148,6 +156,15 @@ class ToolExecutor:
         return _Admitted(tool, arguments, companion, definition)
 
     async def _carry_out(
+        self, call: AgentToolCall, admitted: _Admitted, goes_on: GoesOn | None
+    ) -> AgentToolResult:
+        writes = admitted.tool.writes
+        if call.preview_only or not writes:
+            effect = await self._handle(call, admitted, preview_only=writes)
+            return succeeded(call, effect, partial=writes)
+        return await self._write(call, admitted, goes_on)
+
+    async def _held(
         self,
         call: AgentToolCall,
         admitted: _Admitted,
@@ -155,11 +172,11 @@ class ToolExecutor:
         *,
         reason: str,
         door: Door | None,
-    ) -> AgentToolResult:
+    ) -> AgentToolResult | None:
+        """Rules 8 and 9: the result of a write that waits for the owner; None if it may be made."""
         tool = admitted.tool
         if call.preview_only or not tool.writes:
-            effect = await self._handle(call, admitted, preview_only=tool.writes)
-            return succeeded(call, effect, partial=tool.writes)
+            return None
         async with decisions.deciding("gates", tool.name):
             gated = await self.gates.asks(call, tool) if self.gates is not None else False
         risk = tool.risk_of(admitted.arguments)
@@ -171,7 +188,7 @@ class ToolExecutor:
                 if door is None:
                     return await self._hold(call, action)
                 await door(action)
-        return await self._write(call, admitted)
+        return None
 
     async def _hold(self, call: AgentToolCall, action: ApprovableAction) -> AgentToolResult:
         """Rule 9: a card, and nothing else."""
@@ -188,11 +205,13 @@ class ToolExecutor:
             error_message=told.message,
         )
 
-    async def _write(self, call: AgentToolCall, admitted: _Admitted) -> AgentToolResult:
+    async def _write(
+        self, call: AgentToolCall, admitted: _Admitted, goes_on: GoesOn | None
+    ) -> AgentToolResult:
         """Rule 10."""
         await self.saga.begin(call)
         try:
-            effect = await self._write_if_allowed(call, admitted)
+            effect = await self._write_if_allowed(call, admitted, goes_on)
         except _REFUSALS as error:
             await self.saga.failed(call.operation_id, error.message)
             raise
@@ -212,13 +231,17 @@ class ToolExecutor:
                 changed=list(result.changed_entity_ids),
             )
 
-    async def _write_if_allowed(self, call: AgentToolCall, admitted: _Admitted) -> ToolEffect:
+    async def _write_if_allowed(
+        self, call: AgentToolCall, admitted: _Admitted, goes_on: GoesOn | None
+    ) -> ToolEffect:
         """The last door. Every further turn follows from something that the owner did meanwhile."""
         while True:
             guard = await self.journal.fence.guard()
             classes = admitted.tool.classes_of(admitted.arguments)
             await self.switches.require(call.agent_id, classes)
             _require_scope(call, await self._living(call.agent_id))
+            if goes_on is not None:
+                await goes_on()
             try:
                 return await self._handle(call, admitted, preview_only=False, guard=guard)
             except FenceMoved:

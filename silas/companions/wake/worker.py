@@ -5,6 +5,8 @@
 3. It runs. What it leaves behind and its end are committed together.
 4. If it fails, that is its end: what it has done is known by its operations, and the next cause is
    a new wake. If the process dies, it is begun again, but not for ever.
+5. One that the owner cancels is at its end from then on, also if the process dies. What it still
+   does is not kept, except how it ended.
 """
 
 import asyncio
@@ -13,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from silas.companions.errors import AgentDestroyed, OutOfScope, tool_code
+from silas.companions.errors import CALLED_OFF, AgentDestroyed, OutOfScope, Stopped, tool_code
 from silas.companions.models import (
     AgentRunStatus,
     AgentRuntimeState,
@@ -98,6 +100,21 @@ class WakeWorker:
         self._called_off |= {run_key for run_key in called if run_key}
         return len(called)
 
+    async def cancel(self, agent_id: str) -> int:
+        """Bring what runs of a companion to its end (rule 5); returns how many runs those were."""
+
+        def write(tx: Transaction) -> int:
+            mine = {"agent_id": agent_id, "status": WakeStatus.RUNNING}
+            running = self._store.find_in(tx, WakeRun, mine)
+            for run in running:
+                self._end_in(tx, run, WakeStatus.CANCELLED, Stopped(CALLED_OFF))
+            return len(running)
+
+        try:
+            return await self._store.transaction(write, durability=Durability.TRUST)
+        finally:
+            self.call_off(agent_id)
+
     def runtime(self, agent_id: str) -> AgentRuntimeState:
         """What a companion does just now."""
         return self._running.get(agent_id) or AgentRuntimeState(agent_id=agent_id)
@@ -147,7 +164,7 @@ class WakeWorker:
                 stopping=lambda: run_key in self._called_off,
             )
             await self._commit(begun, outcome)
-        except (AgentDestroyed, OutOfScope) as error:
+        except (AgentDestroyed, OutOfScope, Stopped) as error:
             await self._end(begun.run, WakeStatus.CANCELLED, error)
         except Exception as error:  # noqa: BLE001 - every wake that was begun comes to an end
             if not isinstance(error, SilasError):
@@ -164,6 +181,8 @@ class WakeWorker:
 
         def write(tx: Transaction) -> None:
             self._require_border(tx, begun.companion)
+            if outcome.status is not WakeStatus.CANCELLED:
+                self._require_not_cancelled(tx, begun.run)
             self._writer.commit_in(tx, begun.run, outcome)
 
         await self._store.transaction(write, durability=Durability.TRUST)
@@ -174,6 +193,10 @@ class WakeWorker:
         kept = set(now.allowed_category_ids) if now is not None else set()
         if now is not None and not kept.issuperset(before.allowed_category_ids):
             raise OutOfScope("A category was taken from the companion while it ran.")
+
+    def _require_not_cancelled(self, tx: Transaction, run: WakeRun) -> None:
+        if self._store.require_in(tx, WakeRun, run.run_key).status is WakeStatus.CANCELLED:
+            raise Stopped(CALLED_OFF)
 
     async def _fail(self, run: WakeRun, error: Exception) -> None:
         def write(tx: Transaction) -> None:
