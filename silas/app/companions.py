@@ -13,6 +13,7 @@ from silas.app.ground import Ground
 from silas.app.housekeeping import PeriodicJob
 from silas.app.machine import OpenDatabase
 from silas.app.paths import Paths
+from silas.app.settings.companions import CompanionSettings
 from silas.companions.compaction.jobs import CompactionPolicy
 from silas.companions.compaction.model import ModelSummariser
 from silas.companions.desk import CompanionDesk
@@ -95,7 +96,7 @@ def make_companions(
 
     Without `questions`, nothing can be put to the owner; without `models`, none can be asked.
     """
-    zone = SettingsZone(ground.settings.scheduler.timezone)
+    settings, zone = ground.settings.companions, SettingsZone(ground.settings.scheduler.timezone)
     around = os.environ if environ is None else environ
     gateway = models or Destinations(ground)
     hands = make_hands(
@@ -115,9 +116,7 @@ def make_companions(
         runs=hands.workflow,
         zone=zone,
         summariser=ModelSummariser(store, hands.door, definitions=hands.definitions),
-        compaction=CompactionPolicy(
-            model_attempts=ground.settings.companions.summary_model_attempts
-        ),
+        compaction=CompactionPolicy(model_attempts=settings.summary_model_attempts),
     )
     desk = CompanionDesk(
         store,
@@ -128,9 +127,13 @@ def make_companions(
         library=KindLibrary(ground.paths.companion_kinds),
         audit=ground.audit,
     )
-    days = ground.settings.companions.keep_days
-    kept = {each: getattr(days, each.value) or FOR_EVER for each in ArtifactClass}
-    return CompanionRoom(store, hands, waking, desk, gateway, Retention(store, kept))
+    retention = _retention(store, settings)
+    return CompanionRoom(store, hands, waking, desk, gateway, retention)
+
+
+def _retention(store: CompanionStore, settings: CompanionSettings) -> Retention:
+    days = settings.keep_days
+    return Retention(store, {each: getattr(days, each.value) or FOR_EVER for each in ArtifactClass})
 
 
 @contextlib.asynccontextmanager

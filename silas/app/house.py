@@ -2,13 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
+from silas.app.background import in_background
 from silas.app.companion_models import ModelGateway
 from silas.app.companions import CompanionRoom, companion_jobs, open_companions
 from silas.app.context import context_jobs, open_context
@@ -95,13 +95,6 @@ async def open_house(
     cards, deliveries = open_cards(ground, queue), Deliveries(ground.database, ground.clock)
     questions = open_questions(ground, queue)
     desk = open_desk(ground, cards, questions)
-    channel = Consumer(
-        name="channel",
-        queue=QueueName.CHANNEL,
-        handler=deliveries,
-        store=queue,
-        concurrency=_AT_ONCE,
-    )
     async with (
         open_memory(ground) as memory,
         _given(minds) if minds else open_minds(ground, environ=environ, home=home) as thinking,
@@ -113,9 +106,7 @@ async def open_house(
         desk.on_answer(Kind.MEMORY, learning.answered)
         rooms = Rooms(
             memory=memory.keeper,
-            journal=SpokenJournal(
-                journal, clock=ground.clock, zone=ZoneInfo(ground.settings.scheduler.timezone)
-            ),
+            journal=_spoken(ground, journal),
             context=context,
             personality=open_personality(ground),
             reviews=cards,
@@ -135,7 +126,7 @@ async def open_house(
                 gate_model=thinking.gate,
                 models=ModelGateway(ground, environ=environ),
             ) as companions,
-            in_background(channel.run()),
+            in_background(_channel(queue, deliveries).run()),
         ):
             desk.attach(stream.room)
             desk.on_answer(Kind.COMPANION, companions.answered)
@@ -156,6 +147,22 @@ def open_cards(ground: Ground, queue: QueueStore | None = None) -> CardStore:
         devices=ground.devices,
         passkeys=ground.passkeys,
     )
+
+
+def _channel(queue: QueueStore, deliveries: Deliveries) -> Consumer:
+    """What brings the answers from the bus to where fronts find them."""
+    return Consumer(
+        name="channel",
+        queue=QueueName.CHANNEL,
+        handler=deliveries,
+        store=queue,
+        concurrency=_AT_ONCE,
+    )
+
+
+def _spoken(ground: Ground, journal: Journal) -> SpokenJournal:
+    zone = ZoneInfo(ground.settings.scheduler.timezone)
+    return SpokenJournal(journal, clock=ground.clock, zone=zone)
 
 
 def _make_workspace(ground: Ground) -> None:
@@ -184,15 +191,3 @@ def _jobs(house: House, memory: MemoryRoom) -> list[PeriodicJob]:
 @contextlib.asynccontextmanager
 async def _given(minds: Minds) -> AsyncIterator[Minds]:
     yield minds
-
-
-@contextlib.asynccontextmanager
-async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Let it run beside the block, no longer than that."""
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task

@@ -21,6 +21,7 @@ from typing import Any
 
 import silas
 from silas.app.allocator import keep_heaps_small
+from silas.app.background import in_background
 from silas.app.control import ControlServer, Handler
 from silas.app.errors import NotInitialised
 from silas.app.gates import load_system_gates
@@ -43,6 +44,16 @@ class RunningServer:
     housekeeping: Housekeeping
     started_at: str
     stopping: asyncio.Event
+
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        """The methods of the control socket."""
+        return {
+            "ping": self.ping,
+            "status": self.status,
+            "reload_keys": self.reload_keys,
+            "stop": self.stop,
+        }
 
     async def status(self, _params: dict[str, Any]) -> dict[str, Any]:
         """What `silas status` shows."""
@@ -101,26 +112,9 @@ async def running_server(
             started_at=format_timestamp(clock.now()),
             stopping=stopping,
         )
-        handlers = {
-            "ping": server.ping,
-            "status": server.status,
-            "reload_keys": server.reload_keys,
-            "stop": server.stop,
-            **more,
-        }
-        await stack.enter_async_context(ControlServer(handlers).listening(paths.socket))
-        await stack.enter_async_context(_in_background(housekeeping))
+        control = ControlServer({**server.handlers, **more})
+        await stack.enter_async_context(control.listening(paths.socket))
+        await stack.enter_async_context(in_background(housekeeping.run()))
         if conversation_of is not None:
             await stack.enter_async_context(conversation_of(opened))
         yield server
-
-
-@contextlib.asynccontextmanager
-async def _in_background(housekeeping: Housekeeping) -> AsyncIterator[None]:
-    task = asyncio.create_task(housekeeping.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task

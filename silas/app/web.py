@@ -20,10 +20,11 @@ import silas
 from silas.agents.brain.chips import chips
 from silas.agents.models.roles import Role
 from silas.agents.models.servers import KNOWN_SERVERS, LocalServer
+from silas.app.background import in_background
 from silas.app.companion_line import CompanionLine, call_desk
 from silas.app.first_run import FirstRun
 from silas.app.ground import Ground
-from silas.app.house import House, in_background, open_house
+from silas.app.house import House, open_house
 from silas.app.journal import JournalLine
 from silas.app.live import LiveLog
 from silas.app.model_choices import model_name
@@ -205,15 +206,7 @@ class WebFront:
             said=SaidStore(ground.database, clock),
             intake=house.stream.intake,
             items=WorkItemStore(ground.database, clock),
-            calls=WaitingCalls(
-                house.stream.work.bench,
-                ground.devices,
-                ground.passkeys,
-                ground.database,
-                house.desk.questions,
-                clock,
-                partial(go_on, ground),
-            ),
+            calls=_waiting_calls(house),
             audit=ground.audit,
             pairing=self.pairing,
             passkeys=PasskeyDesk(
@@ -236,6 +229,19 @@ class WebFront:
                 ground, self.environ, self.reload, self._wanted.put_nowait, self.servers
             ),
         )
+
+
+def _waiting_calls(house: House) -> WaitingCalls:
+    ground = house.ground
+    return WaitingCalls(
+        house.stream.work.bench,
+        ground.devices,
+        ground.passkeys,
+        ground.database,
+        house.desk.questions,
+        ground.clock,
+        partial(go_on, ground),
+    )
 
 
 def _address(host: str, port: int) -> str:

@@ -72,12 +72,7 @@ def open_workshop(
         workspaces=Workspaces(ground.paths.data_dir / "work", off_limits=(ground.paths.data_dir,)),
         control=control_of(ground),
         registry=ExecutorRegistry(_tools(settings, sandbox)),
-        verification=VerificationRunner(
-            sandbox,
-            verify_dir=Path(settings.sandbox.verify_dir),
-            clock=clock,
-            memory_mb=settings.sandbox.default_memory_mb,
-        ),
+        verification=_verification(ground, sandbox),
         approvals=ground.approvals,
         audit=ground.audit,
         clock=clock,
@@ -87,9 +82,7 @@ def open_workshop(
         gates=gates or open_gates(ground),
         planner=planner,
         approver=approver,
-        paused=PausedRuns(
-            ground.database, clock=clock, ids=ground.ids, signer=ground.keys, audit=ground.audit
-        ),
+        paused=_paused_runs(ground),
         images=BeforeImages(ground.database, clock),
         skills=skills,
         system_gates=_system_gates(settings),
@@ -118,6 +111,26 @@ def _sandbox(ground: Ground) -> ChosenSandbox:
     settings = ground.settings.sandbox
     backends = all_backends(clock=ground.clock, image=settings.base_image)
     return ChosenSandbox(BackendChoice(backends), settings.backend)
+
+
+def _verification(ground: Ground, sandbox: SandboxRunner) -> VerificationRunner:
+    settings = ground.settings.sandbox
+    return VerificationRunner(
+        sandbox,
+        verify_dir=Path(settings.verify_dir),
+        clock=ground.clock,
+        memory_mb=settings.default_memory_mb,
+    )
+
+
+def _paused_runs(ground: Ground) -> PausedRuns:
+    return PausedRuns(
+        ground.database,
+        clock=ground.clock,
+        ids=ground.ids,
+        signer=ground.keys,
+        audit=ground.audit,
+    )
 
 
 def _tools(settings: Settings, sandbox: SandboxRunner) -> list[Tool]:
