@@ -1,12 +1,14 @@
-"""Something to approve, and a place where approvals leave a trace."""
+"""Something to approve, who approves it, and a place where approvals leave a trace."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from silas.kernel import canonical_bytes
-from silas.storage import Transaction
+from silas.approval import ApprovalEngine, ApprovalPolicy, KeyManager, NonceStore
+from silas.approval.ports import AuditTrail, KeyVault
+from silas.kernel import Clock, IdFactory, canonical_bytes
+from silas.storage import Database, Transaction
 
 
 @dataclass(frozen=True)
@@ -64,3 +66,26 @@ class RecordingAudit:
     def events(self) -> list[str]:
         """The names of what was recorded, in order."""
         return [event for event, _ in self.entries]
+
+
+def owners_keys(vault: KeyVault, *, clock: Clock) -> KeyManager:
+    """The owner's keys in this vault; made if there are none."""
+    keys = KeyManager(vault, clock=clock)
+    if not keys.exists():
+        keys.generate_keypair()
+    return keys
+
+
+def approval_engine(
+    database: Database, keys: KeyManager, *, audit: AuditTrail, clock: Clock, ids: IdFactory
+) -> ApprovalEngine:
+    """Approvals with the policy that holds where nothing is configured."""
+    return ApprovalEngine(
+        database,
+        keys,
+        nonces=NonceStore(database, clock=clock),
+        audit=audit,
+        clock=clock,
+        ids=ids,
+        policy=ApprovalPolicy(),
+    )

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from silas.approval import ApprovalEngine, ApprovalPolicy, KeyManager, NonceStore
 from silas.companions.decisions import Decisions
 from silas.companions.desk import CompanionDesk
 from silas.companions.hands import Hands, make_hands
@@ -25,6 +24,7 @@ from silas.kernel import IdFactory
 from silas.queue import Bus, QueueName, QueueStore
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock, MemoryVault, RecordingAudit
+from silas.testing.approvals import approval_engine, owners_keys
 from silas.testing.companions import FakeGateway, OwnerApprovals
 
 BY_OWNER: Any = {"scope": OWNER, "actor": "owner"}
@@ -201,7 +201,8 @@ async def open_room(
     store = CompanionStore(agent_db, clock=clock, ids=ids, host_id="host-a")
     journal = await Journal.open(journal_db, clock=clock, ids=ids)
     queue = QueueStore(runtime_db, clock=clock, ids=ids, holder="here", bus=Bus(poll_seconds=0.01))
-    engine = _approval_engine(runtime_db, vault, clock=clock, ids=ids, audit=audit)
+    keys = owners_keys(vault, clock=clock)
+    engine = approval_engine(runtime_db, keys, audit=audit, clock=clock, ids=ids)
     owner = OwnerApprovals(engine) if approvals is None else approvals.with_engine(engine)
     hands = make_hands(
         store,
@@ -250,28 +251,6 @@ async def _migrated(
     opened = database.open(path)
     await migrate(opened, load_migrations(schema), clock=clock)
     return opened
-
-
-def _approval_engine(
-    database: SqliteDatabase,
-    vault: MemoryVault,
-    *,
-    clock: FakeClock,
-    ids: IdFactory,
-    audit: RecordingAudit,
-) -> ApprovalEngine:
-    keys = KeyManager(vault, clock=clock)
-    if not keys.exists():
-        keys.generate_keypair()
-    return ApprovalEngine(
-        database,
-        keys,
-        nonces=NonceStore(database, clock=clock),
-        audit=audit,
-        clock=clock,
-        ids=ids,
-        policy=ApprovalPolicy(),
-    )
 
 
 async def restarted(room: Room, **more: Any) -> Room:

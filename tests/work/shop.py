@@ -6,21 +6,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from silas.approval import (
-    ApprovalDecision,
-    ApprovalEngine,
-    ApprovalPolicy,
-    ApprovalScope,
-    ApprovalVerdict,
-    KeyManager,
-    NonceStore,
-)
+from silas.approval import ApprovalDecision, ApprovalScope, ApprovalVerdict
 from silas.approval.ports import KeyVault
 from silas.audit import AuditLog
 from silas.kernel import Clock, IdFactory
 from silas.sandbox.bubblewrap import BubblewrapBackend
 from silas.storage import SqliteDatabase, Transaction
 from silas.testing import FakeClock, MemoryVault, RecordingAudit
+from silas.testing.approvals import approval_engine, owners_keys
 from silas.work import (
     ArtifactStore,
     AttemptStore,
@@ -78,22 +71,12 @@ class Shop:
         self._clock = clock
         self.root = root
         ids = IdFactory(clock)
-        keys = KeyManager(vault or MemoryVault(), clock=clock)
-        if not keys.exists():
-            keys.generate_keypair()
+        keys = owners_keys(vault or MemoryVault(), clock=clock)
         log = AuditLog(
             database, clock=clock, ids=ids, signer=keys, verifier=keys, witness=root / "witness"
         )
         self.audit = HeardAudit(log)
-        self.engine = ApprovalEngine(
-            database,
-            keys,
-            nonces=NonceStore(database, clock=clock),
-            audit=self.audit,
-            clock=clock,
-            ids=ids,
-            policy=ApprovalPolicy(),
-        )
+        self.engine = approval_engine(database, keys, audit=self.audit, clock=clock, ids=ids)
         items, attempts = WorkItemStore(database, clock), AttemptStore(database, clock, self.audit)
         sandbox = BubblewrapBackend()
         self.bench = Workbench(

@@ -5,11 +5,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from silas.approval import ApprovalEngine, ApprovalPolicy, KeyManager, NonceStore
+from silas.approval import ApprovalEngine, KeyManager
 from silas.audit import AuditLog
 from silas.kernel import IdFactory, SystemClock
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import MemoryVault
+from silas.testing.approvals import approval_engine, owners_keys
 
 
 @dataclass(frozen=True)
@@ -30,20 +31,11 @@ async def open_desk(folder: Path) -> AsyncIterator[Desk]:
     ids = IdFactory(clock)
     database = SqliteDatabase.open(folder / "silas.db")
     await migrate(database, load_migrations("runtime"), clock=clock)
-    keys = KeyManager(MemoryVault(), clock=clock)
-    keys.generate_keypair()
+    keys = owners_keys(MemoryVault(), clock=clock)
     audit = AuditLog(
         database, clock=clock, ids=ids, signer=keys, verifier=keys, witness=folder / "witness"
     )
-    engine = ApprovalEngine(
-        database,
-        keys,
-        nonces=NonceStore(database, clock=clock),
-        audit=audit,
-        clock=clock,
-        ids=ids,
-        policy=ApprovalPolicy(),
-    )
+    engine = approval_engine(database, keys, audit=audit, clock=clock, ids=ids)
     try:
         yield Desk(folder / "silas.db", database, keys, audit, engine)
     finally:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import apsw
 
-from silas.approval import KeyManager
 from silas.evals.bench.measure import Line, milliseconds, per_second
 from silas.evals.made_up import made_up_memories, made_up_questions
 from silas.kernel import SystemClock
@@ -21,6 +20,7 @@ from silas.memory.rows import content_hash
 from silas.memory.store import Memories
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import MemoryVault
+from silas.testing.approvals import owners_keys
 
 _SIZES = (6_000, 50_000)
 _QUESTIONS = 60
@@ -65,8 +65,7 @@ async def _search(path: Path, size: int) -> Line:
 async def _bulk_import(folder: Path) -> Line:
     """Turn by turn, as a busy machine is not equally busy all the time."""
     source, memories = await _filled(folder / "source.db", _IMPORTED)
-    keys = KeyManager(MemoryVault(), clock=SystemClock())
-    keys.generate_keypair()
+    keys = owners_keys(MemoryVault(), clock=SystemClock())
     bundle = await MemoryPortability(memories, "owner", keys=keys).export_bundle()
     await source.close()
     items = list(made_up_memories(_IMPORTED))
