@@ -91,7 +91,13 @@ _NOUNS = MappingProxyType(
     }
 )
 _CHANGES = MappingProxyType(
-    {"created": "added", "updated": "changed", "deleted": "deleted", "restored": "brought back"}
+    {
+        "created": "added",
+        "updated": "changed",
+        "moved": "moved",
+        "deleted": "deleted",
+        "restored": "brought back",
+    }
 )
 _SENT: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("the time and your time zone", ("now", "time_zone")),

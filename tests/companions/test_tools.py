@@ -10,6 +10,7 @@ import pytest
 from silas.companions.decisions import Decisions
 from silas.companions.models import SagaEntry, WakeReason
 from silas.companions.tools.catalogue import REGISTRY
+from silas.journal.operations.checklists import ItemUpdate
 from silas.testing.companion_room import Room
 
 KIND = """
@@ -229,6 +230,35 @@ class TestPreview:
         assert ("task", "updated", False) in told
         assert await room.journal.last_cursor() == before
         assert room.approvals.asked == {}
+
+    async def test_what_only_moved_is_not_called_changed(self, room: Room, agent: str) -> None:
+        """A step that goes along to a follow-up as it is; one that was edited earlier as well."""
+        task = await room.task("Squats", checklist_items=("a", "b", "c"))
+        ((source, items),) = await room.journal.checklists_of(task)
+        edited = ItemUpdate(id=items[1].id, text="b, slowly")
+        ticked = ItemUpdate(id=items[2].id, checked=True)
+        await room.do("update_checklist_items", updates=(edited, ticked))
+        carried = await room.call(
+            agent, "conclude_task_with_rollover", task_id=task, preview_only=True
+        )
+        steps = [each for each in carried.payload["changes"] if each["kind"] == "checklist_item"]
+        told = {(each["label"], each["what"]) for each in steps}
+        assert told == {("a", "moved"), ("b, slowly", "moved")}
+
+        there = await room.task("Lunges", checklist_items=("d",))
+        ((target, _),) = await room.journal.checklists_of(there)
+        moved = await room.call(
+            agent,
+            "move_checklist_items",
+            preview_only=True,
+            item_ids=[each.id for each in items],
+            from_checklist_id=source.id,
+            to_checklist_id=target.id,
+        )
+        assert {each["what"] for each in moved.payload["changes"]} == {"moved"}
+        changes = [{"item_id": items[0].id, "checked": True}]
+        done = await room.call(agent, "update_checklist_items", preview_only=True, changes=changes)
+        assert [each["what"] for each in done.payload["changes"]] == ["updated"]
 
     async def test_high_risk_waits_whatever_was_configured(self, room: Room, agent: str) -> None:
         task = await room.task("Squats", checklist_items=("a", "b"))

@@ -48,6 +48,7 @@ def test_what_has_no_words_is_shown_by_its_name() -> None:
     [
         ("task", "Stretch", "created", "task “Stretch” added"),
         ("checklist_item", "Warm up", "updated", "step “Warm up” changed"),
+        ("checklist_item", "Warm up", "moved", "step “Warm up” moved"),
         ("checklist", "Checklist", "created", "checklist added"),
         ("link", "link", "deleted", "link deleted"),
         ("thing", "x", "twisted", "thing “x” twisted"),

@@ -140,7 +140,7 @@ class RecordChange(Data):
     """What became of one record, or would."""
 
     kind: str
-    what: Literal["created", "updated", "deleted"]
+    what: Literal["created", "updated", "moved", "deleted"]
     id: str | None
     """None for what a preview would create: it has no id yet."""
     label: str

@@ -1,12 +1,12 @@
 """From the outcome of a journal operation to the result of a tool: what a person can read."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from silas.companions.tools.models import ToolEffect
 from silas.companions.tools.outputs import RecordChange, WriteOutput
 from silas.companions.tools.reach import ToolReach
-from silas.journal.merging import FIRST
+from silas.journal.merging import FIRST, last_write
 from silas.journal.models import Record
 from silas.journal.operations import By
 from silas.journal.results import Outcome
@@ -23,6 +23,13 @@ _SHOWN: Mapping[str, tuple[str, ...]] = {
     "rating": ("value", "note", "target_id"),
     "link": ("relation",),
 }
+
+_PLACES: Mapping[str, frozenset[str]] = {
+    "checklist": frozenset({"task_id"}),
+    "checklist_item": frozenset({"checklist_id", "position"}),
+    "time_entry": frozenset({"task_id", "category_id"}),
+}
+"""The fields that say where a record belongs. If nothing else is different, it has moved."""
 
 
 def by(reach: ToolReach) -> By:
@@ -63,8 +70,18 @@ def _change(reach: ToolReach, record: Record, *, preview: bool) -> RecordChange:
     new = record.created_at == record.updated_at and set(record.versions) <= {FIRST}
     return RecordChange(
         kind=kind,
-        what="deleted" if record.deleted else "created" if new else "updated",
+        what=_what(record, new=new),
         id=None if preview and new else record.id,
         label=label[:200],
         fields=fields,
     )
+
+
+def _what(record: Record, *, new: bool) -> Literal["created", "updated", "moved", "deleted"]:
+    if record.deleted:
+        return "deleted"
+    if new:
+        return "created"
+    last = last_write(record)
+    touched = {name for name, version in record.versions.items() if version == last}
+    return "moved" if touched <= _PLACES.get(kind_of(record), frozenset()) else "updated"
