@@ -5,18 +5,15 @@ relative to the directory before it, and a symbolic link, a device or a pipe in 
 """
 
 import os
-import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from silas.storage.files import PRIVATE_DIRECTORY, PRIVATE_FILE, make_private_directory
+from silas.work.descent import READ, descend, put_file
 from silas.work.errors import ArtifactRefused
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_PART_BYTES = 200
 _MAX_PARTS = 32
 
@@ -36,46 +33,20 @@ def write_file(root: Path, parts: Sequence[str], content: bytes) -> None:
     """Write the file as a whole, creating the directories above it."""
     with _refusing(parts):
         make_private_directory(root)
-    with _refusing(parts), _directory(root, parts[:-1], create=True) as directory:
-        partial = f".{secrets.token_hex(8)}.partial"
-        descriptor = os.open(partial, _CREATE, PRIVATE_FILE, dir_fd=directory)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, parts[-1], src_dir_fd=directory, dst_dir_fd=directory)
-        except BaseException:
-            os.unlink(partial, dir_fd=directory)
-            raise
+    with _refusing(parts), descend(root, parts[:-1], make=_make) as directory:
+        put_file(directory, parts[-1], content, mode=PRIVATE_FILE)
         os.fsync(directory)
 
 
 def read_file(root: Path, parts: Sequence[str], *, size: int) -> bytes:
     """The content of a regular file of exactly this size."""
-    with _refusing(parts), _directory(root, parts[:-1]) as directory:
-        descriptor = os.open(parts[-1], _READ, dir_fd=directory)
+    with _refusing(parts), descend(root, parts[:-1]) as directory:
+        descriptor = os.open(parts[-1], READ, dir_fd=directory)
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size != size:
                 raise ArtifactRefused(f"{'/'.join(parts)} is not the file that was kept here.")
             return file.read(size)
-
-
-@contextmanager
-def _directory(root: Path, parts: Sequence[str], *, create: bool = False) -> Iterator[int]:
-    """The directory at the end of the way, open; every step refuses links."""
-    current = os.open(root, _DIRECTORY)
-    try:
-        for part in parts:
-            if create:
-                _make(part, current)
-            below = os.open(part, _DIRECTORY, dir_fd=current)
-            os.close(current)
-            current = below
-        yield current
-    finally:
-        os.close(current)
 
 
 def _make(part: str, directory: int) -> None:

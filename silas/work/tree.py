@@ -6,18 +6,15 @@ the directory before it; links, devices, pipes and sockets in the way are refuse
 
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from silas.work.descent import DIRECTORY, READ, descend, put_file
 from silas.work.errors import FileRefused
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_PARTS = 64
 
 
@@ -51,7 +48,7 @@ class Tree:
     def open(cls, path: Path) -> Iterator["Tree"]:
         """Open a directory by its real path; one that leads through a link is refused."""
         with refusing(str(path)):
-            descriptor = os.open(path, _DIRECTORY)
+            descriptor = os.open(path, DIRECTORY)
         try:
             real = str(Path(f"/proc/self/fd/{descriptor}").readlink())
             if real != str(path):
@@ -107,18 +104,7 @@ class Tree:
         parts = split_path(name)
         with refusing(name), self._directory(parts[:-1], create=True) as directory:
             mode = _mode_for(directory, parts[-1], executable)
-            partial = f".{secrets.token_hex(8)}.partial"
-            descriptor = os.open(partial, _CREATE, 0o600, dir_fd=directory)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fchmod(file.fileno(), mode)
-                    os.fsync(file.fileno())
-                os.replace(partial, parts[-1], src_dir_fd=directory, dst_dir_fd=directory)
-            except BaseException:
-                os.unlink(partial, dir_fd=directory)
-                raise
+            put_file(directory, parts[-1], content, mode=mode)
 
     def link(self, name: str, target: str) -> None:
         """Make a symbolic link; nothing here will ever follow it."""
@@ -165,7 +151,7 @@ class Tree:
     def _opened(self, name: str) -> Iterator[int]:
         parts = split_path(name)
         with refusing(name), self._directory(parts[:-1]) as directory:
-            descriptor = os.open(parts[-1], _READ, dir_fd=directory)
+            descriptor = os.open(parts[-1], READ, dir_fd=directory)
             try:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     raise FileRefused(f"{name} is not a regular file.")
@@ -173,19 +159,10 @@ class Tree:
             finally:
                 os.close(descriptor)
 
-    @contextmanager
-    def _directory(self, parts: Sequence[str], *, create: bool = False) -> Iterator[int]:
-        current = os.dup(self._root)
-        try:
-            for part in parts:
-                if create:
-                    _make(part, current)
-                below = os.open(part, _DIRECTORY, dir_fd=current)
-                os.close(current)
-                current = below
-            yield current
-        finally:
-            os.close(current)
+    def _directory(
+        self, parts: Sequence[str], *, create: bool = False
+    ) -> AbstractContextManager[int]:
+        return descend(self._root, parts, make=_make if create else None)
 
 
 def split_path(name: str) -> list[str]:
