@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from weakref import WeakValueDictionary
 
-from silas.context.chronicle import FORGOT_ID, ChronicleStore
+from silas.context.chronicle import FORGOT_ID, ChronicleStore, Place
 from silas.context.errors import SubscriptionRefused, ZoneFull
 from silas.context.following import PLAN_ID, WorkFollower
 from silas.context.manager import ContextManager
@@ -33,6 +33,27 @@ _DIRECTIVES = "directives"
 _SAID = "said_"
 _MISSED_AT_ONCE = 500
 _MOST_ENDS = 10_000
+
+
+@dataclass
+class Saying:
+    """`silas.stream.ports.Saying`."""
+
+    _scope_id: str
+    _item: ContextItem
+    _write: Callable[[Transaction, str, ContextItem], tuple[Place, str]]
+    _show: Callable[[str, ContextItem, Place], Awaitable[None]]
+    _place: Place | None = None
+    session: str | None = None
+
+    def write(self, tx: Transaction) -> None:
+        """Put it into the chronicle."""
+        self._place, self.session = self._write(tx, self._scope_id, self._item)
+
+    async def show(self) -> None:
+        """Put it into the context, once it is committed."""
+        if self._place is not None:
+            await self._show(self._scope_id, self._item, self._place)
 
 
 class Contexts:
@@ -63,46 +84,45 @@ class Contexts:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._ends: dict[str, int] = {}
         """Up to where each scope's chronicle is in its context."""
-        self._talks: dict[str, str] = {}
 
-    async def add_message(self, entry: ChronicleEntry) -> None:
-        """Add to the chronicle, in the context and on the disk, once for each entry id."""
-        scope_id, now = entry.scope_id, self._clock.now()
+    async def saying(self, entry: ChronicleEntry) -> Saying:
+        """An entry of the chronicle, to be written down and then shown, once for each entry id."""
+        async with self._ready(entry.scope_id):
+            pass  # what is brought back is what was said before
         item = ContextItem(
             ctx_id=f"{_SAID}{entry.entry_id}",
             zone=ContextZone.CHRONICLE,
             content=self._redact(entry.text),
-            created_at=now,
+            created_at=self._clock.now(),
             turn_number=entry.turn_number,
             source=entry.source,
             taint=entry.taint,
             kind=ContextKind.MESSAGE,
         )
+        return Saying(entry.scope_id, item, self._write, self._show)
+
+    def _write(self, tx: Transaction, scope_id: str, item: ContextItem) -> tuple[Place, str]:
+        """The entry, the session that its turn belongs to, and the turn itself."""
+        place = self.chronicle.append_in(tx, scope_id, item)
+        at, turn_number = item.created_at, item.turn_number
+        session = self.sessions.continue_talk(
+            tx, scope_id, turn_number=turn_number, at=at, idle=self._session_idle
+        )
+        self.sessions.note_turn(tx, scope_id, turn_number=turn_number, at=at)
+        return place, session
+
+    async def _show(self, scope_id: str, item: ContextItem, place: Place) -> None:
         async with self._ready(scope_id):
-            note = partial(self._note, scope_id=scope_id, turn_number=entry.turn_number, at=now)
-            place = await self.chronicle.append(scope_id, item, also=note)
             if place.before > self._ends[scope_id]:
                 await self._catch_up(scope_id)
             if not self.manager.has(scope_id, item.ctx_id):
                 self.manager.add(scope_id, item)
             self._ends[scope_id] = max(self._ends[scope_id], place.now)
-            await self._follow_work(scope_id, entry.turn_number)
-
-    def _note(self, tx: Transaction, *, scope_id: str, turn_number: int, at: datetime) -> None:
-        """The session that the turn belongs to, and the turn itself."""
-        idle = self._session_idle
-        self._talks[scope_id] = self.sessions.continue_talk(
-            tx, scope_id, turn_number=turn_number, at=at, idle=idle
-        )
-        self.sessions.note_turn(tx, scope_id, turn_number=turn_number, at=at)
+            await self._follow_work(scope_id, item.turn_number)
 
     def fit_skills(self, descriptions: Mapping[str, str]) -> dict[str, str]:
         """The descriptions of skills, the first ones first, that fit into their share."""
         return self.manager.fit_skills(descriptions)
-
-    async def session(self, scope_id: str) -> str | None:
-        """The session in which something was said last; None if nothing was, in this process."""
-        return self._talks.get(scope_id)
 
     async def add_memories(
         self, scope_id: str, items: Sequence[MemoryItem], *, turn_number: int
@@ -229,7 +249,6 @@ class Contexts:
     def _forget_gone(self) -> None:
         knows = self.manager.knows
         self._ends = {each: at for each, at in self._ends.items() if knows(each)}
-        self._talks = {each: name for each, name in self._talks.items() if each in self._ends}
 
     async def _follow_work(self, scope_id: str, turn_number: int) -> None:
         try:

@@ -1,5 +1,6 @@
 """The manner, wired: the settings' own words for it become the room's."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +15,7 @@ from silas.personality import (
     PersonaStore,
     VoiceConfig,
 )
+from silas.storage import Transaction
 
 
 def manner_of(settings: PersonalitySettings) -> Manner:
@@ -45,26 +47,25 @@ class Manners:
 
     engine: PersonalityEngine
 
-    async def detect_context(self, text: str, *, scope_id: str) -> str:
-        """The key of the kind of conversation."""
-        del scope_id  # words decide, whoever says them
-        return await self.engine.detect_context(text)
+    async def character(self, scope_id: str, text: str) -> tuple[str, float]:
+        """The directives, in natural language, and the axis that makes Silas proceed by itself."""
+        key = await self.engine.detect_context(text)
+        directives, axes = await self.engine.character(scope_id, key)
+        return directives, axes.initiative
 
-    async def render_directives(self, scope_id: str, context_key: str) -> str:
-        """The directives, in natural language."""
-        return await self.engine.render_directives(scope_id, context_key)
-
-    async def initiative(self, scope_id: str, context_key: str) -> float:
-        """The axis that makes Silas proceed by itself."""
-        return (await self.engine.get_effective_axes(scope_id, context_key)).initiative
-
-    async def after_turn(
+    def after_turn(
         self, scope_id: str, event: str, *, trusted: bool, now: datetime, key: str
-    ) -> None:
-        """Apply the event of a turn and let the mood decay."""
-        state = await self.engine.apply_event(scope_id, event, trusted, "runtime", event_id=key)
-        if state.updated_at < now:  # an event that is new has let it decay already
-            await self.engine.decay(scope_id, now)
+    ) -> Callable[[Transaction], object]:
+        """What applies the event of a turn and lets the mood decay, in the turn's transaction."""
+
+        def write(tx: Transaction) -> None:
+            state = self.engine.apply_event_in(
+                tx, scope_id, event, trusted, "runtime", event_id=key
+            )
+            if state.updated_at < now:  # an event that is new has let it decay already
+                self.engine.decay_in(tx, scope_id, now)
+
+        return write
 
 
 def open_personality(ground: Ground) -> Manners | None:

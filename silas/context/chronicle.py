@@ -3,7 +3,7 @@
 Every statement names one scope; only retention, which reads nothing out loud, goes by age alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -38,7 +38,6 @@ FORGOT_ID = "forgot_"
 """What the ids of entries begin with that say that earlier ones were taken out."""
 
 _FORGOT = "[SYSTEM] Something that was said before was forgotten, as the owner wished."
-Also = Callable[[Transaction], None]
 
 
 class ArchivedEntry(Data):
@@ -76,18 +75,15 @@ class ChronicleStore:
         self._database = database
         self._sink = sink
 
-    async def append(self, scope_id: str, item: ContextItem, *, also: Also | None = None) -> Place:
-        """Add an entry, with what else is to be written; one that is there already stays as is."""
-        values = _values(scope_id, item)
+    async def append(self, scope_id: str, item: ContextItem) -> Place:
+        """Add an entry; one that is there already stays as is."""
+        return await briefly(self._database, lambda tx: self.append_in(tx, scope_id, item))
 
-        def write(tx: Transaction) -> Place:
-            before = _end(tx, scope_id)
-            tx.execute(_APPEND, values)
-            if also is not None:
-                also(tx)
-            return Place(before, _end(tx, scope_id))
-
-        return await briefly(self._database, write)
+    def append_in(self, tx: Transaction, scope_id: str, item: ContextItem) -> Place:
+        """The same in the caller's transaction."""
+        before = _end(tx, scope_id)
+        added = tx.execute(_APPEND, _values(scope_id, item))
+        return Place(before, _end(tx, scope_id) if added else before)
 
     async def get_recent(self, scope_id: str, limit: int) -> list[ContextItem]:
         """The newest entries, the oldest of them first."""

@@ -7,7 +7,7 @@ not be stored as asked is stored as less, never as more.
 
 import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from silas.kernel import TaintLevel
@@ -22,6 +22,7 @@ from silas.memory.models import (
 from silas.memory.retriever import MemoryRetriever
 from silas.memory.store import Memories, MemoryStore
 from silas.memory.trust import lowered
+from silas.storage import Transaction
 
 CAUSAL = "causal"
 
@@ -44,14 +45,21 @@ class MemoryKeeper:
         self._retriever = retriever
         self._raw = raw or RawRecords()
 
-    async def store_raw(self, item: MemoryItem) -> str:
-        """Keep a raw record, if they are kept; one with an id that is known is kept already."""
-        if self._raw.kept:
-            store = self._memories.of(item.scope_id)
-            record = lowered(item.model_copy(update={"reingestion_tier": self._raw.tier}))
+    def raw_record(self, item: MemoryItem) -> Callable[[Transaction, str | None], None]:
+        """What keeps a raw record, if they are kept, in a transaction and with its session.
+
+        The text is made ready here and now. A record with an id that is known is kept already.
+        """
+        if not self._raw.kept:
+            return _keep_nothing
+        store = self._memories.of(item.scope_id)
+        record = store.ready(lowered(item.model_copy(update={"reingestion_tier": self._raw.tier})))
+
+        def keep(tx: Transaction, session_id: str | None) -> None:
             with contextlib.suppress(MemoryExists):
-                await store.store(record)
-        return item.memory_id
+                store.insert_in(tx, record.model_copy(update={"session_id": session_id}))
+
+        return keep
 
     async def keep(self, scope_id: str, items: Sequence[MemoryItem]) -> None:
         """Keep memories, lowered to what their taint allows; known ones are kept already."""
@@ -92,6 +100,10 @@ class MemoryKeeper:
             semantic_tags=op.tags,
             entity_refs=op.entity_refs,
         )
+
+
+def _keep_nothing(_tx: Transaction, _session_id: str | None) -> None:
+    """The owner wants no raw records."""
 
 
 async def _link(store: MemoryStore, op: MemoryOp, taint: TaintLevel) -> None:

@@ -108,10 +108,18 @@ class MemoryStore:
 
     def store_in(self, tx: Transaction, item: MemoryItem) -> str:
         """Keep a new memory of `working` trust as part of this transaction; returns its id."""
+        return self.insert_in(tx, self.ready(item))
+
+    def ready(self, item: MemoryItem) -> MemoryItem:
+        """A memory of `working` trust as it may be kept here: what `insert_in` takes."""
         prepared = self._prepared(item)
         require_admissible(prepared, confirmed=False)
-        self._insert(tx, [prepared], prepared.reingestion_tier)
-        return prepared.memory_id
+        return prepared
+
+    def insert_in(self, tx: Transaction, item: MemoryItem) -> str:
+        """Keep what is ready as part of this transaction; returns its id."""
+        self._insert(tx, [item], item.reingestion_tier)
+        return item.memory_id
 
     async def get(self, memory_id: str) -> MemoryItem | None:
         """The memory with this id, if this scope has it."""

@@ -24,6 +24,7 @@ from silas.personality.errors import PresetUnknown
 from silas.personality.manner import EventWeights, Manner
 from silas.personality.models import AxisProfile, MoodState, PersonaEvent, PersonaState
 from silas.personality.store import PersonaStore
+from silas.storage import Reader, Transaction
 
 _log = logging.getLogger(__name__)
 _HOUR = timedelta(hours=1)
@@ -48,10 +49,17 @@ class PersonalityEngine:
 
     async def get_effective_axes(self, scope_id: str, context_key: str) -> AxisProfile:
         """Rule 1, and rule 5."""
+        return self._axes(await self._readable(scope_id), scope_id, context_key)
+
+    async def _readable(self, scope_id: str) -> PersonaState | None:
         try:
-            state = await self.state(scope_id)
+            return await self.state(scope_id)
         except (SilasError, ValidationError):
             _log.exception("The manner of %s cannot be read; it is neutral now.", scope_id)
+            return None
+
+    def _axes(self, state: PersonaState | None, scope_id: str, context_key: str) -> AxisProfile:
+        if state is None:
             return self._manner.baseline
         return effective_axes(
             state.baseline_axes,
@@ -63,13 +71,15 @@ class PersonalityEngine:
 
     async def render_directives(self, scope_id: str, context_key: str) -> str:
         """How to speak in this turn, as prose."""
-        axes = await self.get_effective_axes(scope_id, context_key)
+        return (await self.character(scope_id, context_key))[0]
+
+    async def character(self, scope_id: str, context_key: str) -> tuple[str, AxisProfile]:
+        """How to speak in this turn, as prose, and where the axes stand in it."""
         self._contexts[scope_id] = context_key
-        try:
-            voice = (await self.state(scope_id)).voice
-        except (SilasError, ValidationError):
-            voice = self._manner.voice
-        return render(axes, voice, constitution=self._manner.constitution)
+        state = await self._readable(scope_id)
+        axes = self._axes(state, scope_id, context_key)
+        voice = state.voice if state else self._manner.voice
+        return render(axes, voice, constitution=self._manner.constitution), axes
 
     async def apply_event(
         self,
@@ -81,19 +91,37 @@ class PersonalityEngine:
         event_id: str | None = None,
     ) -> PersonaState:
         """Rules 2 to 4; an event that is not configured, or is known by its id, moves nothing."""
+        return await self._store.write(
+            lambda tx: self.apply_event_in(
+                tx, scope_id, event_type, trusted, source, event_id=event_id
+            )
+        )
+
+    def apply_event_in(
+        self,
+        tx: Transaction,
+        scope_id: str,
+        event_type: str,
+        trusted: bool,
+        source: str,
+        *,
+        event_id: str | None = None,
+    ) -> PersonaState:
+        """The same in the caller's transaction."""
         weights = self._manner.events.get(event_type, EventWeights())
         axes = bounded(weights.axes, self._manner.max_event_delta) if trusted else {}
         mood = bounded(weights.mood, self._manner.max_event_delta)
-        if not trusted and await self._too_many(scope_id):
+        if not trusted and self._too_many(tx, scope_id):
             mood = {}
-        event = self._event(scope_id, event_type, trusted, source)
-        moves = {"delta_axes": axes, "delta_mood": mood}
-        named = {"event_id": event_id} if event_id else {}
-        new = await self._store.append_event(event.model_copy(update={**moves, **named}))
-        state = await self.state(scope_id)
+        event = self._event(
+            scope_id, event_type, trusted, source, event_id=event_id, axes=axes, mood=mood
+        )
+        new = self._store.append_event_in(tx, event)
+        state = self._state_in(tx, scope_id)
         if not new:
             return state
-        return await self._save(
+        return self._save_in(
+            tx,
             state,
             baseline_axes=moved(state.baseline_axes, axes),
             mood=moved(self._calmer(state, self._clock.now()), mood),
@@ -101,8 +129,12 @@ class PersonalityEngine:
 
     async def decay(self, scope_id: str, now: datetime) -> PersonaState:
         """The mood comes closer to neutral, by the time that has passed."""
-        state = await self.state(scope_id)
-        return await self._save(state, mood=self._calmer(state, now))
+        return await self._store.write(lambda tx: self.decay_in(tx, scope_id, now))
+
+    def decay_in(self, tx: Transaction, scope_id: str, now: datetime) -> PersonaState:
+        """The same in the caller's transaction."""
+        state = self._state_in(tx, scope_id)
+        return self._save_in(tx, state, mood=self._calmer(state, now))
 
     async def set_preset(self, scope_id: str, preset_name: str) -> PersonaState:
         """Take over a named manner; raises `PresetUnknown`."""
@@ -129,8 +161,8 @@ class PersonalityEngine:
         state = await self.state(scope_id)
         if not trusted:
             return state
-        event = self._event(scope_id, "adjusted", trusted, "owner_feedback")
-        await self._store.append_event(event.model_copy(update={"delta_axes": step}))
+        event = self._event(scope_id, "adjusted", trusted, "owner_feedback", axes=step)
+        await self._store.write(lambda tx: self._store.append_event_in(tx, event))
         if persist_to_baseline:
             return await self._save(state, baseline_axes=moved(state.baseline_axes, step))
         before = self._overrides.get(scope_id, {})
@@ -141,7 +173,13 @@ class PersonalityEngine:
 
     async def state(self, scope_id: str) -> PersonaState:
         """The manner of a scope; a new scope has the configured one."""
-        return await self._store.get_state(scope_id) or PersonaState(
+        return await self._store.get_state(scope_id) or self._new(scope_id)
+
+    def _state_in(self, reader: Reader, scope_id: str) -> PersonaState:
+        return self._store.state_in(reader, scope_id) or self._new(scope_id)
+
+    def _new(self, scope_id: str) -> PersonaState:
+        return PersonaState(
             scope_id=scope_id,
             baseline_axes=self._manner.baseline,
             mood=self._manner.neutral,
@@ -159,23 +197,38 @@ class PersonalityEngine:
         )
 
     async def _save(self, state: PersonaState, **changes: object) -> PersonaState:
+        return await self._store.write(lambda tx: self._save_in(tx, state, **changes))
+
+    def _save_in(self, tx: Transaction, state: PersonaState, **changes: object) -> PersonaState:
         context = self._contexts.get(state.scope_id, state.last_context)
         now = self._clock.now()
         changed = state.model_copy(update={"last_context": context, "updated_at": now, **changes})
-        await self._store.save_state(changed)
+        self._store.save_state_in(tx, changed)
         return changed
 
-    async def _too_many(self, scope_id: str) -> bool:
+    def _too_many(self, reader: Reader, scope_id: str) -> bool:
         since = format_timestamp(self._clock.now() - _HOUR)
-        seen = await self._store.untrusted_since(scope_id, since)
+        seen = self._store.untrusted_since(reader, scope_id, since)
         return seen >= self._manner.untrusted_events_per_hour
 
-    def _event(self, scope_id: str, event_type: str, trusted: bool, source: str) -> PersonaEvent:
+    def _event(
+        self,
+        scope_id: str,
+        event_type: str,
+        trusted: bool,
+        source: str,
+        *,
+        axes: dict[str, float],
+        mood: dict[str, float] | None = None,
+        event_id: str | None = None,
+    ) -> PersonaEvent:
         return PersonaEvent(
-            event_id=self._ids.new("pev"),
+            event_id=event_id or self._ids.new("pev"),
             scope_id=scope_id,
             event_type=event_type,
             trusted=trusted,
+            delta_axes=axes,
+            delta_mood=mood or {},
             source=source,
             created_at=self._clock.now(),
         )

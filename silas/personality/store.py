@@ -1,6 +1,8 @@
 """`PersonaStore`: the manner of each scope, and the events that moved it."""
 
 import json
+from collections.abc import Callable
+from typing import TypeVar
 
 from silas.kernel import Clock, format_timestamp, parse_timestamp
 from silas.personality.models import (
@@ -10,7 +12,9 @@ from silas.personality.models import (
     PersonaState,
     VoiceConfig,
 )
-from silas.storage import Database, Row, briefly
+from silas.storage import Database, Reader, Row, Transaction, briefly
+
+T = TypeVar("T")
 
 _STATE = """
 SELECT scope_id, baseline_axes_json, mood_json, voice_json, active_preset, last_context, updated_at
@@ -52,7 +56,16 @@ class PersonaStore:
         row = await self._database.fetch_one(_STATE, (scope_id,))
         return _state(row) if row else None
 
-    async def save_state(self, state: PersonaState) -> None:
+    def state_in(self, reader: Reader, scope_id: str) -> PersonaState | None:
+        """The same as part of a transaction."""
+        row = reader.fetch_one(_STATE, (scope_id,))
+        return _state(row) if row else None
+
+    async def write(self, body: Callable[[Transaction], T]) -> T:
+        """Run a few changes as one transaction."""
+        return await briefly(self._database, body)
+
+    def save_state_in(self, tx: Transaction, state: PersonaState) -> None:
         """Keep the manner of a scope."""
         values = (
             state.scope_id,
@@ -63,9 +76,9 @@ class PersonaStore:
             state.last_context,
             format_timestamp(state.updated_at),
         )
-        await briefly(self._database, lambda tx: tx.execute(_SAVE, values))
+        tx.execute(_SAVE, values)
 
-    async def append_event(self, event: PersonaEvent) -> bool:
+    def append_event_in(self, tx: Transaction, event: PersonaEvent) -> bool:
         """Write down what moved the manner; False if an event with this id is there already."""
         values = (
             event.event_id,
@@ -77,16 +90,16 @@ class PersonaStore:
             event.source,
             format_timestamp(event.created_at),
         )
-        return await briefly(self._database, lambda tx: tx.execute(_APPEND, values)) == 1
+        return tx.execute(_APPEND, values) == 1
 
     async def list_events(self, scope_id: str, limit: int = 100) -> list[PersonaEvent]:
         """The newest events of a scope, newest first."""
         rows = await self._database.fetch_all(_EVENTS, (scope_id, limit))
         return [_event(row) for row in rows]
 
-    async def untrusted_since(self, scope_id: str, moment: str) -> int:
+    def untrusted_since(self, reader: Reader, scope_id: str, moment: str) -> int:
         """How many events of strangers moved this scope after a moment."""
-        row = await self._database.fetch_one(_UNTRUSTED_SINCE, (scope_id, moment))
+        row = reader.fetch_one(_UNTRUSTED_SINCE, (scope_id, moment))
         return int(row[0]) if row else 0
 
 

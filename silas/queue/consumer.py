@@ -38,6 +38,8 @@ class Handled:
     writes: tuple[Write, ...] = ()
     """Their only effects are those on the transaction: they may be run again."""
     durability: Durability = Durability.ORDINARY
+    after: tuple[Callable[[], Awaitable[None]], ...] = ()
+    """What is to be known in memory once it is committed. A crash may leave it out."""
 
 
 Handler = Callable[[Lease], Awaitable[Handled]]
@@ -157,7 +159,9 @@ class Consumer:
             if lease.processed:
                 await self.store.ack(lease)
                 return False
-            await self._commit(lease, await self.handler(lease))
+            handled = await self.handler(lease)
+            await self._commit(lease, handled)
+            await self._tell(handled)
         except LeaseLost as error:
             _log.warning("%s: %s [%s]", self.name, error.message, error.code)
         except _HOPELESS as error:
@@ -196,6 +200,14 @@ class Consumer:
             durability=handled.durability,
             taker=self._taker,
         )
+
+    async def _tell(self, handled: Handled) -> None:
+        """Whatever goes wrong here, the message is done."""
+        for after in handled.after:
+            try:
+                await after()
+            except Exception:  # noqa: BLE001 - it is done, and must not be tried again
+                _log.exception("%s: what was committed is not known in memory", self.name)
 
     async def _try_again(self, lease: Lease, reason: str) -> None:
         with contextlib.suppress(LeaseLost), _ending_as_the_store_can(self.name):

@@ -208,6 +208,8 @@ class GroupCommitWriter:
         trust = any(job.durability is Durability.TRUST for job in jobs)
         self._begin(Durability.TRUST if trust else Durability.ORDINARY)
         try:
+            if len(jobs) == 1:
+                return self._run_alone(jobs[0])
             for job in jobs:
                 self._run_one(job)
             self._run("COMMIT")
@@ -224,6 +226,18 @@ class GroupCommitWriter:
             self._run(f"PRAGMA synchronous={wanted.value}")
             self._synchronous = wanted
         self._run("BEGIN IMMEDIATE")
+
+    def _run_alone(self, job: Job) -> bool:
+        """The only one of its transaction. A savepoint would keep a copy of every page for it."""
+        job.error = None
+        try:
+            job.result = self._run_body(job.body)
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller, not to this thread
+            job.error = error
+            self._take_back()
+        else:
+            self._run("COMMIT")
+        return True
 
     def _run_one(self, job: Job) -> None:
         job.error = None

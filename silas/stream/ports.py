@@ -87,6 +87,26 @@ class ChronicleEntry(Data):
     taint: TaintLevel
 
 
+class Saying(Protocol):
+    """An entry on its way into a conversation: written in somebody's transaction, then shown.
+
+    If it is committed and not shown, the next entry of the conversation brings it along.
+    """
+
+    @property
+    def session(self) -> str | None:
+        """The session that it belongs to, once it was written."""
+        ...
+
+    def write(self, tx: Transaction) -> None:
+        """Put it into the chronicle."""
+        ...
+
+    async def show(self) -> None:
+        """Put it into the context, once it is committed."""
+        ...
+
+
 class ContextRoom(Protocol):
     """What the agents see (context manager and chronicle). Absent: they see the message alone.
 
@@ -94,8 +114,8 @@ class ContextRoom(Protocol):
     nothing: a turn that a crash interrupted is done again from the start.
     """
 
-    async def add_message(self, entry: ChronicleEntry) -> None:
-        """Add to the chronicle, in the context and on the disk."""
+    async def saying(self, entry: ChronicleEntry) -> Saying:
+        """An entry of the chronicle, to be written down and then shown."""
         ...
 
     async def add_memories(
@@ -126,10 +146,6 @@ class ContextRoom(Protocol):
         """The descriptions of skills, the first ones first, that fit into their share."""
         ...
 
-    async def session(self, scope_id: str) -> str | None:
-        """The session that the turn belongs to, once its message was added."""
-        ...
-
     async def enforce_budget(
         self, scope_id: str, turn_number: int, *, current_goal: str | None
     ) -> None:
@@ -148,8 +164,8 @@ class ContextRoom(Protocol):
 class MemoryRoom(Protocol):
     """The memory. Absent: nothing is remembered, and nothing is found."""
 
-    async def store_raw(self, item: MemoryItem) -> str:
-        """Keep a raw record; one with an id that is known is kept already."""
+    def raw_record(self, item: MemoryItem) -> Callable[[Transaction, str | None], None]:
+        """What keeps a raw record, in a transaction and with its session; a known one is kept."""
         ...
 
     async def retrieve(self, query: MemoryQuery, scope_id: str) -> list[MemoryItem]:
@@ -183,22 +199,17 @@ class JournalRoom(Protocol):
 class PersonalityRoom(Protocol):
     """How Silas speaks. Absent: plainly. Nothing of it decides what is allowed."""
 
-    async def detect_context(self, text: str, *, scope_id: str) -> str:
-        """The key of the kind of conversation."""
+    async def character(self, scope_id: str, text: str) -> tuple[str, float]:
+        """How to answer a message: directives in natural language, and the initiative to take.
+
+        Initiative, from 0 to 1, makes Silas proceed by itself.
+        """
         ...
 
-    async def render_directives(self, scope_id: str, context_key: str) -> str:
-        """The directives, in natural language."""
-        ...
-
-    async def initiative(self, scope_id: str, context_key: str) -> float:
-        """The axis that makes Silas proceed by itself, from 0 to 1."""
-        ...
-
-    async def after_turn(
+    def after_turn(
         self, scope_id: str, event: str, *, trusted: bool, now: datetime, key: str
-    ) -> None:
-        """Apply the event of a turn and let the mood decay."""
+    ) -> Callable[[Transaction], object]:
+        """What applies the event of a turn and lets the mood decay, in the turn's transaction."""
         ...
 
 

@@ -1,6 +1,6 @@
 """What the conversation must not forget: origins of requests, turns, origins of work items."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from silas.kernel import Clock, TaintLevel, format_timestamp, join_taint, parse_timestamp
@@ -103,9 +103,14 @@ class ConversationStore:
         values = tuple(origin.model_dump(mode="json").values())
         tx.execute(_INSERT_ORIGIN, (*values, self._now()))
 
-    async def add_origin(self, origin: Origin) -> None:
-        """The same as a transaction of its own."""
-        await briefly(self._database, lambda tx: self.note_origin(tx, origin))
+    async def write(self, writes: Sequence[Callable[[Transaction], object]]) -> None:
+        """Some rows that belong together, in one transaction."""
+
+        def all_of_them(tx: Transaction) -> None:
+            for write in writes:
+                write(tx)
+
+        await briefly(self._database, all_of_them)
 
     async def turns(self, scope_id: str) -> int:
         """How many turns the scope has had."""

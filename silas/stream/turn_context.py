@@ -1,6 +1,6 @@
 """What a turn works with, and what it is. Both are values: a step returns the turn that follows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from silas.stream.ports import (
     Proactive,
     ProxyAgent,
     Reviews,
+    Saying,
     TurnGates,
 )
 from silas.stream.reading_room import ReadingRoom
@@ -147,6 +148,12 @@ class Turn:
     mood: str | None = None
     outgoing: tuple[QueueMessage, ...] = ()
     writes: tuple[Write, ...] = ()
+    after: tuple[Callable[[], Awaitable[None]], ...] = ()
+    """What the rooms show in memory, once the end of the turn is committed."""
+    found: tuple[Write, ...] = ()
+    """What was found out about the message, until it is written down before the proxy is asked."""
+    said: Saying | None = None
+    """The entry of the chronicle that is on its way."""
     durability: Durability = Durability.ORDINARY
     stopped: str | None = None
     """Why the turn ends early."""

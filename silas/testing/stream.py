@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from silas.approval import ApprovalDecision, ApprovalVerdict
@@ -207,9 +208,12 @@ class FakeMemory:
         self.items: defaultdict[str, dict[str, MemoryItem]] = defaultdict(dict)
         self.raw: defaultdict[str, dict[str, MemoryItem]] = defaultdict(dict)
 
-    async def store_raw(self, item: MemoryItem) -> str:
-        self.raw[item.scope_id].setdefault(item.memory_id, item)
-        return item.memory_id
+    def raw_record(self, item: MemoryItem) -> Callable[[Transaction, str | None], None]:
+        def keep(_tx: Transaction, session_id: str | None) -> None:
+            kept = item.model_copy(update={"session_id": session_id})
+            self.raw[item.scope_id].setdefault(item.memory_id, kept)
+
+        return keep
 
     async def retrieve(self, query: MemoryQuery, scope_id: str) -> list[MemoryItem]:
         words = set(query.query.casefold().split())
@@ -245,6 +249,23 @@ class FakeMemory:
         )
 
 
+@dataclass
+class FakeSaying:
+    """`Saying` that is part of its context as soon as it is written."""
+
+    context: "FakeContext"
+    entry: ChronicleEntry
+    session: str | None = None
+
+    def write(self, tx: Transaction) -> None:
+        scope_id = self.entry.scope_id
+        self.context.entries[scope_id].setdefault(self.entry.entry_id, self.entry)
+        self.session = f"session of {scope_id}"
+
+    async def show(self) -> None:
+        return None
+
+
 class FakeContext:
     """`ContextRoom` in lists, one for each scope."""
 
@@ -256,8 +277,8 @@ class FakeContext:
         self.directives: dict[str, str] = {}
         self.profiles: dict[str, str] = {}
 
-    async def add_message(self, entry: ChronicleEntry) -> None:
-        self.entries[entry.scope_id].setdefault(entry.entry_id, entry)
+    async def saying(self, entry: ChronicleEntry) -> "FakeSaying":
+        return FakeSaying(self, entry)
 
     async def add_memories(
         self, scope_id: str, items: Sequence[MemoryItem], *, turn_number: int
@@ -277,9 +298,6 @@ class FakeContext:
 
     def fit_skills(self, descriptions: Mapping[str, str]) -> dict[str, str]:
         return dict(descriptions)
-
-    async def session(self, scope_id: str) -> str | None:
-        return f"session of {scope_id}" if self.entries[scope_id] else None
 
     async def set_profile(self, scope_id: str, profile_name: str) -> None:
         self.profiles[scope_id] = profile_name
@@ -307,16 +325,10 @@ class FakePersonality:
         self._initiative = initiative
         self.events: list[tuple[str, str]] = []
 
-    async def detect_context(self, text: str, *, scope_id: str) -> str:
-        return "casual_chat"
+    async def character(self, scope_id: str, text: str) -> tuple[str, float]:
+        return self._directives, self._initiative
 
-    async def render_directives(self, scope_id: str, context_key: str) -> str:
-        return self._directives
-
-    async def initiative(self, scope_id: str, context_key: str) -> float:
-        return self._initiative
-
-    async def after_turn(
+    def after_turn(
         self, scope_id: str, event: str, *, trusted: bool, now: datetime, key: str
-    ) -> None:
-        self.events.append((scope_id, event))
+    ) -> Callable[[Transaction], object]:
+        return lambda _tx: self.events.append((scope_id, event))

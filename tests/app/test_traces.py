@@ -16,8 +16,10 @@ from silas.context.chronicle import ChronicleStore
 from silas.kernel import TaintLevel
 from silas.memory.forgetting import Forgetting, Selection
 from silas.memory.models import MemoryItem
+from silas.storage import briefly
 from silas.testing import FakeClock, MemoryVault
 from tests.context.test_room import entry
+from tests.context.test_room import say as say_in
 
 SECRET = "the zebra is in the cellar"
 
@@ -46,8 +48,9 @@ def raw(number: int, text: str, ground: Ground, scope_id: str = "ann") -> Memory
 async def say(ground: Ground, room: MemoryRoom, number: int, text: str, scope: str = "ann") -> None:
     """A message, with everything that it leaves behind."""
     context = open_context(ground)
-    await context.add_message(entry(number, f"[owner] {scope}: {text}", scope_id=scope))
-    await room.keeper.store_raw(raw(number, text, ground, scope))
+    await say_in(context, entry(number, f"[owner] {scope}: {text}", scope_id=scope))
+    keep = room.keeper.raw_record(raw(number, text, ground, scope))
+    await briefly(ground.database, lambda tx: keep(tx, None))
     now = "2026-01-01T12:00:00.000000Z"
     await ground.database.execute(
         "INSERT INTO said (message_id, connection_id, text, created_at) VALUES (?, ?, ?, ?)",
@@ -89,7 +92,7 @@ async def test_what_a_message_said_goes_everywhere(ground: Ground) -> None:
         assert SECRET not in text
         assert text.count("tea at five") == 4
         assert text.count("bob has a zebra") == 4
-        await running.add_message(entry(4))
+        await say_in(running, entry(4))
         shown = await running.render("ann", 4)
         assert SECRET not in shown, "a context that is in memory is made anew"
         assert "tea at five" in shown
@@ -103,7 +106,7 @@ async def test_the_newest_entry_can_be_forgotten_too(ground: Ground) -> None:
         assert SECRET in await running.render("ann", 1)
         traces = ConversationTraces(ground)
         await Forgetting(room.memories, "ann", traces=traces).forget(Selection(query="zebra"))
-        await running.add_message(entry(2))
+        await say_in(running, entry(2))
         assert SECRET not in await running.render("ann", 2)
 
 

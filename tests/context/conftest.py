@@ -1,9 +1,7 @@
-from collections.abc import AsyncIterator
-from pathlib import Path
+"""The clock that the items of these tests were made by."""
 
 import pytest
 
-from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
 from tests.context.making import NOW
 
@@ -11,11 +9,3 @@ from tests.context.making import NOW
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock(NOW)
-
-
-@pytest.fixture
-async def database(tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteDatabase]:
-    database = SqliteDatabase.open(tmp_path / "silas.db")
-    await migrate(database, load_migrations("runtime"), clock=clock)
-    yield database
-    await database.close()

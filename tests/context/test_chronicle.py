@@ -14,7 +14,7 @@ from silas.context.errors import SessionUnknown
 from silas.context.models import ContextKind, SessionType
 from silas.context.sessions import STREAM_ID, SessionStore
 from silas.kernel import DatabaseError, IdFactory, TaintLevel
-from silas.storage import SqliteDatabase
+from silas.storage import SqliteDatabase, Transaction
 from silas.testing import FakeClock
 from tests.context.making import NOW, item
 
@@ -72,11 +72,12 @@ class TestChronicle:
     ) -> None:
         store = ChronicleStore(database)
 
-        def fails(tx: object) -> None:
+        def fails(tx: Transaction) -> None:
+            store.append_in(tx, "ann", item("m"))
             raise DatabaseError
 
         with pytest.raises(DatabaseError):
-            await store.append("ann", item("m"), also=fails)
+            await database.transaction(fails)
         assert await store.get_recent("ann", 9) == []
 
 

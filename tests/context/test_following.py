@@ -21,7 +21,7 @@ from silas.testing import FakeClock, MemoryVault
 from silas.work.attempts import AttemptOutcome
 from silas.work.models import BudgetUsed, WorkItem, WorkItemStatus, WorkItemType
 from silas.work.workspace import Workspace
-from tests.context.test_room import entry
+from tests.context.test_room import entry, say
 
 
 @dataclass
@@ -87,7 +87,7 @@ async def test_files_of_work_that_goes_on_are_watched_until_it_ends(site: Site) 
     room = open_context(site.ground)
     await site.begin("wi-1", "notes.md")
     await site.begin("wi-2", "app.py", scope_id="bob")
-    await room.add_message(entry(1))
+    await say(room, entry(1))
     assert site.watched(room) == ["notes.md"]
     text = await room.render("ann", 1)
     assert "notes.md line 7" in text
@@ -95,16 +95,16 @@ async def test_files_of_work_that_goes_on_are_watched_until_it_ends(site: Site) 
     (site.workspace / "notes.md").write_text("changed")
     assert "changed" in await room.render("ann", 2)
     await site.end("wi-1")
-    await room.add_message(entry(3))
+    await say(room, entry(3))
     assert site.watched(room) == []
     assert "changed" not in await room.render("ann", 3)
 
 
 async def test_they_are_watched_again_after_a_restart(site: Site) -> None:
     await site.begin("wi-1", "notes.md")
-    await open_context(site.ground).add_message(entry(1))
+    await say(open_context(site.ground), entry(1))
     after = open_context(site.ground)
-    await after.add_message(entry(2))
+    await say(after, entry(2))
     assert "notes.md line 7" in await after.render("ann", 2)
 
 
@@ -113,7 +113,7 @@ async def test_lines_that_a_call_read_are_watched_and_said_to_be_stale(site: Sit
     args = {"path": "app.py", "first_line": 3, "max_lines": 2}
     await site.stores.ledger.begin("wi-1", item.attempts, tool="read_file", args=args)
     room = open_context(site.ground)
-    await room.add_message(entry(1))
+    await say(room, entry(1))
     text = await room.render("ann", 1)
     assert "app.py line 3\napp.py line 4\n" in text
     assert "app.py line 5" not in text
@@ -125,7 +125,7 @@ async def test_what_nobody_speaks_of_goes_to_sleep_and_stays_asleep(site: Site) 
     await site.begin("wi-1", "notes.md")
     room = open_context(site.ground)
     for number in range(1, 14):
-        await room.add_message(entry(number))
+        await say(room, entry(number))
         await room.enforce_budget("ann", number, current_goal=None)
     assert site.watched(room) == []
 
@@ -135,7 +135,7 @@ async def test_a_file_outside_of_what_is_allowed_is_not_watched(site: Site) -> N
     (site.workspace / "link.txt").symlink_to(site.workspace.parent / "secret.txt")
     await site.begin("wi-1", "link.txt", "missing.txt")
     room = open_context(site.ground)
-    await room.add_message(entry(1))
+    await say(room, entry(1))
     assert "hidden" not in await room.render("ann", 1)
     assert site.watched(room) == []
 
@@ -144,11 +144,11 @@ async def test_the_plan_of_work_that_ended_may_leave(site: Site) -> None:
     room = open_context(site.ground)
     await site.begin("wi-1")
     await room.add_plan("ann", "wi-1", markdown="# One", taint=TaintLevel.OWNER)
-    await room.add_message(entry(1))
+    await say(room, entry(1))
     (plan,) = room.manager.get_zone("ann", ContextZone.WORKSPACE)
     assert plan.pinned
     await site.end("wi-1")
-    await room.add_message(entry(2))
+    await say(room, entry(2))
     (plan,) = room.manager.get_zone("ann", ContextZone.WORKSPACE)
     assert not plan.pinned
     assert "wi-1 | completed" in await room.render("ann", 2)

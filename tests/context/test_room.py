@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from silas.app.context import context_jobs, open_context
+from silas.app.context_room import Contexts
 from silas.app.ground import Ground, OnDemandVault, make_ground
 from silas.app.memory import open_memory
 from silas.app.settings import load_settings
 from silas.context.models import ContextZone
 from silas.kernel import TaintLevel
 from silas.memory.models import MemoryItem, MemoryQuery, MemoryType
+from silas.storage import briefly
 from silas.stream.ports import ChronicleEntry, ContextRoom
 from silas.testing import FakeClock, MemoryVault
 
@@ -38,6 +40,14 @@ async def ground(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Ground]:
         yield ground
 
 
+async def say(room: Contexts, said: ChronicleEntry) -> str | None:
+    """Let something be said, as a turn does it; returns its session."""
+    saying = await room.saying(said)
+    await briefly(room.chronicle._database, saying.write)
+    await saying.show()
+    return saying.session
+
+
 def memory(memory_id: str, content: str, clock: FakeClock, **more: object) -> MemoryItem:
     fields: dict[str, object] = {
         "memory_id": memory_id,
@@ -59,7 +69,7 @@ async def test_it_is_the_room_that_the_stream_asks_for(ground: Ground) -> None:
 async def test_a_restart_keeps_the_conversation(ground: Ground) -> None:
     before = open_context(ground)
     for number in range(80):
-        await before.add_message(entry(number))
+        await say(before, entry(number))
     after = open_context(ground)
     text = await after.render("ann", 80)
     assert "message 30\n" in text
@@ -70,12 +80,12 @@ async def test_a_restart_keeps_the_conversation(ground: Ground) -> None:
 
 async def test_a_turn_that_is_done_again_adds_nothing(ground: Ground) -> None:
     room = open_context(ground)
-    await room.add_message(entry(1))
+    await say(room, entry(1))
     text = await room.render("ann", 1)
-    await room.add_message(entry(1))
+    await say(room, entry(1))
     assert await room.render("ann", 1) == text
     again = open_context(ground)
-    await again.add_message(entry(1))
+    await say(again, entry(1))
     assert (await again.render("ann", 1)).count("message 1") == 1
     assert [each.turn_count for each in await room.sessions.of_scope("ann")] == [1, 1]
 
@@ -84,22 +94,17 @@ async def test_a_session_begins_goes_on_after_a_restart_and_ends_in_silence(
     ground: Ground, clock: FakeClock
 ) -> None:
     room = open_context(ground)
-    assert await room.session("ann") is None
-    await room.add_message(entry(1))
-    first = await room.session("ann")
+    first = await say(room, entry(1))
     clock.advance(minutes=20)
     again = open_context(ground)
-    await again.add_message(entry(2))
-    await again.add_message(entry(2))
-    assert await again.session("ann") == first, "a restart is no silence"
+    await say(again, entry(2))
+    assert await say(again, entry(2)) == first, "a restart is no silence"
     assert first is not None
     assert (await again.sessions.get("ann", first)).turn_count == 2
     clock.advance(minutes=31)
-    await again.add_message(entry(3))
-    second = await again.session("ann")
+    second = await say(again, entry(3))
     assert second != first
     assert not (await again.sessions.get("ann", first)).active
-    assert await again.session("bob") is None
     clock.advance(minutes=31)
     for job in context_jobs(ground):
         await job.run()
@@ -109,10 +114,10 @@ async def test_a_session_begins_goes_on_after_a_restart_and_ends_in_silence(
 
 async def test_what_another_process_said_is_seen(ground: Ground) -> None:
     here, there = open_context(ground), open_context(ground)
-    await here.add_message(entry(1))
-    await there.add_message(entry(2))
-    await there.add_message(entry(3, "bob's", scope_id="bob"))
-    await here.add_message(entry(4))
+    await say(here, entry(1))
+    await say(there, entry(2))
+    await say(there, entry(3, "bob's", scope_id="bob"))
+    await say(here, entry(4))
     text = await here.render("ann", 4)
     assert [text.index(f"message {number}") for number in (1, 2, 4)] == sorted(
         text.index(f"message {number}") for number in (1, 2, 4)
@@ -120,10 +125,31 @@ async def test_what_another_process_said_is_seen(ground: Ground) -> None:
     assert "bob's" not in text
 
 
-async def test_many_at_once_bring_it_back_once(ground: Ground) -> None:
-    await open_context(ground).add_message(entry(1))
+async def test_what_was_committed_and_not_shown_comes_with_the_next(ground: Ground) -> None:
     room = open_context(ground)
-    await asyncio.gather(*(room.add_message(entry(number)) for number in range(2, 30)))
+    await say(room, entry(1))
+    late = await room.saying(entry(2))
+    await briefly(ground.database, late.write)
+    await say(room, entry(3))
+    await late.show()
+    text = await room.render("ann", 3)
+    places = [text.index(f"message {number}") for number in (1, 2, 3)]
+    assert places == sorted(places)
+    assert text.count("message 2") == 1
+
+
+async def test_what_was_not_committed_is_not_shown(ground: Ground) -> None:
+    room = open_context(ground)
+    await say(room, entry(1))
+    lost = await room.saying(entry(2))
+    await lost.show()
+    assert "message 2" not in await room.render("ann", 2)
+
+
+async def test_many_at_once_bring_it_back_once(ground: Ground) -> None:
+    await say(open_context(ground), entry(1))
+    room = open_context(ground)
+    await asyncio.gather(*(say(room, entry(number)) for number in range(2, 30)))
     text = await room.render("ann", 30)
     assert text.count("rehydrated") == 1
     assert all(text.count(f"message {number}\n") == 1 for number in range(1, 30))
@@ -132,7 +158,7 @@ async def test_many_at_once_bring_it_back_once(ground: Ground) -> None:
 async def test_secrets_reach_neither_the_context_nor_the_disk(ground: Ground) -> None:
     ground.vault.set("mail", b"correct horse battery")
     room = open_context(ground)
-    await room.add_message(entry(1, "my password is correct horse battery"))
+    await say(room, entry(1, "my password is correct horse battery"))
     await room.add_plan("ann", "wi_1", markdown="use correct horse battery", taint=TaintLevel.OWNER)
     assert "correct horse" not in await room.render("ann", 1)
     (kept,) = await room.chronicle.get_recent("ann", 9)
@@ -201,9 +227,7 @@ class TestMemory:
     async def test_what_leaves_is_found_again_with_its_taint(self, ground: Ground) -> None:
         async with open_memory(ground, vectors=False) as kept:
             room = open_context(ground, memory=kept)
-            await room.add_message(
-                entry(1, "the walrus came by " * 30_000, taint=TaintLevel.EXTERNAL)
-            )
+            await say(room, entry(1, "the walrus came by " * 30_000, taint=TaintLevel.EXTERNAL))
             await room.enforce_budget("ann", 1, current_goal=None)
             assert "walrus" not in await room.render("ann", 1)
             assert await room.taint("ann") is TaintLevel.OWNER
@@ -227,7 +251,7 @@ class TestMemory:
             await store.store(memory("p", text, clock, memory_type=MemoryType.PROFILE))
             await store.store(memory("f", "user profile preferences are a topic", clock))
             room = open_context(ground, memory=kept)
-            await room.add_message(entry(1))
+            await say(room, entry(1))
             items = room.manager.get_zone("ann", ContextZone.MEMORY)
             assert [(each.content, each.pinned) for each in items] == [(text, True)]
 
@@ -236,9 +260,9 @@ async def test_what_was_said_long_ago_moves_to_the_archive(
     ground: Ground, clock: FakeClock
 ) -> None:
     room = open_context(ground)
-    await room.add_message(entry(1))
+    await say(room, entry(1))
     clock.advance(days=91)
-    await room.add_message(entry(2))
+    await say(room, entry(2))
     job, _ = context_jobs(ground)
     await job.run()
     assert len(await room.chronicle.get_recent("ann", 9)) == 1

@@ -13,6 +13,7 @@ from silas.memory.models import (
     TrustLevel,
 )
 from silas.memory.retriever import MemoryRetriever
+from silas.storage import briefly
 from tests.memory.room import Room, a_memory
 
 OWNER, EXTERNAL = TaintLevel.OWNER, TaintLevel.EXTERNAL
@@ -20,6 +21,11 @@ OWNER, EXTERNAL = TaintLevel.OWNER, TaintLevel.EXTERNAL
 
 def keeper(room: Room) -> MemoryKeeper:
     return MemoryKeeper(room.memories, MemoryRetriever(room.memories))
+
+
+async def keep_raw(room: Room, keeper: MemoryKeeper, item: MemoryItem) -> None:
+    keep = keeper.raw_record(item)
+    await briefly(room.desk.database, lambda tx: keep(tx, None))
 
 
 async def wish(room: Room, op: MemoryOp, taint: TaintLevel = OWNER, key: str = "k") -> None:
@@ -54,7 +60,7 @@ async def test_store_update_delete_and_link(room: Room) -> None:
 async def test_what_comes_twice_is_kept_once(room: Room) -> None:
     raw, item = a_memory("raw"), a_memory("kept")
     for _ in range(2):
-        await keeper(room).store_raw(raw)
+        await keep_raw(room, keeper(room), raw)
         await keeper(room).keep("owner", [item])
         await wish(room, MemoryOp(op=MemoryOpType.STORE, content="tea"), key="same")
     assert await room.count("memory_items") == 3
@@ -100,8 +106,9 @@ async def test_links_stay_inside_the_scope_and_are_of_a_known_kind(room: Room) -
 async def test_raw_records_are_kept_as_the_settings_say(room: Room) -> None:
     retriever = MemoryRetriever(room.memories)
     raw = a_memory("tea at five", memory_id="raw_1")
-    await MemoryKeeper(room.memories, retriever, raw=RawRecords(kept=False)).store_raw(raw)
+    nothing = MemoryKeeper(room.memories, retriever, raw=RawRecords(kept=False))
+    await keep_raw(room, nothing, raw)
     assert await room.store.get("raw_1") is None
     keeper = MemoryKeeper(room.memories, retriever, raw=RawRecords(tier=ReingestionTier.ACTIVE))
-    await keeper.store_raw(raw)
+    await keep_raw(room, keeper, raw)
     assert [item.memory_id for item in await room.store.search_keyword("tea", 5)] == ["raw_1"]

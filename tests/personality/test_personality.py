@@ -117,11 +117,14 @@ class TestEngine:
     async def test_the_same_event_moves_nothing_twice(self, engine: PersonalityEngine) -> None:
         room = Manners(engine)
         for _ in range(2):
-            await room.after_turn(
+            write = room.after_turn(
                 "owner", "compliment", trusted=True, now=engine._clock.now(), key="turn-1"
             )
+            await engine._store.write(write)
         assert (await engine.state("owner")).mood.energy == pytest.approx(0.6)
-        assert await room.initiative("owner", "default") > 0.7
+        directives, initiative = await room.character("owner", "go on")
+        assert initiative > 0.7
+        assert directives == await engine.render_directives("owner", "default")
 
     async def test_the_owners_feedback_stays(
         self, engine: PersonalityEngine, database: SqliteDatabase, clock: FakeClock

@@ -28,10 +28,14 @@ def origin(name: str) -> Origin:
 async def store(database: SqliteDatabase, clock: FakeClock) -> ConversationStore:
     store = ConversationStore(database, clock)
     for name in ("old", "worked", "trace_1"):
-        await store.add_origin(origin(name))
+        await begin(store, name)
     clock.advance(days=100)
-    await store.add_origin(origin("new"))
+    await begin(store, "new")
     return store
+
+
+async def begin(store: ConversationStore, name: str) -> None:
+    await store.write([lambda tx: store.note_origin(tx, origin(name))])
 
 
 async def left(store: ConversationStore) -> set[str]:

@@ -1,6 +1,7 @@
 """Agents that answer with the worst: nothing is executed, and nobody is flooded."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +251,8 @@ async def test_a_row_that_says_so_makes_no_message_the_owners(tmp_path: Path) ->
                 message_id=message.message_id,
                 taint=TaintLevel.OWNER,
             )
-            await house.stream.room.store.add_origin(origin)
+            store = house.stream.room.store
+            await store.write([partial(store.note_origin, origin=origin)])
             await house.stream.queue.enqueue(message)
         await house.until(lambda: len(seen) == 2)
         assert {turn.taint for turn in seen} == {TaintLevel.EXTERNAL}

@@ -203,17 +203,16 @@ async def test_once_it_is_decided_the_work_goes_on(place: Place, device: TestDev
     assert not await place.front.calls.go_on("task_1", "call_9")
     store = ConversationStore(place.ground.database, place.ground.clock)
     owner = place.front.owner_id
-    await store.add_origin(
-        Origin(
-            trace_id="t",
-            scope_id=owner,
-            connection_id=owner,
-            channel="web",
-            sender_id=owner,
-            message_id="m",
-            taint=TaintLevel.OWNER,
-        )
+    origin = Origin(
+        trace_id="t",
+        scope_id=owner,
+        connection_id=owner,
+        channel="web",
+        sender_id=owner,
+        message_id="m",
+        taint=TaintLevel.OWNER,
     )
+    await store.write([lambda tx: store.note_origin(tx, origin)])
     work = WorkOrigin(work_item_id="task_1", trace_id="t", scope_id=owner, taint=TaintLevel.OWNER)
     await place.ground.database.transaction(lambda tx: store.note_work(tx, work))
     assert await place.front.calls.go_on("task_1", "call_9")

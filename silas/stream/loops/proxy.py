@@ -62,7 +62,7 @@ class ProxyLoop:
             raise NotWorthRetrying(f"The proxy cannot read a {message.message_kind}.")
         turn = await take_turn(self.room, turn)
         trusted = Durability.TRUST if turn.card_id else turn.durability
-        return Handled(turn.outgoing, turn.writes, trusted)
+        return Handled(turn.outgoing, turn.writes, trusted, turn.after)
 
     async def _said(self, message: QueueMessage, said: UserMessage) -> Turn:
         origin = Origin(

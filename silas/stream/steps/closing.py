@@ -30,15 +30,17 @@ def _answers(turn: Turn) -> bool:
 
 async def settle_mood(room: TurnContext, turn: Turn) -> Turn:
     """Step 15: what happened moves the mood a little, and time moves it back."""
-    if room.personality is not None:
-        await room.personality.after_turn(
+    if room.personality is None:
+        return turn
+    return turn.writing(
+        room.personality.after_turn(
             turn.scope_id,
             turn.mood or "turn",
             trusted=turn.message.taint is TaintLevel.OWNER,
             now=room.clock.now(),
             key=turn.message.message_id,
         )
-    return turn
+    )
 
 
 async def count_turn(room: TurnContext, turn: Turn) -> Turn:

@@ -11,27 +11,37 @@ from silas.kernel import SilasError, TaintLevel
 from silas.memory.models import MemoryItem, MemoryOp, MemoryQuery, ReingestionTier
 from silas.stream.gating import known_of, look
 from silas.stream.ports import ChronicleEntry
-from silas.stream.turn_context import Turn, TurnContext
+from silas.stream.turn_context import Turn, TurnContext, Write
 
 _RECALLED = 5
 _MAX_QUERY = 2000
 
 
 async def chronicle_message(room: TurnContext, turn: Turn) -> Turn:
-    """Step 3: what was said is part of the conversation."""
-    if room.context is not None:
-        taint = turn.message.taint
-        text = f"[{taint.value}] {turn.sender_id}: {turn.text}"
-        await room.context.add_message(
-            _entry(turn, "in", f"channel:{turn.origin.channel}", text=text, taint=taint)
-        )
-    return turn
+    """Step 3: what was said is part of the conversation; the next step writes it down."""
+    if room.context is None:
+        return turn
+    taint = turn.message.taint
+    text = f"[{taint.value}] {turn.sender_id}: {turn.text}"
+    said = await room.context.saying(
+        _entry(turn, "in", f"channel:{turn.origin.channel}", text=text, taint=taint)
+    )
+    return turn.having(said=said, found=(*turn.found, said.write))
 
 
 async def keep_message(room: TurnContext, turn: Turn) -> Turn:
-    """Step 3.5: the raw message is kept, without coming back by itself."""
-    await _keep(room, turn, "in", turn.text, kind="conversation_raw", taint=turn.message.taint)
-    return turn
+    """Step 3.5: the raw message is kept, without coming back by itself.
+
+    In one transaction with what was found out about it: from here on it is known, whatever becomes
+    of the answer.
+    """
+    raw = _raw(room, turn, "in", turn.text, kind="conversation_raw", taint=turn.message.taint)
+    writes = (*turn.found, *raw)
+    if writes:
+        await room.store.write(writes)
+    if turn.said is not None:
+        await turn.said.show()
+    return turn.having(found=(), said=None)
 
 
 async def recall(room: TurnContext, turn: Turn) -> Turn:
@@ -85,21 +95,22 @@ def _how_many(room: TurnContext, scope_id: str, wanted: int) -> int:
 
 
 async def chronicle_response(room: TurnContext, turn: Turn) -> Turn:
-    """Step 11: the answer is part of the conversation."""
-    if turn.response is not None and room.context is not None:
-        text = f"Silas: {turn.response.message}"
-        await room.context.add_message(
-            _entry(turn, "out", f"agent:{turn.speaker.value}", text=text, taint=turn.taint)
-        )
-    return turn
+    """Step 11: the answer is part of the conversation, once it is sent."""
+    if turn.response is None or room.context is None:
+        return turn
+    text = f"Silas: {turn.response.message}"
+    said = await room.context.saying(
+        _entry(turn, "out", f"agent:{turn.speaker.value}", text=text, taint=turn.taint)
+    )
+    return turn.writing(said.write).having(said=said, after=(*turn.after, said.show))
 
 
 async def keep_response(room: TurnContext, turn: Turn) -> Turn:
     """Step 11.5: the raw answer is kept, without coming back by itself."""
-    if turn.response is not None:
-        said = turn.response.message
-        await _keep(room, turn, "out", said, kind="agent_response_raw", taint=turn.taint)
-    return turn
+    if turn.response is None:
+        return turn
+    said = turn.response.message
+    return turn.writing(*_raw(room, turn, "out", said, kind="agent_response_raw", taint=turn.taint))
 
 
 def _entry(turn: Turn, end: str, source: str, *, text: str, taint: TaintLevel) -> ChronicleEntry:
@@ -113,14 +124,14 @@ def _entry(turn: Turn, end: str, source: str, *, text: str, taint: TaintLevel) -
     )
 
 
-async def _keep(
+def _raw(
     room: TurnContext, turn: Turn, end: str, text: str, *, kind: str, taint: TaintLevel
-) -> None:
+) -> tuple[Write, ...]:
+    """What keeps a text as it was said, in the session that its entry of the chronicle has."""
     if room.memory is None or not text:
-        return
-    now = room.clock.now()
-    session = await room.context.session(turn.scope_id) if room.context else None
-    await room.memory.store_raw(
+        return ()
+    now, said = room.clock.now(), turn.said
+    keep = room.memory.raw_record(
         MemoryItem(
             memory_id=f"raw_{turn.message.message_id}.{end}",
             scope_id=turn.scope_id,
@@ -130,9 +141,9 @@ async def _keep(
             created_at=now,
             updated_at=now,
             source_kind=kind,
-            session_id=session,
         )
     )
+    return (lambda tx: keep(tx, said.session if said is not None else None),)
 
 
 async def _inject(room: TurnContext, turn: Turn, queries: list[MemoryQuery]) -> None:

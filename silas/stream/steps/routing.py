@@ -29,12 +29,10 @@ async def route(room: TurnContext, turn: Turn) -> Turn:
 async def _in_character(room: TurnContext, turn: Turn) -> Turn:
     if room.personality is None:
         return turn
-    key = await room.personality.detect_context(turn.text, scope_id=turn.scope_id)
-    directives = await room.personality.render_directives(turn.scope_id, key)
+    directives, initiative = await room.personality.character(turn.scope_id, turn.text)
     if room.context is not None:
         await room.context.set_directives(turn.scope_id, directives)
         directives = ""  # they are part of the context now, and are said once
-    initiative = await room.personality.initiative(turn.scope_id, key)
     return turn.having(directives=directives, initiative=initiative)
 
 

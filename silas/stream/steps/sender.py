@@ -8,7 +8,7 @@ from silas.kernel import TaintLevel
 from silas.queue.models import UserMessage
 from silas.storage import Transaction
 from silas.stream.asking import is_owners
-from silas.stream.turn_context import Turn, TurnContext
+from silas.stream.turn_context import Turn, TurnContext, Write
 
 
 async def surface_what_waits(room: TurnContext, turn: Turn) -> Turn:
@@ -26,29 +26,34 @@ async def sign_and_taint(room: TurnContext, turn: Turn) -> Turn:
     """
     known = await room.store.origin(turn.message.trace_id)
     taint = known.taint if known and known.message_id == turn.message.message_id else None
+    found: tuple[Write, ...] = ()
     if taint is None:
-        taint = await _decide(room, turn)
+        taint, found = await _decide(room, turn)
     elif taint is TaintLevel.OWNER and not await _is_signed(room, turn):
         await room.audit.log("message_taint_forged", trace_id=turn.message.trace_id)
         taint = TaintLevel.EXTERNAL
+    if turn.stopped is not None:
+        turn, found = turn.writing(*found), ()  # the steps that would write it down are left out
     return turn.having(
+        found=found,
         message=turn.message.model_copy(update={"taint": taint}),
         origin=turn.origin.model_copy(update={"taint": taint}),
         taint=taint,
     )
 
 
-async def _decide(room: TurnContext, turn: Turn) -> TaintLevel:
+async def _decide(room: TurnContext, turn: Turn) -> tuple[TaintLevel, tuple[Write, ...]]:
+    """The taint, and what is still to be written down about it."""
+
     def note(tx: Transaction, taint: TaintLevel) -> None:
         room.store.note_origin(tx, turn.origin.model_copy(update={"taint": taint}))
 
     signed = _signed(room, turn)
     if signed is not None and room.messages is not None:
-        return (await room.messages.classify(signed, room.keys(), also=note)).taint
+        return (await room.messages.classify(signed, room.keys(), also=note)).taint, ()
     known = room.is_known(turn.origin.channel, turn.sender_id)
     taint = TaintLevel.AUTH if known else TaintLevel.EXTERNAL
-    await room.store.add_origin(turn.origin.model_copy(update={"taint": taint}))
-    return taint
+    return taint, (lambda tx: note(tx, taint),)
 
 
 async def _is_signed(room: TurnContext, turn: Turn) -> bool:
