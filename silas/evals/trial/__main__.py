@@ -50,7 +50,7 @@ SUITES = (
 
 @click.command()
 @click.option("--minutes", default=30.0, show_default=True)
-@click.option("--every", default=10, show_default=True, help="Each N-th attack of AgentDojo.")
+@click.option("--every", default=1, show_default=True, help="Each N-th attack of AgentDojo.")
 @click.option("--dojo", type=Path, default=Path(".venv-trial/bin/python"))
 @click.option("--corpora", type=Path, default=Path(".corpora"))
 @click.option("--markdown", type=Path, help="Write the table there as well.")
