@@ -29,6 +29,11 @@ class Stopped(Exception):
         super().__init__(status.value)
         self.status = status
 
+    @property
+    def told(self) -> str:
+        """What the owner did to it, in a word."""
+        return "paused" if self.status is WorkItemStatus.PAUSED else "cancelled"
+
 
 class WorkControl:
     """Stops and resumes work items, and tells runs that they were stopped."""

@@ -66,7 +66,7 @@ async def _execute(bench: Workbench, item: WorkItem) -> WorkItemResult:
         require_same(approved, item)
         cycle = await bench.control.unless_stopped(item.id, _cycle(bench, item))
     except Stopped as stopped:
-        cycle = Cycle(stopped.status, f"It was {stopped.status.value} by the owner.")
+        cycle = Cycle(stopped.status, f"It was {stopped.told} by the owner.")
     except Blocked as blocked:
         await bench.audit.log(blocked.event, work_item_id=item.id, reason=blocked.reason)
         cycle = Cycle(WorkItemStatus.BLOCKED, "It is blocked.", blocked.reason)

@@ -67,7 +67,7 @@ async def _execute(bench: Workbench, item: WorkItem) -> WorkItemResult:
         require_same(approved, item)
         ending = await bench.control.unless_stopped(item.id, _run(bench, item, order))
     except Stopped as stopped:
-        ending = Ending(stopped.status, f"It was {stopped.status.value} by the owner.")
+        ending = Ending(stopped.status, f"It was {stopped.told} by the owner.")
     except Blocked as blocked:
         await bench.audit.log(blocked.event, work_item_id=item.id, reason=blocked.reason)
         ending = Ending(WorkItemStatus.BLOCKED, "It is blocked.", blocked.reason)

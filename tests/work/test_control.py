@@ -18,7 +18,7 @@ from silas.work import (
     WorkItemStatus,
     WorkItemStore,
 )
-from silas.work.control import WorkControl
+from silas.work.control import Stopped, WorkControl
 from silas.work.ports import Briefing, ToolCaller
 from tests.work.shop import Shop, calls, check, shell, task
 from tests.work.test_project import project, step
@@ -88,6 +88,11 @@ async def test_a_running_task_is_stopped_with_all_its_processes(
     assert attempt.outcome is AttemptOutcome.STOPPED
     assert await other.wait_until_idle(item.id, seconds=1)
     await database.close()
+
+
+def test_what_was_cancelled_is_not_told_as_failed() -> None:
+    assert Stopped(WorkItemStatus.FAILED).told == "cancelled"
+    assert Stopped(WorkItemStatus.PAUSED).told == "paused"
 
 
 async def test_a_paused_task_goes_on_with_a_fresh_attempt(shop: Shop) -> None:
