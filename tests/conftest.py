@@ -1,10 +1,15 @@
-"""Rules for all tests."""
+"""Rules for all tests, and the clock and the database that most rooms are tested on."""
 
 import os
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pydantic_ai.models
 import pytest
 from hypothesis import HealthCheck, settings
+
+from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.testing import FakeClock
 
 # No test reaches a model by mistake; those that talk to a server on loopback opt in.
 pydantic_ai.models.ALLOW_MODEL_REQUESTS = False
@@ -32,3 +37,17 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
         report.outcome = "failed"
         report.longrepr = f"nothing may be skipped here: {item.nodeid}: {report.longrepr}"
     return report
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def database(tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteDatabase]:
+    """A real database with the real schema of `silas.db`."""
+    database = SqliteDatabase.open(tmp_path / "silas.db")
+    await migrate(database, load_migrations("runtime"), clock=clock)
+    yield database
+    await database.close()

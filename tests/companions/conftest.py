@@ -17,11 +17,6 @@ from tests.companions.making import make_companion
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def ids(clock: FakeClock) -> IdFactory:
     return IdFactory(clock)
 

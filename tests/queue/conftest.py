@@ -1,32 +1,16 @@
-"""A real database with the real schema, and a store on it."""
-
-from collections.abc import AsyncIterator
-from pathlib import Path
+"""The store of the bus on a real database."""
 
 import pytest
 
 from silas.kernel import IdFactory
 from silas.queue import Bus, QueueStore
-from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.storage import SqliteDatabase
 from silas.testing import FakeClock
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
 
 
 @pytest.fixture
 def ids(clock: FakeClock) -> IdFactory:
     return IdFactory(clock)
-
-
-@pytest.fixture
-async def database(tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteDatabase]:
-    database = SqliteDatabase.open(tmp_path / "silas.db")
-    await migrate(database, load_migrations("runtime"), clock=clock)
-    yield database
-    await database.close()
 
 
 @pytest.fixture

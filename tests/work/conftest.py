@@ -1,26 +1,12 @@
-"""A real database with the real schema."""
+"""The workshop of the tests of work."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.storage import SqliteDatabase
 from silas.testing import FakeClock
 from tests.work.shop import Shop
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-async def database(tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteDatabase]:
-    database = SqliteDatabase.open(tmp_path / "silas.db")
-    await migrate(database, load_migrations("runtime"), clock=clock)
-    yield database
-    await database.close()
 
 
 @pytest.fixture
