@@ -30,12 +30,15 @@ class RevokedList:
         stored = self.vault.get(self.ref_id)
         if stored is None:
             return frozenset()
-        document = strict_loads(stored)
-        if document.get("format") != self._format:
-            raise DeviceUnknown(
-                f"The list of revoked {self.kind} cannot be read. None of them is trusted."
-            )
-        return frozenset(document[self.kind])
+        try:
+            document = strict_loads(stored)
+            if document["format"] == self._format:
+                return frozenset(document[self.kind])
+        except (CanonicalError, KeyError, TypeError):
+            pass
+        raise DeviceUnknown(
+            f"The list of revoked {self.kind} cannot be read. None of them is trusted."
+        )
 
     def add(self, name: str) -> None:
         """From now on, not this one."""

@@ -15,7 +15,7 @@ from silas.approval import (
 )
 from silas.approval.rules import digest
 from silas.approval.uses import BEGUN, DONE, ISSUED, USED, WITHDRAWN, done_entry
-from silas.kernel import AuditError, format_timestamp
+from silas.kernel import AuditError, canonical_bytes, format_timestamp
 from silas.storage import Durability
 from silas.testing import FakePlan, RecordingAudit
 from silas.testing.approvals import RecordedEntry
@@ -300,6 +300,25 @@ class TestStandingUses:
         assert await desk.engine.check(token, TASK) == VALID
         assert await desk.engine.enter(token, TASK) == NOT_FOR_THIS
 
+    async def test_the_bytes_of_a_seal(self, desk: Desk, log: AskedAudit) -> None:
+        """Seals that lie in a database have to be read by every later version."""
+        token = await spawned(desk)
+        ((name, content, used_at, key_id, signature),) = await desk.database.fetch_all(
+            "SELECT token_id, content_hash, used_at, key_id, signature FROM approval_use_seals"
+        )
+        assert (name, content) == (token.token_id, TASK_HASH)
+        payload = canonical_bytes(
+            {
+                "type": "approval_use",
+                "token_id": token.token_id,
+                "content_hash": TASK_HASH,
+                "used_at": format_timestamp(desk.clock.now()),
+            }
+        )
+        made = bytes.fromhex(signature)
+        assert desk.keys.public.verify(key_id, payload, made, at=desk.clock.now())
+        assert used_at == format_timestamp(desk.clock.now())
+
     async def test_a_seal_outlives_its_key(self, desk: Desk, log: AskedAudit) -> None:
         token = await spawned(desk)
         desk.clock.advance(hours=1)
@@ -432,6 +451,19 @@ class TestOneTokenForADecision:
         await desk.database.execute("DELETE FROM approval_tokens")
         with pytest.raises(TokenUnknown, match=token.token_id):
             await desk.engine.token_for(PLAN, YES, decided_at=decided)
+
+    async def test_whether_anything_was_approved(self, desk: Desk, log: AskedAudit) -> None:
+        assert not await desk.engine.tokens.any_for(PLAN.id)
+        await desk.engine.issue_token(PLAN, YES)
+        assert await desk.engine.tokens.any_for(PLAN.id)
+        assert not await desk.engine.tokens.any_for(OTHER.id)
+
+    async def test_a_token_that_cannot_be_read(self, desk: Desk, log: AskedAudit) -> None:
+        token = await desk.engine.issue_token(PLAN, YES)
+        await desk.database.execute("UPDATE approval_tokens SET token = '{}'")
+        with pytest.raises(TokenUnknown) as unknown:
+            await desk.engine.tokens.load(token.token_id)
+        assert unknown.value.message == (f"The approval {token.token_id} cannot be read any more.")
 
     async def test_every_approval_is_vouched_for(self, desk: Desk, log: AskedAudit) -> None:
         await desk.engine.issue_token(PLAN, YES)
