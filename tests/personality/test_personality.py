@@ -1,8 +1,5 @@
 """The manner: its arithmetic, its prose, who may move it, and that it stops nothing."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +11,7 @@ from silas.personality import AxisProfile, Manner, MoodState, PersonalityEngine,
 from silas.personality.axes import decayed, effective_axes, moved
 from silas.personality.directives import render
 from silas.personality.errors import PresetUnknown
-from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.storage import SqliteDatabase
 from silas.storage.errors import DatabaseError
 from silas.testing import FakeClock
 
@@ -25,19 +22,6 @@ DELTAS = st.dictionaries(
     st.sampled_from([*AxisProfile.model_fields, "loyalty"]), st.floats(-2, 2), max_size=8
 )
 DEFAULTS: Manner = manner_of(Settings().personality)
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-async def database(tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteDatabase]:
-    database = SqliteDatabase.open(tmp_path / "silas.db")
-    await migrate(database, load_migrations("runtime"), clock=clock)
-    yield database
-    await database.close()
 
 
 @pytest.fixture

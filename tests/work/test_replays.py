@@ -20,6 +20,21 @@ from tests.work.test_goal import cycle, goal
 from tests.work.test_toolcalls import SendArguments
 
 
+@pytest.fixture
+def worker(shop: Shop) -> FakeWorker:
+    worker = FakeWorker(calls(shell("true")))
+    shop.having(agent=worker)
+    return worker
+
+
+async def just_approved(
+    shop: Shop, database: SqliteDatabase, item: WorkItem | None = None
+) -> tuple[WorkItem, OldRows]:
+    """A task that the owner has approved, and the rows as they then are."""
+    (approved,) = await shop.approve_plan(Plan(item or task()))
+    return approved, await OldRows.of(database)
+
+
 async def stored(shop: Shop, name: str = "t1") -> WorkItem:
     item = await shop.bench.items.get(name)
     assert item is not None
@@ -39,12 +54,9 @@ def with_sender(shop: Shop) -> Sender:
 
 
 async def test_an_approval_put_back_as_unused_opens_no_door(
-    shop: Shop, database: SqliteDatabase
+    shop: Shop, database: SqliteDatabase, worker: FakeWorker
 ) -> None:
-    worker = FakeWorker(calls(shell("true")))
-    shop.having(agent=worker)
-    (item,) = await shop.approve_plan(Plan(task()))
-    approved = await OldRows.of(database)
+    item, approved = await just_approved(shop, database)
     assert (await shop.execute(item)).status is WorkItemStatus.DONE
     await approved.put_back(database)
     result = await again(shop)
@@ -79,12 +91,9 @@ async def approve_next(shop: Shop, database: SqliteDatabase) -> OldRows:
 
 
 async def test_what_the_owner_cancelled_does_not_go_on(
-    shop: Shop, database: SqliteDatabase
+    shop: Shop, database: SqliteDatabase, worker: FakeWorker
 ) -> None:
-    worker = FakeWorker(calls(shell("true")))
-    shop.having(agent=worker)
-    (item,) = await shop.approve_plan(Plan(task()))
-    approved = await OldRows.of(database)
+    item, approved = await just_approved(shop, database)
     await shop.bench.control.cancel(item.id)
     await approved.put_back(database)
     result = await again(shop)
@@ -136,12 +145,11 @@ async def test_rows_of_the_middle_of_the_work_are_not_the_beginning_of_more(
     assert len(middle) == 1
 
 
-async def test_attempts_are_counted_by_the_log(shop: Shop, database: SqliteDatabase) -> None:
-    worker = FakeWorker(calls(shell("true")))
-    shop.having(agent=worker)
-    never = [check("false")]
-    (item,) = await shop.approve_plan(Plan(task(verify=never, budget={"max_attempts": 2})))
-    approved = await OldRows.of(database)
+async def test_attempts_are_counted_by_the_log(
+    shop: Shop, database: SqliteDatabase, worker: FakeWorker
+) -> None:
+    never = task(verify=[check("false")], budget={"max_attempts": 2})
+    item, approved = await just_approved(shop, database, never)
     assert (await shop.execute(item)).status is WorkItemStatus.STUCK
     await approved.put_back(database)
     result = await again(shop)
@@ -168,11 +176,9 @@ async def test_a_call_is_not_approved_by_the_token_of_another(
 
 
 async def test_a_log_that_does_not_hold_lets_nothing_begin(
-    shop: Shop, database: SqliteDatabase
+    shop: Shop, database: SqliteDatabase, worker: FakeWorker
 ) -> None:
-    worker = FakeWorker(calls(shell("true")))
-    shop.having(agent=worker)
-    (item,) = await shop.approve_plan(Plan(task()))
+    item, _ = await just_approved(shop, database)
     await database.execute("UPDATE audit_log SET body = replace(body, 'issued', 'ISSUED')")
     result = await shop.execute(item)
     assert result.status is WorkItemStatus.BLOCKED
@@ -194,8 +200,7 @@ async def test_what_is_being_done_is_not_begun_beside_it(
         await tools.call(*shell("true"))
 
     shop.having(agent=FakeWorker(work))
-    (item,) = await shop.approve_plan(Plan(task()))
-    approved = await OldRows.of(database)
+    item, approved = await just_approved(shop, database)
     with pytest.raises(WorkItemConflict):
         await shop.execute(item)
     assert begun == ["x"]
