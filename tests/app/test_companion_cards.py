@@ -36,7 +36,7 @@ async def ground(tmp_path: Path) -> AsyncIterator[Any]:
 
 async def eventually(look: Callable[[], Awaitable[Any]]) -> Any:
     """What `look` finds, once it finds something."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not (found := await look()):  # noqa: ASYNC110 - looks from outside
             await asyncio.sleep(0.01)
     return found

@@ -51,7 +51,7 @@ class Newcomer:
         async def answer(_question: str) -> bool:
             return yes
 
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await self.channel.ask_once(text, answer)
         return "\n".join(self.shown)
 

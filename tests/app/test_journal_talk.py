@@ -106,7 +106,7 @@ async def test_a_stranger_neither_reads_nor_writes(tmp_path: Path, connection: s
 async def answer_to(house: House, message: QueueMessage) -> str:
     payload = message.payload
     assert isinstance(payload, UserMessage)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         async for delivery in house.deliveries.follow(payload.connection_id, 0):
             reply = delivery.message.payload
             if isinstance(reply, AgentReply) and reply.in_reply_to == message.message_id:

@@ -86,7 +86,7 @@ async def nobody(_question: str) -> bool | None:
 async def test_a_word_in_between_is_not_the_answer() -> None:
     shown: list[str] = []
     post = Post(message(1, "I am looking."), message(2, "It is green.", in_reply_to="m0"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await channel(post, shown).ask_once("Which colour?", nobody)
     assert shown == ["I am looking.", "It is green."]
 
@@ -99,7 +99,7 @@ async def test_a_card_that_cannot_be_read_does_not_end_the_listening() -> None:
         await post.read.wait()
         return None
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await channel(post, shown).talk(read_line)
     assert shown == ["A plan.", "The card cannot be read.", "And more."]
 
@@ -113,6 +113,6 @@ async def test_a_database_that_is_busy_does_not_make_the_terminal_deaf() -> None
         await post.read.wait()
         return None
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await channel(post, shown).talk(read_line)
     assert shown == ["Busy.", "Here I am."]

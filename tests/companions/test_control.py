@@ -278,7 +278,7 @@ class TestSwitches:
             await thinking.wait()
             assert (await room.desk.list())[0].health == "running"
             await room.desk.stop()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 await working
             run = await room.store.require(WakeRun, woken.run_key)
             assert (run.status, run.error_code) == ("cancelled", "stopped")

@@ -112,7 +112,7 @@ async def test_a_question_that_is_called_off_is_charged_what_was_set_aside(
 ) -> None:
     working = await asking(room, agent, model)
     await stop(room, agent)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await working
     assert await used(room, agent) == HALF
     assert await room.store.find(BudgetReservation) == []
@@ -185,7 +185,7 @@ async def test_who_is_destroyed_while_it_asks_leaves_nothing_set_aside(
 ) -> None:
     working = await asking(room, agent, model)
     await room.desk.destroy(agent)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await working
     assert await room.store.find(BudgetReservation) == []
 

@@ -612,7 +612,7 @@ async def test_what_was_missed_is_caught_up_without_another_change(
         return fresh
 
     monkeypatch.setattr(house.queue, "enqueue", heard)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         with monkeypatch.context() as bad:
             bad.setattr(house.store.database, "transaction", full)
             await house.change(task("1"))

@@ -70,7 +70,7 @@ async def waking(
 
 async def ended(waking: Waking, count: int) -> list[WakeRun]:
     """Wait until this many wakes have come to their end."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while True:
             runs = await waking.store.find(WakeRun)
             over = [run for run in runs if run.status.is_terminal]
@@ -80,7 +80,7 @@ async def ended(waking: Waking, count: int) -> list[WakeRun]:
 
 
 async def summarised(waking: Waking) -> list[AgentMessage]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not (  # noqa: ASYNC110 - the compactor works on it
             found := await waking.store.find(AgentMessage, {"summary_depth": 1})
         ):

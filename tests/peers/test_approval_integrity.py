@@ -182,7 +182,7 @@ async def _ask_for_execution(place: Place, item_id: str, trace_id: str) -> None:
 
 
 async def _blocked(place: Place, item_id: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             for entry in await place.ground.audit.tail(50):
                 if entry.event == "execution_blocked_no_approval":

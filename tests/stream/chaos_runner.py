@@ -30,7 +30,7 @@ from silas.work.ports import ToolCaller
 from tests.stream.house import House, plan, standing_house
 from tests.work.chaos_runner import FolderVault
 
-PATIENCE = 120
+PATIENCE = 300
 """Seconds after which a child that does not come to an end is ended; that is a failure."""
 DELIVERED = """
 CREATE TABLE IF NOT EXISTS test_delivered (

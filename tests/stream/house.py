@@ -21,7 +21,7 @@ from silas.storage import Database
 from silas.testing import MemoryVault
 from silas.testing.stream import FakeReviews
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 PLAN = """---
 id: {id}
 type: task

@@ -24,7 +24,7 @@ from tests.chaos import Runner
 from tests.web.place import Line, TestDevice, environ_for, make_home
 
 _GONE = (OSError, WebSocketException, httpx.HTTPError, KeyError, TimeoutError)
-_PATIENCE = 90.0
+_PATIENCE = 180.0
 _OUTPUT = "served.txt"
 
 

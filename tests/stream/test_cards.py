@@ -273,7 +273,7 @@ class TestDeliveries:
         following = deliveries.follow("owner", 0)
         first = asyncio.create_task(anext(following))
         await self.deliver(desk, deliveries, reply(1, desk.clock))
-        assert (await asyncio.wait_for(first, 10)).message.content == "answer 1"
+        assert (await asyncio.wait_for(first, 120)).message.content == "answer 1"
         await following.aclose()  # type: ignore[attr-defined]
 
     async def test_a_damaged_row_is_told_of_and_ends_nothing(self, desk: Desk) -> None:

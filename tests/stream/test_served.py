@@ -65,7 +65,7 @@ async def talking(talker: Talker) -> AsyncIterator[None]:
             await task
 
 
-async def until(happened: Any, what: str, *, seconds: float = 90) -> None:
+async def until(happened: Any, what: str, *, seconds: float = 180) -> None:
     deadline = asyncio.get_running_loop().time() + seconds
     while not happened():
         assert asyncio.get_running_loop().time() < deadline, what
@@ -172,7 +172,9 @@ async def test_killed_at_random(served: Served, number: int) -> None:
 async def test_told_to_stop_in_the_middle_of_work(served: Served, tmp_path: Path) -> None:
     """Nothing more is taken in, work is given back whole, the log is vouched for; it goes on."""
     served.start()
-    slow: str = 'run `sh -c "echo yes >> a.log; sleep 6"` in ~/silas'
+    # It ends where there is a file `go`, which is not before the server starts again.
+    waiting = "until test -e go; do sleep 0.1; done"
+    slow = f'run `sh -c "echo yes >> a.log; {waiting}"` in ~/silas'
     other = 'run `sh -c "echo yes >> b.log"` in ~/silas'
     only_the_slow = lambda card: "approved" if "a.log" in str(card["items"]) else None  # noqa: E731
     talker = Talker(await served.device(), [slow, other], only_the_slow)
@@ -196,6 +198,7 @@ async def test_told_to_stop_in_the_middle_of_work(served: Served, tmp_path: Path
     )[0]
     assert head - vouched <= 1, "the end of the log is not vouched for"
     await require_chain(served)
+    (served.home / "silas" / "go").touch()
     served.start()
     await served.up()
     async with talking(undecided):

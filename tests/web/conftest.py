@@ -5,6 +5,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
 
+import silas.agents.models.detection
+import silas.web.socket
 from tests.web.browsing import chromium
 from tests.web.place import Place, TestDevice, environ_for, open_place
 
@@ -16,6 +18,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE) and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine is slow, not wrong: whoever has seconds to answer gets a minute."""
+    monkeypatch.setattr(silas.web.socket, "_AUTH_SECONDS", 60.0)
+    monkeypatch.setattr(silas.web.socket, "_LAST_SECONDS", 60.0)
+    monkeypatch.setattr(silas.agents.models.detection, "_SECONDS", 60.0)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

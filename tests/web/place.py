@@ -28,7 +28,7 @@ from silas.web.sessions import request_bytes
 from tests.cli.machine import free_port
 from tests.secrets.files import FAST_N, PASSPHRASE
 
-_LONGEST_WAIT = 30
+_LONGEST_WAIT = 120
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,8 @@ class TestDevice:
     async def socket(self, origin: str | None = "") -> AsyncIterator[ClientConnection]:
         sent = self.address if origin == "" else origin
         address = f"{self.address.replace('http', 'ws')}/ws"
-        async with connect(address, origin=sent, proxy=None) as socket:  # type: ignore[arg-type]
+        more: Any = {"origin": sent, "proxy": None, "open_timeout": _LONGEST_WAIT}
+        async with connect(address, **more) as socket:
             yield socket
 
     def auth(self, challenge: str) -> dict[str, Any]:

@@ -75,7 +75,7 @@ async def sent(place: Place, case: Case, device: TestDevice | None) -> httpx.Res
     headers = {"Origin": place.address}
     if case.method not in {"GET", "HEAD"}:
         headers["Content-Type"] = "application/json"
-    async with httpx.AsyncClient(base_url=place.address) as client:
+    async with httpx.AsyncClient(base_url=place.address, timeout=60) as client:
         request = client.build_request(
             case.method, case.formatted_path, content=body, headers=headers
         )

@@ -61,7 +61,7 @@ async def look_at(person: Person, intent: str) -> None:
 
 async def until(what: Any, wanted: Any) -> None:
     """Wait until something is so."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while await what() != wanted:  # noqa: ASYNC110 - it is somebody else's doing
             await asyncio.sleep(0.05)
 

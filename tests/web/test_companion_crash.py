@@ -97,6 +97,7 @@ async def test_the_follow_up_exists_once_after_two_crashes_and_a_replay(
         assert follow_ups(machine) == []
     assert follow_ups(machine) == []
 
+    await person.is_out()
     with killed(machine):
         await person.is_in()  # the page comes back by itself
         await person.go("companions")
@@ -106,6 +107,7 @@ async def test_the_follow_up_exists_once_after_two_crashes_and_a_replay(
         await page.locator(".task", has_text="Squats (follow-up)").wait_for()
     assert follow_ups(machine) == ["Squats (follow-up)"]
 
+    await person.is_out()
     with killed(machine):
         await person.is_in()
         await person.go("companions")

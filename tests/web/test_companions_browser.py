@@ -78,7 +78,7 @@ async def test_a_finished_task_leads_to_one_follow_up(
     await person.card_is_awake()
     await page.get_by_role("button", name=re.compile("^Yes: ")).click()
     await page.locator("[data-tab=companions]:visible").click()
-    await expect(page.locator(".companion-waiting")).to_have_count(0, timeout=20_000)
+    await expect(page.locator(".companion-waiting")).to_have_count(0)
     (made,) = await follow_ups(place)
     assert made.title == "Squats (follow-up)"
     checklists = await place.house.journal.checklists_of(made.id)

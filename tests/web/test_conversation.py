@@ -87,7 +87,7 @@ async def test_after_a_restart_everything_is_still_there(
 ) -> None:
     environ = environ_for(tmp_path)
     monkeypatch.setenv("HOME", environ["HOME"])
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(400):
         async with open_place(tmp_path, environ) as place:
             device = await place.device()
             async with device.conversation() as line:

@@ -33,7 +33,7 @@ async def place(
     environ = environ_for(tmp_path, SILAS_MODELS__BASE_URL=server.url)
     monkeypatch.setenv("HOME", environ["HOME"])
     known = [LocalServer("Test", int(re.findall(r":(\d+)", server.url)[0]))]
-    async with asyncio.timeout(100), open_place(tmp_path, environ, servers=known) as place:
+    async with asyncio.timeout(400), open_place(tmp_path, environ, servers=known) as place:
         place.ground.paths.first_run.unlink()
         yield place
 

@@ -83,9 +83,9 @@ async def test_every_one_is_answered_and_nothing_is_left(place: Place, device: T
     for _ in range(0, FRAMES, 4 * AT_ONCE):
         lots = [[nonsense(chance) for _ in range(AT_ONCE)] for _ in range(4)]
         await asyncio.gather(*(one_conversation(device, lot) for lot in lots))
-    while place.web.hub.pages:  # noqa: ASYNC110 - there is no event for this
-        await asyncio.sleep(0)
-    assert running() <= tasks + 4, "no task stays behind"
+    async with asyncio.timeout(60):  # no page and no task stays behind
+        while place.web.hub.pages or running() > tasks + 4:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
     assert memory() - before < 48 * 2**20, "no frame stays behind"
     async with device.conversation() as line:
         await line.send({"type": "ping"})

@@ -77,7 +77,8 @@ export function companionsView(page) {
 
   function isTyping() {
     const here = document.activeElement;
-    return unsent || (body.contains(here) && /^(INPUT|TEXTAREA|SELECT)$/.test(here.tagName));
+    const isAsked = body.querySelector("[data-sure]"); // a second tap is waited for, on this very button
+    return unsent || isAsked || (body.contains(here) && /^(INPUT|TEXTAREA|SELECT)$/.test(here.tagName));
   }
 
   function reflect() {
