@@ -22,6 +22,8 @@ _BYTES_OF_A_TOKEN = 3.5
 _NEAREST = 100
 _FOLLOWED = 3
 _RELATED = 0.15
+_FEW = 200
+"""So many memories are weighed sooner than another thread would begin."""
 _ITEMS = f"""
 SELECT m.id, {COLUMNS} FROM json_each(?) AS wanted JOIN memory_items AS m ON m.id = wanted.value
 WHERE m.id BETWEEN ? AND ?
@@ -55,6 +57,8 @@ class MemoryRetriever:
         """The same with their relevance; each counts as accessed."""
         store = self._memories.of(scope_id)
         lane = await store.lane()
+        if not await self._how_many(lane):
+            return []
         ranked = await self.rank(query, store, session_id=session_id)
         found = await self._load(store, lane, ranked[: query.max_results])
         kept = _within(found, query.max_tokens)
@@ -101,9 +105,20 @@ class MemoryRetriever:
                 gather(reader, lane, question, named=named, times=times, cosines=cosines, now=now)
             )
 
-        found = await self._keeping.database.snapshot(weigh)
+        found = None
+        if await self._how_many(lane) <= _FEW:
+            found = self._keeping.database.snapshot_here(weigh)
+        if found is None:
+            found = await self._keeping.database.snapshot(weigh)
         fitting = ((row, score) for row, score in found.items() if score > 0)
         return heapq.nlargest(_NEAREST, fitting, key=lambda pair: (pair[1], pair[0]))
+
+    async def _how_many(self, lane: Lane) -> int:
+        """At most so many memories are in the lane: some may have been deleted."""
+        row = await self._keeping.database.fetch_one(
+            "SELECT next_active - 1 FROM memory_scopes WHERE scope_no = ?", (lane.scope_no,)
+        )
+        return row[0] if row else 0
 
     async def _nearest(
         self, lane: Lane, texts: Sequence[str], context: float = 0.0

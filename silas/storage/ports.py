@@ -95,6 +95,14 @@ class Database(Protocol):
         """
         ...
 
+    def snapshot_here(self, body: Callable[[Reader], T]) -> T | None:
+        """Run a few small reads at once, on the caller's own thread and on one consistent view.
+
+        None if they take longer than a moment: `snapshot` does it then. `body` itself must not
+        return None.
+        """
+        ...
+
     async def snapshot(self, body: Callable[[Reader], T]) -> T:
         """Run a longer read in its own thread, on one consistent view."""
         ...

@@ -89,7 +89,7 @@ class SqliteDatabase:
         try:
             return self._near_reader.fetch_one(sql, params)
         except DatabaseError as error:
-            _raise_unless_worth_a_thread(error)
+            _raise_unless_worth_a_thread(error, error.__cause__)
         return await self.snapshot(lambda reader: reader.fetch_one(sql, params))
 
     async def fetch_all(self, sql: str, params: Sequence[SqlValue] = ()) -> list[Row]:
@@ -97,7 +97,7 @@ class SqliteDatabase:
         try:
             return self._near_reader.fetch_all(sql, params)
         except DatabaseError as error:
-            _raise_unless_worth_a_thread(error)
+            _raise_unless_worth_a_thread(error, error.__cause__)
         return await self.snapshot(lambda reader: reader.fetch_all(sql, params))
 
     async def transaction(
@@ -112,6 +112,16 @@ class SqliteDatabase:
     def transaction_here(self, body: Callable[[Transaction], T]) -> T | None:
         self._check_open()
         return self._writer.run_here(body)
+
+    def snapshot_here(self, body: Callable[[Reader], T]) -> T | None:
+        self._begin_near()
+        try:
+            return _read_once(self._near, body, str(self._path))
+        except apsw.Error as error:
+            _raise_unless_worth_a_thread(translate(error, path=str(self._path)), error)
+        except DatabaseError as error:
+            _raise_unless_worth_a_thread(error, error.__cause__)
+        return None
 
     async def snapshot(self, body: Callable[[Reader], T]) -> T:
         self._check_open()
@@ -161,9 +171,9 @@ class SqliteDatabase:
             raise DatabaseNotOpened(f"{self._path} has been closed. Open it again first.")
 
 
-def _raise_unless_worth_a_thread(error: DatabaseError) -> None:
-    if not isinstance(error.__cause__, _WORTH_A_THREAD):
-        raise error
+def _raise_unless_worth_a_thread(error: Exception, cause: BaseException | None) -> None:
+    if not isinstance(cause, _WORTH_A_THREAD):
+        raise error from cause
 
 
 def _read_once(connection: apsw.Connection, body: Callable[[Reader], T], path: str) -> T:

@@ -99,6 +99,12 @@ async def test_relevance_is_between_none_and_one_and_falls(talk: Room) -> None:
     assert all(0 <= value <= 1 for value in relevance)
 
 
+async def test_among_many_memories_the_same_is_found(talk: Room) -> None:
+    few = await ask(talk, "violin")
+    await talk.store.store_many([a_memory("the weather was grey") for _ in range(250)])
+    assert await ask(talk, "violin") == few
+
+
 async def test_the_raw_lane_and_what_is_not_valid_stay_away(talk: Room) -> None:
     await talk.store.store_raw(a_memory("violin violin violin", memory_id="raw"))
     past = talk.desk.clock.now() - timedelta(days=1)

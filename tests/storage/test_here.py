@@ -5,7 +5,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from silas.storage import Durability, SqliteDatabase, Transaction
+from silas.kernel import DatabaseError
+from silas.storage import Durability, Reader, SqliteDatabase, Transaction
 from tests.storage.held_writer import held, insert, names
 
 FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -105,3 +106,23 @@ async def test_the_log_is_folded_in_time_by_the_thread(
             await database.transaction(body)
     assert await database.fetch_one("SELECT count(*) FROM big") == (400,)
     assert (tmp_path / "data" / "silas.db-wal").stat().st_size < 4100 * PAGE
+
+
+async def test_small_reads_see_one_view_and_long_ones_are_left_to_a_thread(
+    database: SqliteDatabase,
+) -> None:
+    await database.transaction(insert("a"))
+    seen: list[int] = []
+
+    def count(reader: Reader) -> tuple[int, ...]:
+        for _ in range(2):
+            seen.append(len(reader.fetch_all("SELECT name FROM t")))
+            database.transaction_here(insert("b"))
+        return tuple(seen)
+
+    assert database.snapshot_here(count) == (1, 1)
+    assert database.snapshot_here(lambda reader: reader.fetch_one(FOREVER)) is None
+    assert await names(database) == ["a", "b", "b"]
+    with pytest.raises(DatabaseError):
+        database.snapshot_here(lambda reader: reader.fetch_all("SELECT nothing FROM nowhere"))
+    assert database.snapshot_here(count) == (1, 1, 3, 3), "no view is left open"
