@@ -56,7 +56,8 @@ class Destinations:
 
     def _roles(self) -> dict[str, Role]:
         settings = self._ground.settings
-        named = {role: model_name(settings, role) for role in Role}
+        # If two roles have the same model at two addresses, the first role's is meant.
+        named = {role: model_name(settings, role) for role in reversed(Role)}
         return {name: role for role, name in named.items() if name is not None}
 
 

@@ -42,11 +42,11 @@ _TYPED: Mapping[str, TypeAdapter[Any]] = MappingProxyType(
 
 _CALLS = frozenset(
     {
-        "list", "show", "kinds", "runs", "report", "why", "trace", "replay", "new", "configure",
-        "disclosure", "consent", "revoke_consent", "wake", "pause", "resume", "cancel", "destroy",
-        "stop", "release", "resume_all", "switches", "questions", "answer", "waiting", "persona",
-        "propose_persona", "approve_persona", "decline_persona", "describe_provider", "timers",
-        "set_timers",
+        "list", "show", "kinds", "models", "runs", "report", "why", "trace", "replay", "new",
+        "configure", "disclosure", "consent", "revoke_consent", "wake", "pause", "resume", "cancel",
+        "destroy", "stop", "release", "resume_all", "switches", "questions", "answer", "waiting",
+        "persona", "propose_persona", "approve_persona", "decline_persona", "describe_provider",
+        "timers", "set_timers",
     }
 )  # fmt: skip
 """What may be called from outside; `decided` and `recover` are the house's own."""
@@ -131,11 +131,14 @@ def _as_it_was(refused: ServerRefused) -> SilasError:
 
 
 def _typed(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _read(name, value) for name, value in arguments.items()}
+
+
+def _read(name: str, value: Any) -> Any:
+    if name not in _TYPED:
+        return value
     try:
-        return {
-            name: _TYPED[name].validate_python(value) if name in _TYPED else value
-            for name, value in arguments.items()
-        }
+        return _TYPED[name].validate_python(value)
     except ValidationError as error:
-        told = "; ".join(f"{dotted(path)} {text}" for path, text in problems_in(error))
+        told = "; ".join(f"{dotted((name, *path))} {text}" for path, text in problems_in(error))
         raise CompanionError(f"These arguments cannot be read: {told}.") from error

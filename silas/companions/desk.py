@@ -38,6 +38,7 @@ from silas.companions.views import (
     CompanionDetail,
     CompanionView,
     KindView,
+    ModelView,
     QuestionView,
     ReportView,
     RunView,
@@ -89,6 +90,13 @@ class CompanionDesk(Agreements, Schedules):
     def kinds(self) -> tuple[KindView, ...]:
         """The kinds that can be made; one whose file is wrong says what is wrong."""
         return tuple(kind_view(self._library, each) for each in self._library.names())
+
+    def models(self) -> tuple[ModelView, ...]:
+        """The models that a companion can be given: those that the settings name for some role."""
+        return tuple(
+            ModelView(model_id=each.model_id, address=each.address or "")
+            for each in self._hands.door.destinations()
+        )
 
     async def runs(self, agent_id: str, *, limit: int = 50) -> tuple[RunView, ...]:
         """The newest wakes of a companion, newest first."""
@@ -191,7 +199,7 @@ class CompanionDesk(Agreements, Schedules):
             return checked(Companion, {**given, "config": known.config.model_copy(update=merged)})
 
         wanted = changed(companion)
-        await self._require_possible(wanted, wanted.config.model_id)
+        await self._require_possible(wanted, model_id)
         also = await self._asking_from(agent_id, confirm_from) if confirm_from else None
         await self._lifecycle.configure(agent_id, changed, also=also)
         if category_ids is not None:
@@ -337,7 +345,10 @@ class CompanionDesk(Agreements, Schedules):
         if missing:
             raise CompanionInvalid(f"There is no category {', '.join(missing)}.")
         if model_id is not None and not self._hands.door.knows(model_id):
-            raise CompanionInvalid(f"{model_id} is not among the configured models.")
+            known_models = ", ".join(each.model_id for each in self.models()) or "there are none"
+            raise CompanionInvalid(
+                f"{model_id} is not among the configured models: {known_models}."
+            )
 
     async def _asking_from(self, agent_id: str, level: RiskLevel) -> Callable[[Transaction], None]:
         known = await self._hands.definitions.of(agent_id)

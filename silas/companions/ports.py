@@ -92,6 +92,10 @@ class Destination(Data):
 class ProviderGateway(Protocol):
     """The only way out: the endpoints of configured model providers, and nothing else."""
 
+    def names(self) -> tuple[str, ...]:
+        """The models that a companion may be given."""
+        ...
+
     def destination(self, model_id: str | None) -> Destination | None:
         """Where this model is; None if the owner has configured no such model."""
         ...

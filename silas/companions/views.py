@@ -151,6 +151,13 @@ class KindView(Data):
     """What is wrong with the owner's file, if something is."""
 
 
+class ModelView(Data):
+    """A model that a companion can be given, and where it is."""
+
+    model_id: str
+    address: str
+
+
 class DisclosureView(Data):
     """What the owner is shown before a model is asked for the first time."""
 

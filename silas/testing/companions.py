@@ -104,6 +104,9 @@ class FakeGateway:
         self._known = {each.model_id: each for each in destinations}
         self.sent: list[tuple[Destination, CompanionRequest]] = []
 
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._known))
+
     def destination(self, model_id: str | None) -> Destination | None:
         return OFFLINE if model_id is None else self._known.get(model_id)
 

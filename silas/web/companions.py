@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, HTTPException
 from pydantic import Field
 
-from silas.companions.errors import CompanionUnknown
+from silas.companions.errors import CompanionUnknown, NetworkDenied
 from silas.companions.words import CHECKS, TOOLS
 from silas.kernel import SilasError
 from silas.web.bodies import Body
@@ -47,6 +47,7 @@ def companion_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter
             "switches": await _ask(front, "switches"),
             "questions": await _ask(front, "questions"),
             "kinds": await _ask(front, "kinds"),
+            "models": await _ask(front, "models"),
             "categories": [
                 {"id": each.id, "name": each.name} for each in await front.journal.categories()
             ],
@@ -59,7 +60,7 @@ def companion_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter
             **await _ask(front, "show", named),
             "runs": await _ask(front, "runs", {**named, "limit": _RUNS}),
             "report": await _ask(front, "report", named),
-            "disclosure": await _ask(front, "disclosure", named),
+            "disclosure": await _disclosure(front, named),
             "timers": await _ask(front, "timers", named),
             "personas": await _ask(front, "persona", named),
             "words": {"tools": dict(TOOLS), "checks": dict(CHECKS)},
@@ -81,6 +82,16 @@ def companion_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter
         return {"answer": await _ask(front, wanted.call, wanted.arguments)}
 
     return router
+
+
+async def _disclosure(front: Front, named: Mapping[str, Any]) -> Any:
+    """None also if its model is not configured any more: nobody is asked then."""
+    try:
+        return await _ask(front, "disclosure", named)
+    except HTTPException as error:
+        if isinstance(error.__cause__, NetworkDenied):
+            return None
+        raise
 
 
 async def _ask(front: Front, call: str, arguments: Mapping[str, Any] | None = None) -> Any:

@@ -111,10 +111,19 @@ class TestEgress:
         assert (told.metadata.status, told.metadata.error_code) == ("error", "network_denied")
 
     async def test_a_model_that_is_not_configured_cannot_be_chosen(self, room: Room) -> None:
-        with pytest.raises(Exception, match="not among the configured models"):
+        with pytest.raises(Exception, match="not among the configured models: cloud:large"):
             await room.desk.new(
                 "planner", category_ids=[room.categories["gym"]], model_id="evil:host.example"
             )
+
+    async def test_whose_model_is_gone_can_still_be_configured(
+        self, room: Room, agent: str
+    ) -> None:
+        companion = await room.store.require(Companion, agent)
+        gone = companion.config.model_copy(update={"model_id": "gone:model"})
+        await room.store.put(companion.model_copy(update={"config": gone}))
+        assert (await room.desk.configure(agent, display_name="Pia")).display_name == "Pia"
+        assert (await room.desk.configure(agent, model_id="cloud:large")).needs_consent
 
     async def test_no_gateway_means_no_way_out(self, tmp_path: Path) -> None:
         async with opened_room(tmp_path) as room:

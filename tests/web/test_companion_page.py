@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Locator, expect
+from playwright.async_api import Browser, Locator, Route, expect
 
 from silas.journal import OWNER, desk
 from tests.web.browsing import DESK, PHONE, Person
@@ -16,7 +16,13 @@ from tests.web.test_accessibility import violations
 from tests.web.test_companions_browser import finish_task_with_open_steps, make_planner
 
 MODEL = "openrouter:some/model"
-WITH_MODEL = {"SILAS_MODELS__PROXY": MODEL, "OPENROUTER_API_KEY": "nobody is ever asked"}
+SMALL = "ollama:small"
+WITH_MODEL = {
+    "SILAS_MODELS__PROXY": MODEL,
+    "SILAS_MODELS__SCORER": SMALL,
+    "SILAS_MODELS__PER_ROLE__SCORER__BASE_URL": "http://127.0.0.1:9/v1",
+    "OPENROUTER_API_KEY": "nobody is ever asked",
+}
 REFUSED = "Failed to load resource: the server responded with a status of 400 (Bad Request)"
 pytestmark = pytest.mark.slow
 
@@ -57,6 +63,14 @@ async def test_consent_is_read_refused_given_and_asked_again(
     await page.get_by_role("button", name="New companion").click()
     await page.get_by_label("A new category").fill("Gym")
     await page.get_by_text("More", exact=True).click()
+    # Every model that is configured for something is offered, with where it is.
+    await expect(page.get_by_label("Its model").locator("option")).to_have_text(
+        [
+            "No model: fixed rules",
+            f"{SMALL} (127.0.0.1:9)",
+            f"{MODEL} (openrouter's own servers)",
+        ]
+    )
     await page.get_by_label("Its model").select_option(MODEL)
     await page.get_by_role("button", name="Make it").click()
 
@@ -260,9 +274,19 @@ async def test_a_question_is_answered_and_a_claim_leads_to_its_source(
     assert person.complaints == []
 
 
+async def hesitant(route: Route) -> None:
+    """The page as it is, for somebody who takes longer to be sure."""
+    served = await route.fetch()
+    text = await served.text()
+    assert "SURE_MILLISECONDS = 4000;" in text
+    text = text.replace("SURE_MILLISECONDS = 4000;", "SURE_MILLISECONDS = 400_000;")
+    await route.fulfill(response=served, body=text)
+
+
 async def test_it_is_paused_resumed_explained_and_ended(place: Place, browser: Browser) -> None:
     person = await Person.at(browser, DESK)
     page = person.page
+    await page.route("**/companion.js", hesitant)
     await person.pair(place.web.link())
     await make_planner(person, "Gym")
     top = page.locator(".companion-top")

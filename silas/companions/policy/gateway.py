@@ -85,6 +85,12 @@ class ModelDoor:
         """Whether the owner has configured this model."""
         return self._gateway is not None and self._gateway.destination(model_id) is not None
 
+    def destinations(self) -> tuple[Destination, ...]:
+        """Where the models are that the owner has configured."""
+        known = self._gateway.names() if self._gateway is not None else ()
+        found = [self._gateway.destination(each) for each in known] if self._gateway else []
+        return tuple(each for each in found if each is not None)
+
     async def ask(
         self,
         companion: Companion,

@@ -1,7 +1,6 @@
 // Three taps: what kind, which part of the journal, done.
 import { h, icon } from "/dom.js";
 import { makeDesk } from "/journal_desk.js";
-import { state } from "/state.js";
 import { visible } from "/visible.js";
 
 /** The form; `desk` also has `go`. */
@@ -9,7 +8,7 @@ export function creation(data, desk) {
   const chosen = { kind: data.kinds.find(({ problem }) => !problem)?.kind ?? null, categories: new Set(data.categories.length === 1 ? [data.categories[0].id] : []) };
   const fresh = h("input", { type: "text", maxlength: 80, placeholder: "Another category", "aria-label": "A new category" });
   const named = h("input", { type: "text", maxlength: 60, placeholder: "Its name, if you like", "aria-label": "Its name" });
-  const model = modelSelect();
+  const model = modelSelect(data.models);
   const make = h("button", { type: "submit", class: "primary" }, "Make it");
   const form = h("form", { class: "companion-new" },
     h("button", { type: "button", class: "quiet back", onclick: () => desk.go({}) }, icon("chevron", "back-icon"), "All companions"),
@@ -46,10 +45,11 @@ async function makeFresh({ device, tell }, chosen, field) {
   return true;
 }
 
-/** The models that there are; none is the first choice. */
-export function modelSelect(current = null) {
-  const names = [...new Set([state.ready?.model, current].filter(Boolean))];
-  const node = h("select", { "aria-label": "Its model" }, h("option", { value: "" }, "No model: fixed rules"), names.map((name) => h("option", { value: name }, visible(name))));
+/** The models that there are, each with where it is; none is the first choice. */
+export function modelSelect(models, current = null) {
+  const options = models.map(({ model_id: id, address }) => [id, `${id} (${address})`]);
+  if (current && !options.some(([id]) => id === current)) options.push([current, `${current} (not configured any more)`]);
+  const node = h("select", { "aria-label": "Its model" }, h("option", { value: "" }, "No model: fixed rules"), options.map(([id, label]) => h("option", { value: id }, visible(label))));
   node.value = current ?? "";
   return node;
 }

@@ -38,17 +38,18 @@ function describing(companion, desk) {
 /** Everything that can be set. */
 export function configuration(detail, data, desk) {
   const { companion, wakes_on: wakes, may } = detail;
-  return h("details", { class: "companion-settings", "data-key": "config" }, h("summary", {}, "Configure"), basics(detail, desk), sight(companion, data, desk), times(detail, desk), budget(companion, desk),
+  return h("details", { class: "companion-settings", "data-key": "config" }, h("summary", {}, "Configure"), basics(detail, data, desk), sight(companion, data, desk), times(detail, desk), budget(companion, desk),
     h("p", { class: "meta" }, visible(`It wakes ${wakes.join(", ") || "only when you wake it"}.`)), h("p", { class: "meta" }, visible(`It may ${may.join(", ")}.`)),
     h("p", { class: "meta" }, `State: ${HEALTH_WORDS[companion.health]}.`));
 }
 
-function basics({ companion, confirm_from: confirmFrom }, desk) {
+function basics({ companion, confirm_from: confirmFrom }, data, desk) {
   const name = h("input", { type: "text", maxlength: 60, value: companion.display_name });
-  const model = modelSelect(companion.model_id);
+  const model = modelSelect(data.models, companion.model_id);
+  const chosen = () => (model.value === (companion.model_id ?? "") ? {} : model.value ? { model_id: model.value } : { offline: true });
   const risk = h("select", {}, Object.entries(RISKS).map(([level, words]) => h("option", { value: level }, words)));
   risk.value = confirmFrom in RISKS ? confirmFrom : "high";
-  return form("Save", desk, () => ({ agent_id: companion.id, display_name: name.value.trim() || null, ...(model.value ? { model_id: model.value } : { offline: true }), confirm_from: risk.value }),
+  return form("Save", desk, () => ({ agent_id: companion.id, display_name: name.value.trim() || null, ...chosen(), confirm_from: risk.value }),
     labelled("Its name", name), labelled("Its model", model), labelled("It asks you from", risk));
 }
 
