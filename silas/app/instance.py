@@ -35,6 +35,7 @@ from silas.storage.files import PRIVATE_FILE
 MAX_MESSAGE = 1 << 20
 _MAX_SOCKET_PATH = 100
 _ATTEMPTS = 6
+_GLANCES = 600
 _SECONDS_BETWEEN = 0.05
 
 
@@ -119,22 +120,36 @@ def holder_of(path: Path) -> dict[str, Any] | None:
 
 
 def _lock(path: Path) -> int:
-    for _ in range(_ATTEMPTS):
+    refused = 0
+    for _ in range(_GLANCES):
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(path, flags, PRIVATE_FILE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_still_there(path, descriptor):
                 return descriptor
+            refused += 1
         except BlockingIOError:
-            # It may only be `holder_of`, in another process, which lets go at once.
+            # It may only be `holder_of`, in another process, which lets go as soon as it can.
+            refused += not _is_glanced_at(descriptor)
             time.sleep(_SECONDS_BETWEEN)
         except BaseException:
             os.close(descriptor)
             raise
         holder = _read_holder(descriptor)
         os.close(descriptor)
+        if refused == _ATTEMPTS:
+            break
     raise InstanceLocked(_who_is_it(path, holder))
+
+
+def _is_glanced_at(descriptor: int) -> bool:
+    """Whether those who hold it hold it together, as `holder_of` does; a server holds it alone."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _is_still_there(path: Path, descriptor: int) -> bool:

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
+import silas.agents.models.detection
 from silas.kernel.loopback import is_loopback
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Detection has a second for a server; on a busy machine this one may need more."""
+    monkeypatch.setattr(silas.agents.models.detection, "_SECONDS", 60.0)
 
 
 @pytest.fixture(autouse=True)

@@ -57,7 +57,7 @@ async def stack(
         role=Role.PLANNER,
         model=choice(server, name, output_mode=mode),
         fallback=fallback,
-        patience=Patience(**{"timeout_seconds": 20, **patience}),
+        patience=Patience(**{"timeout_seconds": 120, **patience}),
     )
     clock, slept = FakeClock(), []
 
