@@ -17,7 +17,7 @@ from silas.web.bodies import Body
 from silas.web.companions import companion_routes
 from silas.web.errors import NotLetIn, PairingRefused
 from silas.web.front import Front
-from silas.web.guards import COOKIE, guards_of
+from silas.web.guards import COOKIE, Guard, guards_of
 from silas.web.hub import Hub
 from silas.web.journal import journal_routes
 from silas.web.onboarding import setup_routes
@@ -85,10 +85,26 @@ class DeviceShown(Data):
 def make_routes(front: Front, hub: Hub) -> APIRouter:
     """The routes of one front."""
     router = APIRouter()
+    reader, signer = guards_of(front)
 
     @router.get("/health")
     async def health() -> Health:
         return Health(connections=len(hub.pages))
+
+    router.include_router(_entry_routes(front))
+    router.include_router(_device_routes(front, hub, reader=reader, signer=signer))
+    router.include_router(_secret_routes(front, hub, signer=signer))
+    router.include_router(journal_routes(front, reader=reader, signer=signer))
+    router.include_router(companion_routes(front, reader=reader, signer=signer))
+    router.include_router(persona_routes(front, reader=reader, signer=signer))
+    router.include_router(passkey_routes(front.passkeys, reader=reader, signer=signer))
+    router.include_router(setup_routes(front.setup, reader=reader, signer=signer))
+    return router
+
+
+def _entry_routes(front: Front) -> APIRouter:
+    """For a browser that has no session yet."""
+    router = APIRouter()
 
     @router.post("/api/pair")
     async def pair(wanted: Pair, request: Request) -> Paired:
@@ -108,7 +124,11 @@ def make_routes(front: Front, hub: Hub) -> APIRouter:
             secure=request.headers.get("origin", "").startswith("https://"),
         )
 
-    reader, signer = guards_of(front)
+    return router
+
+
+def _device_routes(front: Front, hub: Hub, *, reader: Guard, signer: Guard) -> APIRouter:
+    router = APIRouter()
 
     @router.get("/api/devices")
     async def devices(device: Annotated[Device, Depends(reader)]) -> list[DeviceShown]:
@@ -130,6 +150,12 @@ def make_routes(front: Front, hub: Hub) -> APIRouter:
         await hub.drop_untrusted(front)
         return {"revoked": True}
 
+    return router
+
+
+def _secret_routes(front: Front, hub: Hub, *, signer: Guard) -> APIRouter:
+    router = APIRouter()
+
     @router.post("/secrets/{ref_id:path}", dependencies=[Depends(signer)])
     async def store_secret(ref_id: str, secret: SecretValue) -> Stored:
         state = front.secrets.state(ref_id)
@@ -142,11 +168,6 @@ def make_routes(front: Front, hub: Hub) -> APIRouter:
         hub.tell(CardClosed(request_id=f"secret:{ref_id}", state="stored"))
         return Stored()
 
-    router.include_router(journal_routes(front, reader=reader, signer=signer))
-    router.include_router(companion_routes(front, reader=reader, signer=signer))
-    router.include_router(persona_routes(front, reader=reader, signer=signer))
-    router.include_router(passkey_routes(front.passkeys, reader=reader, signer=signer))
-    router.include_router(setup_routes(front.setup, reader=reader, signer=signer))
     return router
 
 
