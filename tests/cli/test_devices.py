@@ -47,7 +47,7 @@ def test_the_code_is_only_in_the_fragment(owner: Machine) -> None:
         address, _, code = said["link"].partition("#")
         assert code.startswith("pair=")
         assert "?" not in said["link"]
-        assert httpx.get(address).status_code == 200
+        assert httpx.get(address, timeout=60).status_code == 200
 
 
 def test_without_a_server_there_is_no_link(owner: Machine) -> None:

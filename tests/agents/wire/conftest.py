@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
+import silas.agents.framing  # its tags come before anybody frames anything
 import silas.agents.models.detection
 from silas.kernel.loopback import is_loopback
 
