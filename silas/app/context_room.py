@@ -1,10 +1,9 @@
 """The contexts as a turn uses them: brought back when first needed, by one at a time in a scope."""
 
 import asyncio
-import contextlib
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from weakref import WeakValueDictionary
@@ -54,6 +53,26 @@ class Saying:
         """Put it into the context, once it is committed."""
         if self._place is not None:
             await self._show(self._scope_id, self._item, self._place)
+
+
+class _Ready:
+    """A scope's lock and its context: what a generator would do, without its cost at every step."""
+
+    def __init__(self, room: "Contexts", scope_id: str, lock: asyncio.Lock) -> None:
+        self._room = room
+        self._scope_id = scope_id
+        self._lock = lock
+
+    async def __aenter__(self) -> None:
+        await self._lock.acquire()
+        try:
+            await self._room.bring_back(self._scope_id)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._lock.release()
 
 
 class Contexts:
@@ -233,18 +252,22 @@ class Contexts:
         async with self._ready(scope_id):
             return self.manager.taint(scope_id)
 
-    @contextlib.asynccontextmanager
-    async def _ready(self, scope_id: str) -> AsyncIterator[None]:
+    def _ready(self, scope_id: str) -> "_Ready":
         """The scope's context, brought back if need be; one at a time works on it."""
-        lock = self._locks.setdefault(scope_id, asyncio.Lock())
-        async with lock:
-            if not self.manager.knows(scope_id):
-                self._follower.forget(scope_id)
-                end = await self._rehydration.restore(scope_id)
-                if len(self._ends) > _MOST_ENDS:
-                    self._forget_gone()
-                self._ends[scope_id] = end
-            yield
+        lock = self._locks.get(scope_id)
+        if lock is None:
+            lock = self._locks[scope_id] = asyncio.Lock()
+        return _Ready(self, scope_id, lock)
+
+    async def bring_back(self, scope_id: str) -> None:
+        """Read the context of a scope that is not in memory; for whoever holds its lock."""
+        if self.manager.knows(scope_id):
+            return
+        self._follower.forget(scope_id)
+        end = await self._rehydration.restore(scope_id)
+        if len(self._ends) > _MOST_ENDS:
+            self._forget_gone()
+        self._ends[scope_id] = end
 
     def _forget_gone(self) -> None:
         knows = self.manager.knows

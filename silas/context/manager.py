@@ -76,6 +76,9 @@ class ContextManager:
             self._files, recall, budget=budget, clock=clock, redact=redact
         )
         self._scopes: OrderedDict[str, ScopeContext] = OrderedDict()
+        self._sizes: dict[str, int] = {}
+        self._touched: set[str] = set()
+        """Scopes that may have other sizes by now."""
 
     def add(self, scope_id: str, item: ContextItem) -> str:
         """Add an item to a zone; one with an id that is known takes the place of the old one.
@@ -202,6 +205,8 @@ class ContextManager:
     def discard(self, scope_id: str) -> None:
         """Drop the whole context of a scope, with what it would still hand to the memory."""
         self._scopes.pop(scope_id, None)
+        self._sizes.pop(scope_id, None)
+        self._touched.discard(scope_id)
 
     def has(self, scope_id: str, ctx_id: str) -> bool:
         """Whether this item is in the context."""
@@ -227,18 +232,23 @@ class ContextManager:
             scope = ScopeContext(scope_id, self._scope_counter(), self._budget.default_profile)
             self._scopes[scope_id] = scope
         self._scopes.move_to_end(scope_id)
+        self._touched.add(scope_id)
         return scope
 
     def _forget_silent(self, speaking: str) -> None:
         """Whoever was silent longest is read from the chronicle when heard again."""
-        blocks = {name: scope.size for name, scope in self._scopes.items()}
-        total = sum(blocks.values())
-        for name, size in blocks.items():
+        for name in self._touched:
+            self._sizes[name] = self._scopes[name].size
+        self._touched.clear()
+        total = sum(self._sizes.values())
+        if len(self._scopes) <= _MOST_SCOPES and total <= _MOST_BLOCKS:
+            return
+        for name in [each for each, scope in self._scopes.items() if not scope.leaving]:
             if len(self._scopes) <= _MOST_SCOPES and total <= _MOST_BLOCKS:
                 return
-            if name != speaking and not self._scopes[name].leaving:
+            if name != speaking:
                 del self._scopes[name]
-                total -= size
+                total -= self._sizes.pop(name)
 
     def _scope_counter(self) -> TokenCounter:
         if self._server is None:

@@ -59,6 +59,23 @@ _PHRASES = {
     rule.name: tuple(map(_LEXICON.phrase, rule.patterns))
     for rule in (*OWNER_RULES, *INJECTION_RULES)
 }
+_NONE: frozenset[str] = frozenset()
+
+
+def _rules_with_symbols() -> dict[str, frozenset[str]]:
+    """The rules that could apply because of a symbol: one of the rarest kind that a phrase needs.
+
+    Most texts hold none of these for most rules, which then need not be looked at one by one.
+    """
+    table: dict[str, frozenset[str]] = {}
+    for name, phrases in _PHRASES.items():
+        for phrase in phrases:
+            for symbol in min(phrase.needed, key=len):
+                table[symbol] = table.get(symbol, _NONE) | {name}
+    return table
+
+
+_RULES_WITH = _rules_with_symbols()
 
 
 def check(subject: Subject, options: JailbreakOptions) -> GuardVerdict:
@@ -92,7 +109,10 @@ def _findings(subject: Subject, origin: Origin) -> Iterator[GuardFinding]:
 def _phrases(rules: Sequence[PhraseRule], symbols: str) -> Iterator[tuple[PhraseRule, int, int]]:
     """For each rule that applies, the first and the last word of the first place."""
     present = set(symbols)
+    possible = _NONE.union(*(_RULES_WITH.get(symbol, _NONE) for symbol in present))
     for rule in rules:
+        if rule.name not in possible:
+            continue
         for phrase in _PHRASES[rule.name]:
             if place := phrase.search(symbols, present):
                 yield rule, *place
