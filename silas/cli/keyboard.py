@@ -23,7 +23,7 @@ class Keyboard:
     async def line(self) -> str | None:
         """The next line; None when there is no more."""
         while b"\n" not in self._typed:
-            piece = await self._piece()
+            piece = await read_piece(self._descriptor)
             if not piece:
                 rest, self._typed = self._typed, b""
                 return rest.decode(errors="replace") or None
@@ -43,15 +43,17 @@ class Keyboard:
                 return answer
             question = "Please answer yes or no."
 
-    async def _piece(self) -> bytes:
-        loop = asyncio.get_running_loop()
-        ready = asyncio.Event()
-        loop.add_reader(self._descriptor, ready.set)
-        try:
-            await ready.wait()
-        finally:
-            loop.remove_reader(self._descriptor)
-        try:
-            return os.read(self._descriptor, _AT_ONCE)
-        except OSError:
-            return b""  # the terminal is gone
+
+async def read_piece(descriptor: int) -> bytes:
+    """What is typed next; nothing when there is no more."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    try:
+        return os.read(descriptor, _AT_ONCE)
+    except OSError:
+        return b""  # the terminal is gone

@@ -5,7 +5,6 @@ until somebody presses one. Where the terminal can do nothing (`TERM=dumb`), lin
 terminal gives them.
 """
 
-import asyncio
 import contextlib
 import os
 import shutil
@@ -16,10 +15,10 @@ from typing import Any
 
 import click
 
+from silas.cli.keyboard import read_piece
 from silas.cli.line_editor import Key, LineEditor, window
 from silas.kernel import visible
 
-_AT_ONCE = 65_536
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 _CLEAR = "\r\x1b[K"
 
@@ -73,7 +72,7 @@ class Screen:
         """The next line; None when there is no more."""
         self._draw()
         while not self._lines:
-            piece = await self._piece()
+            piece = await read_piece(self._descriptor)
             if not piece:
                 return None
             self._take(piece)
@@ -110,16 +109,3 @@ class Screen:
         click.echo(f"{_CLEAR}{self.prompt}{shown}{back}", nl=False)
         sys.stdout.flush()
         self._drawn = True
-
-    async def _piece(self) -> bytes:
-        loop = asyncio.get_running_loop()
-        ready = asyncio.Event()
-        loop.add_reader(self._descriptor, ready.set)
-        try:
-            await ready.wait()
-        finally:
-            loop.remove_reader(self._descriptor)
-        try:
-            return os.read(self._descriptor, _AT_ONCE)
-        except OSError:
-            return b""  # the terminal is gone

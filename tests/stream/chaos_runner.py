@@ -1,14 +1,8 @@
-"""A process that runs conversations in children which can be killed: `run ROOT`, then `wait`.
-
-Children are forked from a process that has imported everything and has no threads: so that a round
-takes a fraction of a second, and every child still is a whole Silas of its own.
-"""
+"""A process that runs conversations in children which can be killed."""
 
 import asyncio
 import contextlib
-import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -27,6 +21,7 @@ from silas.testing.stream import (
     to_planner,
 )
 from silas.work.ports import ToolCaller
+from tests.chaos import serve_runner
 from tests.stream.house import House, plan, standing_house
 from tests.work.chaos_runner import FolderVault
 
@@ -121,21 +116,11 @@ async def converse(root: Path) -> None:
             await running
 
 
-def main() -> None:
-    child = 0
-    for line in sys.stdin:
-        word, _, root = line.strip().partition(" ")
-        if word == "run":
-            child = os.fork()
-            if child == 0:
-                signal.alarm(PATIENCE)
-                asyncio.run(converse(Path(root)))
-                os._exit(0)
-            print(child, flush=True)
-        else:
-            _, status = os.waitpid(child, 0)
-            print(os.waitstatus_to_exitcode(status), flush=True)
+def run(root: Path) -> int:
+    signal.alarm(PATIENCE)
+    asyncio.run(converse(root))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    serve_runner(run)

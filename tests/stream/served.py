@@ -20,7 +20,7 @@ from websockets.exceptions import WebSocketException
 
 from silas.cli import start as _imported_for_the_children  # noqa: F401
 from silas.cli.main import main as silas
-from tests.chaos import Runner
+from tests.chaos import Runner, serve_runner
 from tests.web.place import Line, TestDevice, environ_for, make_home
 
 _GONE = (OSError, WebSocketException, httpx.HTTPError, KeyError, TimeoutError)
@@ -154,21 +154,7 @@ class Talker:
             await line.send(line.decision(card, verdict))
 
 
-def main() -> None:
-    child = 0
-    for text in sys.stdin:
-        word, _, root = text.strip().partition(" ")
-        if word == "run":
-            child = os.fork()
-            if child == 0:
-                _serve(Path(root))
-            print(child, flush=True)
-        else:
-            _, status = os.waitpid(child, 0)
-            print(os.waitstatus_to_exitcode(status), flush=True)
-
-
-def _serve(root: Path) -> None:
+def run(root: Path) -> int:
     os.environ.clear()
     os.environ.update(json.loads((root / "environ.json").read_text()))
     os.chdir(root)
@@ -183,8 +169,9 @@ def _serve(root: Path) -> None:
         silas(sys.argv[1:])
     except SystemExit as end:
         sys.stdout.flush()
-        os._exit(end.code if isinstance(end.code, int) else 0)
+        return end.code if isinstance(end.code, int) else 0
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    serve_runner(run)

@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import contextlib
 import os
 import random
 import signal
@@ -16,6 +15,7 @@ from typing import Any
 import apsw
 import pytest
 
+from silas.app.background import in_background
 from silas.app.ground import open_ground
 from silas.queue.models import AgentReply, QueueMessage
 from tests.chaos import Runner
@@ -52,17 +52,6 @@ async def served(runner: Runner, tmp_path: Path) -> AsyncIterator[Served]:
 
 def no_to_declined(card: dict[str, Any]) -> str:
     return "declined" if "declined.log" in str(card["items"]) else "approved"
-
-
-@contextlib.asynccontextmanager
-async def talking(talker: Talker) -> AsyncIterator[None]:
-    task = asyncio.create_task(talker.talk())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 async def until(happened: Any, what: str, *, seconds: float = 180) -> None:
@@ -152,7 +141,7 @@ async def test_killed_at_random(served: Served, number: int) -> None:
     chance = random.Random(number)
     served.start()
     talker = Talker(await served.device(), SAY, no_to_declined)
-    async with talking(talker):
+    async with in_background(talker.talk()):
         for _ in range(chance.randint(1, 4)):
             await asyncio.sleep(chance.uniform(0.0, 1.5))
             served.end(signal.SIGKILL)
@@ -179,7 +168,7 @@ async def test_told_to_stop_in_the_middle_of_work(served: Served, tmp_path: Path
     only_the_slow = lambda card: "approved" if "a.log" in str(card["items"]) else None  # noqa: E731
     talker = Talker(await served.device(), [slow, other], only_the_slow)
     undecided = Talker(talker.device, [], lambda _card: None)
-    async with talking(talker):
+    async with in_background(talker.talk()):
         await until(
             lambda: rows(served, "SELECT 1 FROM work_attempts WHERE ended_at IS NULL"),
             "the work does not begin",
@@ -201,7 +190,7 @@ async def test_told_to_stop_in_the_middle_of_work(served: Served, tmp_path: Path
     (served.home / "silas" / "go").touch()
     served.start()
     await served.up()
-    async with talking(undecided):
+    async with in_background(undecided.talk()):
         done = f"SELECT 1 FROM work_items WHERE status = 'done' AND id {MINE}"
         await until(lambda: rows(served, done), "the work does not go on")
         await until(lambda: len(undecided.cards) == 2, "the cards are not shown again")

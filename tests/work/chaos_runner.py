@@ -1,18 +1,13 @@
-"""A process that runs projects in children which can be killed: `run ROOT`, then `wait`.
-
-Children are forked from a process that has imported everything and has no threads: so that a round
-takes a fraction of a second, and every child still is a whole Silas of its own.
-"""
+"""A process that runs projects in children which can be killed."""
 
 import asyncio
-import os
-import sys
 from pathlib import Path
 
 from silas.kernel import SystemClock
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.work import WorkItemStatus
 from silas.work.executor import WorkItemExecutor
+from tests.chaos import serve_runner
 from tests.work.shop import Shop
 
 
@@ -54,20 +49,9 @@ async def go_on(root: Path) -> str:
         await database.close()
 
 
-def main() -> None:
-    child = 0
-    for line in sys.stdin:
-        word, _, root = line.strip().partition(" ")
-        if word == "run":
-            child = os.fork()
-            if child == 0:
-                status = asyncio.run(go_on(Path(root)))
-                os._exit(0 if status == "done" else 1)
-            print(child, flush=True)
-        else:
-            _, status = os.waitpid(child, 0)
-            print(os.waitstatus_to_exitcode(status), flush=True)
+def run(root: Path) -> int:
+    return 0 if asyncio.run(go_on(root)) == "done" else 1
 
 
 if __name__ == "__main__":
-    main()
+    serve_runner(run)
