@@ -84,31 +84,15 @@ async def test_at_a_desk_with_the_keyboard_alone_no_means_no(
     assert person.complaints == []
 
 
-async def test_a_card_decided_elsewhere_and_a_click_that_is_too_early(
-    place: Place, browser: Browser
-) -> None:
+async def test_a_card_that_is_decided_elsewhere_is_gone(place: Place, browser: Browser) -> None:
     context = await browser.new_context(viewport=DESK)
     person = await Person.at(browser, context=context)
     await person.pair(place.web.link())
     second = await Person.at(browser, context=context)
     await second.page.goto(place.address)
     await second.is_in()
-    early = """() => new Promise((resolve) => {
-        const watch = new MutationObserver(() => {
-            const button = document.querySelector(".card .primary");
-            if (!button) return;
-            watch.disconnect();
-            button.click();
-            resolve(document.querySelectorAll(".card .confirm").length);
-        });
-        watch.observe(document.body, { childList: true, subtree: true });
-    })"""
-    await person.page.evaluate(f"void (window.early = ({early})())")
-    await person.say("create a file early.txt with x")
-    assert await person.page.evaluate("window.early") == 0
+    await person.say("create a file elsewhere.txt with x")
     await person.card_is_awake()
-    await person.page.evaluate("document.querySelector('.card .primary').click()")
-    assert await person.page.locator(".card .confirm").count() == 0, "no script can click it"
     await second.card_is_awake()
     await second.page.get_by_role("button", name="Decline, do nothing").click()
     await expect(person.page.get_by_text("Nothing waits for you")).to_be_visible()

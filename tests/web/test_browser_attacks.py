@@ -376,7 +376,7 @@ class TestACard:
         assert await person.page.evaluate("window.early") == 0
         await person.card_is_awake()
         await person.page.evaluate("document.querySelector('.card .primary').click()")
-        assert await person.page.locator(".card .confirm").count() == 0
+        assert await person.page.locator(".card .confirm").count() == 0, "no script can click it"
 
     async def test_submitted_twice_is_decided_once(self, place: Place, person: Person) -> None:
         await person.say("create a file twice.txt with x")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Locator, Route, expect
+from playwright.async_api import Browser, Locator, Route, ViewportSize, expect
 
 from silas.journal import OWNER, desk
 from tests.web.browsing import DESK, PHONE, Person
@@ -46,6 +46,31 @@ async def only(place: Place) -> dict[str, Any]:
     return dict(found)
 
 
+async def with_planner(place: Place, browser: Browser, size: ViewportSize) -> Person:
+    """The owner, before a planner that was just made."""
+    person = await Person.at(browser, size)
+    await person.pair(place.web.link())
+    await make_planner(person, "Gym")
+    return person
+
+
+async def beginning_one(place: Place, browser: Browser) -> Person:
+    """The owner, before the form for a new companion."""
+    person = await Person.at(browser, PHONE)
+    await person.pair(place.web.link())
+    await person.page.locator("[data-tab=companions]:visible").click()
+    await person.page.get_by_role("button", name="New companion").click()
+    return person
+
+
+async def comes_back(person: Person) -> None:
+    """The page is loaded again, and the companion opened."""
+    await person.page.reload()
+    await person.is_in()
+    await person.page.locator("[data-tab=companions]:visible").click()
+    await person.page.locator(".companion-line").click()
+
+
 async def unfolded(person: Person, summary: str) -> Locator:
     """The part of the page under this heading."""
     node = person.page.locator("details", has=person.page.get_by_text(summary, exact=True)).last
@@ -56,11 +81,8 @@ async def unfolded(person: Person, summary: str) -> Locator:
 async def test_consent_is_read_refused_given_and_asked_again(
     place: Place, browser: Browser
 ) -> None:
-    person = await Person.at(browser, PHONE)
+    person = await beginning_one(place, browser)
     page = person.page
-    await person.pair(place.web.link())
-    await page.locator("[data-tab=companions]:visible").click()
-    await page.get_by_role("button", name="New companion").click()
     await page.get_by_label("A new category").fill("Gym")
     await page.get_by_text("More", exact=True).click()
     # Every model that is configured for something is offered, with where it is.
@@ -96,10 +118,7 @@ async def test_consent_is_read_refused_given_and_asked_again(
     await box.get_by_role("button", name="I agree").click()
     await expect(page.locator(".companions-note")).to_contain_text("Read it again")
     assert (await only(place))["needs_consent"]
-    await page.reload()
-    await person.is_in()
-    await person.go("companions")
-    await page.locator(".companion-line").click()
+    await comes_back(person)
     await expect(box).to_contain_text("Everything is kept.")
     await box.get_by_role("button", name="I agree").click()
     await expect(box.locator("> summary")).to_have_text(f"You agreed to {MODEL}")
@@ -118,10 +137,8 @@ async def test_consent_is_read_refused_given_and_asked_again(
 async def test_a_budget_and_what_it_sees_are_set_in_the_page(
     place: Place, browser: Browser
 ) -> None:
-    person = await Person.at(browser, PHONE)
+    person = await with_planner(place, browser, PHONE)
     page = person.page
-    await person.pair(place.web.link())
-    await make_planner(person, "Gym")
     made = await desk.call(
         place.house.journal, "create_category", {"name": "Work"}, scope=OWNER, actor="owner"
     )
@@ -162,10 +179,8 @@ async def test_a_budget_and_what_it_sees_are_set_in_the_page(
 async def test_when_it_wakes_by_the_clock_is_set_in_the_page(
     place: Place, browser: Browser
 ) -> None:
-    person = await Person.at(browser, PHONE)
+    person = await with_planner(place, browser, PHONE)
     page, note = person.page, person.page.locator(".companions-note")
-    await person.pair(place.web.link())
-    await make_planner(person, "Gym")
     agent = (await only(place))["id"]
     config = await unfolded(person, "Configure")
     row, save = page.locator(".companion-time"), page.get_by_role("button", name="Save its times")
@@ -207,10 +222,8 @@ async def test_when_it_wakes_by_the_clock_is_set_in_the_page(
 
 
 async def test_a_persona_is_proposed_declined_and_approved(place: Place, browser: Browser) -> None:
-    person = await Person.at(browser, DESK)
+    person = await with_planner(place, browser, DESK)
     page = person.page
-    await person.pair(place.web.link())
-    await make_planner(person, "Gym")
     agent = (await only(place))["id"]
     persona = await unfolded(person, "How it speaks")
     await persona.get_by_text("Let it speak differently").click()
@@ -228,10 +241,7 @@ async def test_a_persona_is_proposed_declined_and_approved(place: Place, browser
 
     # What a companion proposes waits as well, and is seen without being looked for.
     await of(place, "propose_persona", agent_id=agent, changes={"coaching_style": "Asks first."})
-    await page.reload()
-    await person.is_in()
-    await page.locator("[data-tab=companions]:visible").click()
-    await page.locator(".companion-line").click()
+    await comes_back(person)
     await newest.get_by_role("button", name="Approve this version").click()
     await expect(newest.locator("h4")).to_have_text("Version 3, in use, by you")
     in_use = [each["version"]["version"] for each in await of(place, "persona", agent_id=agent)
@@ -243,11 +253,8 @@ async def test_a_persona_is_proposed_declined_and_approved(place: Place, browser
 async def test_a_question_is_answered_and_a_claim_leads_to_its_source(
     place: Place, browser: Browser
 ) -> None:
-    person = await Person.at(browser, PHONE)
+    person = await beginning_one(place, browser)
     page = person.page
-    await person.pair(place.web.link())
-    await page.locator("[data-tab=companions]:visible").click()
-    await page.get_by_role("button", name="New companion").click()
     await page.get_by_label("Gym Coach").check()
     await page.get_by_label("A new category").fill("Gym")
     await page.get_by_role("button", name="Make it").click()
