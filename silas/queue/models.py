@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ModelWrapValidatorHandler, model_validator
+from pydantic import Discriminator, Field, ModelWrapValidatorHandler, Tag, model_validator
 
 from silas.kernel import TaintLevel
 from silas.kernel.models import Data, UtcDatetime
@@ -288,22 +288,29 @@ PAYLOADS: Mapping[MessageKind, type[Data]] = MappingProxyType(
 
 _PAYLOADS_BY_NAME = {kind.value: payload for kind, payload in PAYLOADS.items()}
 
-Payload = (
-    StatusPayload
-    | ErrorPayload
-    | UserMessage
-    | PlanRequest
-    | PlanResult
-    | ResearchRequest
-    | ResearchResult
-    | ExecutionRequest
-    | ConsultRequest
-    | PlannerGuidance
-    | ReplanRequest
-    | AgentReply
-    | SystemEvent
-    | CompanionWake
-)
+
+def _kind_of_payload(value: Any) -> str | None:
+    """By what it is: to try one shape after the other takes longer than all the rest."""
+    return type(value).__name__ if isinstance(value, Checked) else None
+
+
+Payload = Annotated[
+    Annotated[StatusPayload, Tag("StatusPayload")]
+    | Annotated[ErrorPayload, Tag("ErrorPayload")]
+    | Annotated[UserMessage, Tag("UserMessage")]
+    | Annotated[PlanRequest, Tag("PlanRequest")]
+    | Annotated[PlanResult, Tag("PlanResult")]
+    | Annotated[ResearchRequest, Tag("ResearchRequest")]
+    | Annotated[ResearchResult, Tag("ResearchResult")]
+    | Annotated[ExecutionRequest, Tag("ExecutionRequest")]
+    | Annotated[ConsultRequest, Tag("ConsultRequest")]
+    | Annotated[PlannerGuidance, Tag("PlannerGuidance")]
+    | Annotated[ReplanRequest, Tag("ReplanRequest")]
+    | Annotated[AgentReply, Tag("AgentReply")]
+    | Annotated[SystemEvent, Tag("SystemEvent")]
+    | Annotated[CompanionWake, Tag("CompanionWake")],
+    Discriminator(_kind_of_payload),
+]
 
 
 class QueueMessage(Checked):
