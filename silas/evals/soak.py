@@ -136,9 +136,10 @@ async def _day(owner: Owner, tally: Tally, manner: Manner, until: float) -> None
 
 
 async def _stroll(visitor: Visitor, tally: Tally, manner: Manner, until: float) -> None:
-    chance = random.Random(visitor.name)
-    while await _thinks(chance, manner.pause, until):
+    chance, comes = random.Random(visitor.name), True  # however short the time is, once
+    while comes:
         await tally.count("visit", visit(visitor, chance))
+        comes = await _thinks(chance, manner.pause, until)
 
 
 async def _thinks(chance: random.Random, pause: float, until: float) -> bool:
