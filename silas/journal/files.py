@@ -39,6 +39,8 @@ _COLUMNS = {
     "language",
 }
 _DAY_ENDS = time(23, 59)
+_IN_A_RECORD = 2
+"""How long the way to a record is in an export: `records`, and its number."""
 
 
 class JournalFile(Data):
@@ -67,7 +69,7 @@ def read_json(text: str) -> tuple[AnyRecord, ...]:
     try:
         return JournalFile.model_validate_json(text).records
     except ValidationError as error:
-        raise _refused(error) from error
+        raise _not_an_export(error) from error
 
 
 def read_todo_txt(text: str, *, zone: ZoneInfo, category: str | None) -> list[TaskInput]:
@@ -154,6 +156,23 @@ def _task(fields: dict[str, Any], number: int) -> TaskInput:
         return TaskInput.model_validate(fields)
     except ValidationError as error:
         raise _refused(error, where=f"Line {number}: ") from error
+
+
+def _not_an_export(error: ValidationError) -> ImportRefused:
+    """What is wrong with an export, in one sentence: the first thing, and how many there are."""
+    first, places = error.errors()[0], {each["loc"][:2] for each in error.errors()}
+    if first["loc"][:1] == ("version",):
+        return ImportRefused("This export is of another version of Silas. Nothing was changed.")
+    if first["loc"][:1] != ("records",) or len(first["loc"]) < _IN_A_RECORD:
+        return ImportRefused("This file is not an export of a journal. Nothing was changed.")
+    path, text = problems_in(error)[0]
+    named = dotted(path[_IN_A_RECORD:])
+    told = "its kind is not known" if first["type"].startswith("union_tag") else f"{named} {text}"
+    more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
+    return ImportRefused(
+        f"Record {int(first['loc'][1]) + 1} of this file cannot be read: {told.strip()}{more}. "
+        "Nothing was changed."
+    )
 
 
 def _refused(error: ValidationError, where: str = "") -> ImportRefused:

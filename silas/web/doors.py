@@ -3,7 +3,8 @@
 1. `Host` is one of ours, else 421: a name that somebody points at this machine opens nothing.
 2. Whoever wants to change something, or to open a WebSocket, comes from a page of ours (`Origin`),
    and the browser says so too (`Sec-Fetch-Site`). From elsewhere one may at most open the page.
-3. A change is JSON, so that no form can make one; and it is small.
+3. A change is JSON, so that no form can make one; and it is small, but for a file that is brought
+   in: nothing of that is read before it is known who brings it.
 4. There is no query: nothing secret can be in a URL, a log or a `Referer`.
 5. Every answer says: not stored, not framed, not guessed at, no scripts but ours.
 """
@@ -15,9 +16,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from silas.web.journal_files import IMPORT, MOST_BODY
 from silas.web.origins import Origins
 
 MAX_BODY = 64 * 1024
+_LARGER = {IMPORT: MOST_BODY}
 _READING = frozenset({"GET", "HEAD"})
 _STATIC_POLICY = "default-src 'none'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'"
 _HEADERS = {
@@ -58,7 +61,7 @@ class Door:
                 await send({"type": "websocket.close", "code": 4001})  # before accept: 403
             return
         if refusal is None:
-            await self._app(scope, _limited(receive), _with_headers(send))
+            await self._app(scope, _limited(receive, _most(scope)), _with_headers(send))
             return
         answer = JSONResponse({"error": refusal.reason}, status_code=refusal.status)
         await answer(scope, receive, _with_headers(send))
@@ -73,7 +76,7 @@ class Door:
         if not self._comes_from_us(scope, headers, changes=changes):  # 2
             return _Refusal(403, "Another page sent this.")
         if scope["type"] == "http" and changes:
-            return _changing(headers)
+            return _changing(headers, _most(scope))
         return None
 
     def _comes_from_us(self, scope: Scope, headers: Headers, *, changes: bool) -> bool:
@@ -93,17 +96,21 @@ def _opens_the_page(scope: Scope, headers: Headers) -> bool:
     return scope["path"] == "/" and wanted == ("navigate", "document")
 
 
-def _changing(headers: Headers) -> _Refusal | None:
+def _most(scope: Scope) -> int:
+    return _LARGER.get(scope["path"], MAX_BODY)
+
+
+def _changing(headers: Headers, most: int) -> _Refusal | None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":  # 3
         return _Refusal(415, "Only JSON is understood here.")
     length = headers.get("content-length", "")
-    if not length.isdigit() or int(length) > MAX_BODY:
+    if not length.isdigit() or int(length) > most:
         return _Refusal(413, "That is too long.")
     return None
 
 
-def _limited(receive: Receive) -> Receive:
+def _limited(receive: Receive, most: int) -> Receive:
     """What comes is never more than was announced."""
     seen = 0
 
@@ -111,7 +118,7 @@ def _limited(receive: Receive) -> Receive:
         nonlocal seen
         message = await receive()
         seen += len(message.get("body", b""))
-        if seen > MAX_BODY:
+        if seen > most:
             return {"type": "http.disconnect"}
         return message
 

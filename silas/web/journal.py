@@ -23,6 +23,7 @@ from silas.kernel import JournalError, format_timestamp
 from silas.storage import Reader
 from silas.web.bodies import Body
 from silas.web.front import Front
+from silas.web.journal_files import journal_file_routes
 from silas.web.journal_records import found_records, notes_in, plain, shown_record
 
 Guard = Callable[..., Awaitable[Any]]
@@ -73,6 +74,7 @@ def journal_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter:
             raise HTTPException(_status_of(error), error.message) from error
         return {"payload": outcome.payload, "changed": outcome.changed_entity_ids}
 
+    router.include_router(journal_file_routes(front, reader=reader, signer=signer))
     return router
 
 

@@ -1,9 +1,12 @@
 """In a real Chromium: a person keeps tasks, plans the day, lets the timer run, rates the day."""
 
+import json
+import re
+from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.async_api import Browser, Page, ViewportSize, expect
+from playwright.async_api import Browser, FilePayload, Page, ViewportSize, expect
 
 from silas.journal import OWNER
 from silas.journal.desk import call
@@ -166,3 +169,57 @@ async def test_two_pages_see_the_same_and_text_stays_text(place: Place, browser:
     await second.page.get_by_label("New task").fill("")
     await second.page.get_by_label("Close the journal").click()
     assert first.complaints == second.complaints == []
+
+
+async def test_the_journal_is_taken_along_and_another_one_is_brought_in(
+    place: Place, browser: Browser
+) -> None:
+    person = await Person.at(browser, PHONE)
+    page, journal = person.page, place.house.journal
+    await person.pair(place.web.link())
+    await page.locator("[data-tab=journal]:visible").click()
+    await part(page, "Tasks")
+    await add_task(page, "Squats", category="Gym")
+    await page.locator(".task", has_text="Squats").wait_for()
+    await part(page, "Files")
+    assert await violations(person) == []
+    async with page.expect_download() as download:
+        await page.get_by_role("button", name="Download the journal").click()
+    file = await download.value
+    assert file.suggested_filename.startswith("silas-journal-20")
+    text = Path(await file.path()).read_text()
+    assert [each["kind"] for each in json.loads(text)["records"]] == ["category", "task"]
+
+    async def choose(content: str) -> None:
+        brought = FilePayload(name="a.json", mimeType="", buffer=content.encode())
+        await page.get_by_label("An export of a journal").set_input_files(brought)
+
+    status = page.locator(".journal-brought")
+    await choose(text)
+    await expect(status).to_have_text("2 records in this file. Everything in it is here already.")
+    await choose("shopping list")
+    await expect(status).to_have_text(
+        "This file is not an export of a journal. Nothing was changed."
+    )
+    await choose("x" * (8 * 1024 * 1024 + 1))
+    await expect(status).to_contain_text("This file is larger than 8 MB.")
+
+    # The same records of another device: they are counted, and taken in when that is said.
+    other = re.sub(r"(task|category)_(\w{26})", r"\1_\2x", text).replace("Squats", "Lunges")
+    await choose(other.replace(journal.host_id, "host-elsewhere"))
+    await expect(status).to_contain_text("2 would be new, 0 would change.")
+    await expect(status.locator("li")).to_have_text(["1 category new", "1 task new"])
+    assert await violations(person) == []
+    # Something else changes meanwhile; what was counted stays.
+    await call(journal, "create_note", {"text": "Meanwhile"}, scope=OWNER, actor="owner")
+    await status.get_by_role("button", name="Leave it").click()
+    await expect(status).to_be_hidden()
+    assert len(await journal.list_tasks()) == 1
+    await choose(other.replace(journal.host_id, "host-elsewhere"))
+    await status.get_by_role("button", name="Take it in").click()
+    await expect(status).to_have_text("Taken in: 2 new, 0 changed.")
+    await part(page, "Tasks")
+    await page.locator(".task", has_text="Lunges").wait_for()
+    assert {each.title for each in await journal.list_tasks()} == {"Squats", "Lunges"}
+    refused = "the server responded with a status of 400 (Bad Request)"
+    assert [each for each in person.complaints if refused not in each] == []

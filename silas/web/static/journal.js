@@ -1,6 +1,7 @@
 // The journal: what today is about, tasks, time, notes, ratings. Every change is signed by this device.
 import { h, icon } from "/dom.js";
 import { makeDesk } from "/journal_desk.js";
+import { filesPart } from "/journal_files.js";
 import { notesPart } from "/journal_notes.js";
 import { recordPart } from "/journal_record.js";
 import { ratingsPart } from "/journal_ratings.js";
@@ -15,6 +16,7 @@ const PARTS = [
   { name: "time", label: "Time", make: timePart },
   { name: "notes", label: "Notes", make: notesPart },
   { name: "ratings", label: "Ratings", make: ratingsPart },
+  { name: "files", label: "Files", make: (_data, { files }) => files },
 ];
 const EVERY_MILLISECONDS = 30_000;
 
@@ -33,6 +35,7 @@ export function journalView(page) {
   let pressed = false;
   let opened = null; // a record that is looked at, in the place of the part
   let failed = false;
+  const files = filesPart(desk); // made once: what was counted stays when something changes elsewhere
   const isOpen = () => node.hasAttribute("data-current");
 
   const tabs = h("div", { class: "journal-tabs", role: "group", "aria-label": "Parts of the journal" }, PARTS.map(({ name, label }) =>
@@ -88,7 +91,7 @@ export function journalView(page) {
   function contents() {
     if (!data) return failed ? again(load) : skeleton();
     if (opened) return recordPart(opened, data, { ...desk, open, back });
-    return PARTS.find(({ name }) => name === part).make(data, { ...desk, goTo, open });
+    return PARTS.find(({ name }) => name === part).make(data, { ...desk, goTo, open, files });
   }
 
   function draw() {

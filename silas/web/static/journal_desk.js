@@ -2,7 +2,7 @@
 import { h } from "/dom.js";
 import { answerOf, nonce, signedFetch } from "/keys.js";
 
-/** `read(day)`, and `change(operation, arguments, said)`; `done` is called after each change. */
+/** `read(day)`, `change(operation, arguments, said)` and `send(path, body)`; `done` is called after each change. */
 export function makeDesk({ device, tell, done }) {
   async function change(operation, args = {}, said = {}) {
     tell("");
@@ -20,7 +20,8 @@ export function makeDesk({ device, tell, done }) {
     }
   }
   const undo = (id) => h("button", { type: "button", class: "quiet", onclick: () => change("restore_record", { record_id: id }) }, "Bring it back");
-  return { read, look, change, tell };
+  const send = async (path, body) => answerOf(await signedFetch(device, `/api/journal${path}`, body), "The journal does not take this.");
+  return { read, look, change, send, tell, done };
 }
 
 const CANNOT = "The journal cannot be read right now.";
