@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from pydantic import ValidationError
 
@@ -35,9 +36,6 @@ _UNREADABLE = "A message to you was damaged and cannot be read. `silas doctor` l
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 _AT_ONCE = 100
 _OTHER_PROCESS_SECONDS = 0.2
-_COMMIT_SECONDS = 0.005
-"""When the row is usually there; whoever looks too early looks again soon."""
-
 
 _log = logging.getLogger(__name__)
 
@@ -81,9 +79,7 @@ class Deliveries:
         def write(tx: Transaction) -> None:
             tx.execute(_INSERT, values)
 
-        loop = asyncio.get_running_loop()
-        loop.call_later(_COMMIT_SECONDS, self._tell, reply.connection_id)
-        return Handled(writes=(write,))
+        return Handled(writes=(write,), after=(partial(self._tell, reply.connection_id),))
 
     async def last(self, connection_id: str) -> int:
         """The number of the newest delivery; 0 if there is none."""
@@ -127,7 +123,8 @@ class Deliveries:
         before = format_timestamp(self.clock.now() - keep)
         return await self.database.execute(_PRUNE, (before,))
 
-    def _tell(self, connection_id: str) -> None:
+    async def _tell(self, connection_id: str) -> None:
+        """Those who listen; other processes look by themselves."""
         for hear in tuple(self._news):
             hear(connection_id)
 

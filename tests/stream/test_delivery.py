@@ -20,7 +20,7 @@ async def test_who_is_sent_away_while_news_come_is_gone(
     while not deliveries._news:  # noqa: ASYNC110 - it is somebody else's doing
         await asyncio.sleep(0)
     await deliveries.after("owner", 0)  # by now it has looked, and waits
-    deliveries._tell("owner")
+    await deliveries._tell("owner")
     listening.cancel()
     gone, _ = await asyncio.wait({listening}, timeout=60)
     assert gone == {listening}
