@@ -29,6 +29,7 @@ from silas.work.ports import (
     PausedRun,
     PausingAgent,
 )
+from silas.work.seen import Seen
 from silas.work.spawning import describe_failures
 from silas.work.step_gates import pass_gates_after_steps
 from silas.work.toolcalls import AttemptTools
@@ -112,8 +113,7 @@ async def _tools(
         [*bench.system_gates, *item.gates],
         item.budget_used,
         started,
-        taint=scene.taint,
-        taint_sources=list(scene.taint_sources),
+        Seen(item, scene.taint, list(scene.taint_sources)),
         made=await _made(bench, item, files.attempt),
     )
 
@@ -153,7 +153,7 @@ async def _concluded(
     if isinstance(ran, PausedRun):
         if any(each.call not in tools.waiting for each in ran.calls):
             return Outcome(AttemptOutcome.FAILED, used, error="It waits for what nobody asked.")
-        seen = {"taint": tools.taint, "taint_sources": tools.taint_sources}
+        seen = {"taint": tools.seen.taint, "taint_sources": tools.seen.taint_sources}
         raise Paused(ran, scene.model_copy(update=seen), used)
     if ran is None or ran.error is not None:
         return Outcome(AttemptOutcome.FAILED, used, error=error or (ran.error if ran else None))
@@ -164,9 +164,9 @@ async def _concluded(
     outcome = Outcome(
         AttemptOutcome.FAILED,
         _charged(tools, ran),
-        summary=tools.foreign.without_echoes(ran.output.summary),
+        summary=tools.seen.foreign.without_echoes(ran.output.summary),
         artifacts=artifacts,
-        next_steps=[tools.foreign.without_echoes(each) for each in ran.output.next_steps],
+        next_steps=[tools.seen.foreign.without_echoes(each) for each in ran.output.next_steps],
         acted_outside=any(_acts_outside(bench, entry) for entry in entries),
     )
     if not files.item.verify:

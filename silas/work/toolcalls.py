@@ -6,8 +6,8 @@
 3. the gates `on_tool_call` let it pass, may rewrite its arguments (which must fit again), block it,
    or ask the owner;
 4. a tool that acts outside of the sandbox is inside an envelope of the plan, or the owner is asked:
-   always if it changes something, and if foreign content has entered the run, also if it tells
-   somebody something (`silas.gates.envelope_rules`);
+   always if it changes something, and if foreign content has entered the run (`seen.py`), also if
+   it tells somebody something (`silas.gates.envelope_rules`);
 5. what the approval covers is still what it was;
 6. the call is written down, made, and its result written down.
 
@@ -18,19 +18,15 @@ decide later is not performed: the review says so, and a worker that can wait en
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from silas.gates import ActionEnvelope, Gate, GateAction, GateResult, GateTrigger
-from silas.gates.envelope_rules import is_inside, lookups_in, outside_reason, still_good
-from silas.gates.guards.echoes import ForeignTexts
+from silas.gates.envelope_rules import is_inside, outside_reason, still_good
 from silas.kernel import (
     ApprovalError,
     CanonicalError,
     SilasError,
-    TaintLevel,
     canonical_bytes,
-    join_taint,
 )
 from silas.work.authorisation import authorise_call, require_decided
 from silas.work.budget import BudgetUsed, add_used
@@ -42,7 +38,7 @@ from silas.work.executors.arguments import ArgumentsRefused
 from silas.work.ledger import LedgerEntry
 from silas.work.paused import DecidedCall
 from silas.work.ports import CallReview, PausedCall, ToolOffer
-from silas.work.provenance import Provenance
+from silas.work.seen import Seen
 from silas.work.workbench import Workbench
 from silas.work.workspaces import AttemptWorkspace
 
@@ -70,8 +66,7 @@ class AttemptTools:
     gates: list[Gate]
     used: BudgetUsed
     started: float
-    taint: TaintLevel = TaintLevel.OWNER
-    taint_sources: list[str] = field(default_factory=list)
+    seen: Seen
     decided: list[DecidedCall] = field(default_factory=list)
     """Calls of this attempt that the owner has approved while it waited; each is good for one."""
     waiting: list[PausedCall] = field(default_factory=list)
@@ -88,29 +83,12 @@ class AttemptTools:
     """Reviews that let a call pass and were not performed yet, and whether the owner was asked."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    @cached_property
-    def foreign(self) -> ForeignTexts:
-        """What the worker read from outside: its report does not repeat what was ordered there."""
-        return ForeignTexts(self._provenance.approved)
-
-    @cached_property
-    def _provenance(self) -> Provenance:
-        # Nobody was shown the body of a spawned task: what checks printed stands in it.
-        spawned = self.files.item.spawned_by is not None
-        return Provenance("" if spawned else self.files.item.body)
-
     def remember(self, entries: Iterable[LedgerEntry]) -> None:
         """What earlier calls of this attempt gave, for an attempt that was paused."""
         for each in entries:
             if each.result is not None:
-                self._saw(each.tool, each.args, each.result)
-
-    def _saw(self, name: str, args: dict[str, Any], result: ExecutionResult) -> None:
-        tool = self.bench.registry.get(name)
-        if tool is not None and not tool.contained:
-            self._provenance.saw(name, args, result.return_value)
-        if result.taint is TaintLevel.EXTERNAL:
-            self.foreign.saw(result.return_value)
+                tool = self.bench.registry.get(each.tool)
+                self.seen.add_text(each.tool, tool, each.args, each.result)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -170,8 +148,8 @@ class AttemptTools:
             tool=tool,
             args=args,
             reasons=reasons,
-            taint=self.taint,
-            taint_sources=list(self.taint_sources),
+            taint=self.seen.taint,
+            taint_sources=list(self.seen.taint_sources),
         )
 
     async def log_quality(self, event: str, results: list[GateResult]) -> None:
@@ -280,35 +258,30 @@ class AttemptTools:
             "tool_parameters": sorted(tool.arguments.model_fields),
             "contained": tool.contained,
             "changes_state": tool.changes_state,
-            "taint": self.taint.value,
-            "taint_sources": self.taint_sources,
-            "tells_nobody": self._tells_nobody(tool, args),
-            "argument_sources": self._sources(args),
+            "taint": self.seen.taint.value,
+            "taint_sources": self.seen.taint_sources,
+            "tells_nobody": self.seen.tells_nobody(tool, args),
+            "argument_sources": self.seen.sources_of(args),
             "envelopes": [each.model_dump(mode="json") for each in self._envelopes()],
             "work_dir": str(self.files.directory),
             "work_item_id": item.id,
         }
 
     def _outside_reasons(self, tool: Tool, args: dict[str, Any]) -> list[str]:
+        sources = self.seen.sources_of(args)
         reason = outside_reason(
             contained=tool.contained,
-            inside=is_inside(self._envelopes(), tool.name, args, sources=self._sources(args)),
+            inside=is_inside(self._envelopes(), tool.name, args, sources=sources),
             changes_state=tool.changes_state,
-            taint=self.taint,
-            taint_sources=self.taint_sources,
-            tells_nobody=self._tells_nobody(tool, args),
+            taint=self.seen.taint,
+            taint_sources=self.seen.taint_sources,
+            tells_nobody=self.seen.tells_nobody(tool, args),
         )
         return [reason] if reason else []
 
     def _envelopes(self) -> list[ActionEnvelope]:
         """What the plan still covers: some envelopes are good for so many calls only."""
         return still_good(self.files.item.approvals, self.made)
-
-    def _sources(self, args: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-        return self._provenance.of_arguments(args, lookups=lookups_in(self.files.item.approvals))
-
-    def _tells_nobody(self, tool: Tool, args: dict[str, Any]) -> bool:
-        return tool.own_account or self._provenance.are_owners_words(args)
 
     async def _ask(
         self, tool: Tool, args: dict[str, Any], reasons: list[str], *, by_gates: list[str]
@@ -352,28 +325,18 @@ class AttemptTools:
             bench, self.files, tool=tool, args=args, seq=seq, seconds_left=left
         )
         result = await tool.execute(envelope)
-        result = result.model_copy(update={"taint": self._tainted(tool, result)})
+        foreign_files = self.files.holds_foreign_content
+        taint = self.seen.add_taint(tool, result, foreign_files=foreign_files)
+        result = result.model_copy(update={"taint": taint})
         await bench.ledger.finish(item.id, attempt, seq=seq, result=result)
-        self._saw(tool.name, args, result)
+        self.seen.add_text(tool.name, tool, args, result)
         bench.progress(item.id, "result", result.error or result.return_value)
         return result
 
-    def _tainted(self, tool: Tool, result: ExecutionResult) -> TaintLevel:
-        found = [self.taint, result.taint]
-        if result.taint is TaintLevel.EXTERNAL:
-            self._came_from(f"tool:{tool.name}")
-        if self.files.holds_foreign_content:
-            found.append(TaintLevel.EXTERNAL)
-            self._came_from("files of the workspace")
-        self.taint = join_taint(*found)
-        return self.taint
-
-    def _came_from(self, source: str) -> None:
-        if source not in self.taint_sources:
-            self.taint_sources.append(source)
-
     def _answer(self, reason: str) -> ModelView:
-        return ModelView(success=False, return_value="", content=[], error=reason, taint=self.taint)
+        return ModelView(
+            success=False, return_value="", content=[], error=reason, taint=self.seen.taint
+        )
 
     async def _log_block(self, tool: Tool, reasons: list[str]) -> None:
         await self.bench.audit.log(

@@ -13,6 +13,7 @@ from silas.work.executors import ExecutorRegistry, Tool
 from silas.work.executors.results import succeeded
 from silas.work.ports import Briefing, ToolCaller
 from silas.work.provenance import Provenance
+from silas.work.seen import Seen
 from silas.work.toolcalls import AttemptTools
 from silas.work.workspaces import AttemptWorkspace
 from tests.work.shop import Shop, task
@@ -179,6 +180,7 @@ def test_the_body_of_a_spawned_task_is_nobodys_word(
 ) -> None:
     item = task(BODY).model_copy(update={"spawned_by": spawned_by})
     files = cast(AttemptWorkspace, SimpleNamespace(item=item))
-    tools = AttemptTools(shop.bench, files, [], item.budget_used, 0.0, taint=TaintLevel.EXTERNAL)
+    seen = Seen(item, TaintLevel.EXTERNAL)
+    tools = AttemptTools(shop.bench, files, [], item.budget_used, 0.0, seen)
     fetch = shop.bench.registry.tools["fetch"]
     assert (tools._outside_reasons(fetch, {"to": "www.news.test"}) == []) is wanted

@@ -25,6 +25,7 @@ from silas.sandbox.bubblewrap import BubblewrapBackend
 from silas.work import ExecutionEnvelope, ExecutorAgentOutput, WorkItem
 from silas.work.executors.read_file import ReadFileExecutor
 from silas.work.ports import AgentLimits, AgentRun, Briefing
+from silas.work.seen import Seen
 from silas.work.toolcalls import AttemptTools
 from silas.work.workbench import Workbench
 from silas.work.workspaces import AttemptWorkspace
@@ -40,7 +41,8 @@ async def measure(folder: Path) -> list[Line]:
         bench = workbench(desk, folder, BubblewrapBackend())
         files = await _attempt(bench)
         (files.directory / "a.txt").write_text("text\n")
-        tools = AttemptTools(bench, files, [], files.item.budget_used, bench.clock.monotonic())
+        used, now = files.item.budget_used, bench.clock.monotonic()
+        tools = AttemptTools(bench, files, [], used, now, Seen(files.item))
         bare, ours = _bare(files), ExecutorAgent(_player(), allowed=frozenset({"read_file"}))
         briefing = Briefing(work_item_id="t", attempt=1, instructions=_PROMPT, limits=_LIMITS)
 
