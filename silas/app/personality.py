@@ -1,5 +1,6 @@
 """The manner, wired: the settings' own words for it become the room's."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,8 @@ from silas.personality import (
     VoiceConfig,
 )
 from silas.storage import Transaction
+
+_log = logging.getLogger(__name__)
 
 
 def manner_of(settings: PersonalitySettings) -> Manner:
@@ -59,11 +62,15 @@ class Manners:
         """What applies the event of a turn and lets the mood decay, in the turn's transaction."""
 
         def write(tx: Transaction) -> None:
-            state = self.engine.apply_event_in(
-                tx, scope_id, event, trusted, "runtime", event_id=key
-            )
-            if state.updated_at < now:  # an event that is new has let it decay already
-                self.engine.decay_in(tx, scope_id, now)
+            try:
+                state = self.engine.apply_event_in(
+                    tx, scope_id, event, trusted, "runtime", event_id=key
+                )
+                if state.updated_at < now:  # an event that is new has let it decay already
+                    self.engine.decay_in(tx, scope_id, now)
+            except ValueError:
+                # A damaged row must not keep the answer, which is in this transaction, from going.
+                _log.exception("The manner of %s cannot be read; it stays as it is.", scope_id)
 
         return write
 

@@ -14,7 +14,6 @@ import logging
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from pydantic import ValidationError
 
 from silas.kernel import Clock, IdFactory, SilasError, format_timestamp
 from silas.personality.axes import bounded, decayed, effective_axes, moved
@@ -54,7 +53,7 @@ class PersonalityEngine:
     async def _readable(self, scope_id: str) -> PersonaState | None:
         try:
             return await self.state(scope_id)
-        except (SilasError, ValidationError):
+        except (SilasError, ValueError):
             _log.exception("The manner of %s cannot be read; it is neutral now.", scope_id)
             return None
 

@@ -163,13 +163,22 @@ class TestEngine:
         with pytest.raises(DatabaseError):
             await database.execute("UPDATE persona_events SET trusted = 1")
 
-    async def test_a_broken_state_gives_a_neutral_manner(
-        self, engine: PersonalityEngine, database: SqliteDatabase
+    @pytest.mark.parametrize(
+        "broken",
+        ["baseline_axes_json = '{\"warmth\": 7}'", "mood_json = 'no'", "updated_at = 'then'"],
+    )
+    async def test_a_broken_state_gives_a_neutral_manner_and_stops_no_turn(
+        self, engine: PersonalityEngine, database: SqliteDatabase, broken: str
     ) -> None:
         await engine.set_preset("owner", "chill")
-        await database.execute("UPDATE persona_state SET baseline_axes_json = '{\"warmth\": 7}'")
+        await database.execute(f"UPDATE persona_state SET {broken}")
         assert await engine.get_effective_axes("owner", "default") == DEFAULTS.baseline
         assert "How to speak" in await engine.render_directives("owner", "crisis")
+        write = Manners(engine).after_turn(
+            "owner", "compliment", trusted=True, now=engine._clock.now(), key="turn-1"
+        )
+        await engine._store.write(write)
+        assert await database.fetch_one(f"SELECT 1 FROM persona_state WHERE {broken}")
 
     async def test_the_same_state_gives_the_same_bytes(self, engine: PersonalityEngine) -> None:
         first = await engine.render_directives("owner", "code_review")
