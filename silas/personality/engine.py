@@ -14,7 +14,6 @@ import logging
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-
 from silas.kernel import Clock, IdFactory, SilasError, format_timestamp
 from silas.personality.axes import bounded, decayed, effective_axes, moved
 from silas.personality.detection import DEFAULT, detect
