@@ -1,6 +1,7 @@
 """Several processes, and processes that die: one chain, and nothing acknowledged is missing."""
 
 import asyncio
+import fcntl
 import multiprocessing
 import random
 from collections.abc import Callable
@@ -33,6 +34,8 @@ def vault() -> MemoryVault:
 
 def start(target: Callable[..., None], *arguments: object) -> tuple[Any, Connection]:
     ours, theirs = CONTEXT.Pipe(duplex=False)
+    # Who is not heard soon waits: one that wrote on and on would leave the others no turn.
+    fcntl.fcntl(ours.fileno(), fcntl.F_SETPIPE_SZ, 4096)
     process = CONTEXT.Process(
         target=target, args=(*arguments[:2], theirs, *arguments[2:]), daemon=True
     )

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from silas.app.stream import Minds
-from silas.kernel import SystemClock
 from silas.queue import Handled, Lease
 from silas.queue.models import QueueName, UserMessage
 from silas.storage import SqliteDatabase
@@ -193,8 +192,7 @@ def test_a_limit_says_when_to_come_again_and_many_names_free_nobody() -> None:
 
 
 async def test_a_model_is_asked_so_often_in_a_minute_for_one_conversation(tmp_path: Path) -> None:
-    clock = SystemClock()
-    limit, proxy = RateLimit(clock, 2), FakeProxy(say_hello)
+    limit, proxy = RateLimit(FakeClock(), 2), FakeProxy(say_hello)
     minds = Minds(proxy=LimitedProxy(proxy, limit, "conversation"))
     async with open_house(tmp_path, minds) as house:
         answers = [
