@@ -11,15 +11,14 @@
 
 import asyncio
 import hashlib
-from dataclasses import dataclass, field
+from functools import partial
 
 from silas.kernel import ApprovalError
 from silas.work.attempts import AttemptOutcome
 from silas.work.authorisation import authorise
-from silas.work.budget import BudgetUsed
-from silas.work.checks import VerificationReport, VerificationResult
-from silas.work.control import Stopped
-from silas.work.door import CHANGED, NO_APPROVAL, Blocked, require_entry, require_same
+from silas.work.checks import VerificationReport
+from silas.work.door import CHANGED, NO_APPROVAL, Blocked, require_entry
+from silas.work.ending import Ending, claim_and_end
 from silas.work.errors import BindingBroken, FileRefused
 from silas.work.execution import block, execute_task, stored
 from silas.work.models import WorkItem, WorkItemResult, WorkItemStatus
@@ -31,22 +30,11 @@ _SPAWN = "spawn_task"
 _STARTABLE = frozenset(set(WorkItemStatus) - {WorkItemStatus.PAUSED, WorkItemStatus.DONE})
 
 
-@dataclass(frozen=True)
-class Cycle:
-    """How a cycle ended."""
-
-    status: WorkItemStatus
-    summary: str
-    error: str | None = None
-    results: list[VerificationResult] = field(default_factory=list)
-    used: BudgetUsed = field(default_factory=BudgetUsed)
-
-
 async def execute_goal(bench: Workbench, item: WorkItem) -> WorkItemResult:
     """Run one cycle of a goal."""
     item = await stored(bench, item)
     if item.status is WorkItemStatus.PAUSED:
-        return _result(item, Cycle(item.status, "It is paused. Resume it first."))
+        return _result(item, Ending(item.status, "It is paused. Resume it first."))
     with bench.control.at_work(item.id):
         return await _execute(bench, await release(bench, item))
 
@@ -59,25 +47,19 @@ async def _execute(bench: Workbench, item: WorkItem) -> WorkItemResult:
         await require_entry(bench, item)
     except Blocked as blocked:
         return await block(bench, item, blocked)
-    approved = item
-    item = await bench.attempts.start(item.id, runner=bench.runner, only_from=_STARTABLE)
-    cycle = Cycle(WorkItemStatus.PENDING, "It was stopped.")
-    try:
-        require_same(approved, item)
-        cycle = await bench.control.unless_stopped(item.id, _cycle(bench, item))
-    except Stopped as stopped:
-        cycle = Cycle(stopped.status, f"It was {stopped.told} by the owner.")
-    except Blocked as blocked:
-        await bench.audit.log(blocked.event, work_item_id=item.id, reason=blocked.reason)
-        cycle = Cycle(WorkItemStatus.BLOCKED, "It is blocked.", blocked.reason)
-    finally:
-        item = await asyncio.shield(_close(bench, item, cycle))
-    return _result(item, cycle)
+    item, ending = await claim_and_end(
+        bench,
+        item,
+        partial(_cycle, bench),
+        startable=_STARTABLE,
+        close=partial(_close, bench),
+    )
+    return _result(item, ending)
 
 
-async def _cycle(bench: Workbench, item: WorkItem) -> Cycle:
+async def _cycle(bench: Workbench, item: WorkItem) -> Ending:
     report = await _check(bench, item)  # 1
-    if isinstance(report, Cycle):
+    if isinstance(report, Ending):
         return report
     await bench.audit.log(  # 2
         "goal_checked",
@@ -86,27 +68,27 @@ async def _cycle(bench: Workbench, item: WorkItem) -> Cycle:
         failed=[result.name for result in report.failed],
     )
     if report.all_passed:  # 3
-        return Cycle(WorkItemStatus.HEALTHY, "All checks passed.", results=report.results)
+        return Ending(WorkItemStatus.HEALTHY, "All checks passed.", results=report.results)
     escalation = item.escalation.get(item.on_failure)
     chosen = escalation.action if escalation else item.on_failure
     names = ", ".join(result.name for result in report.failed)
     if chosen != _SPAWN:  # 5
         told = f"These checks did not pass: {names}."
-        return Cycle(WorkItemStatus.FAILED, "The checks failed.", told, report.results)
+        return Ending(WorkItemStatus.FAILED, "The checks failed.", told, report.results)
     return await _repair(bench, item, report)  # 4
 
 
-async def _check(bench: Workbench, item: WorkItem) -> VerificationReport | Cycle:
+async def _check(bench: Workbench, item: WorkItem) -> VerificationReport | Ending:
     """The report, or how the cycle ends because there cannot be one."""
     try:
         files = await asyncio.to_thread(bench.workspaces.open_attempt, item, item.attempts, {})
     except (BindingBroken, FileRefused) as error:
         await bench.audit.log(CHANGED, work_item_id=item.id, reason=error.message)
-        return Cycle(WorkItemStatus.BLOCKED, "It is blocked.", error.message)
+        return Ending(WorkItemStatus.BLOCKED, "It is blocked.", error.message)
     return await bench.verification.run_checks(item.verify, artifacts=files.directory)
 
 
-async def _repair(bench: Workbench, goal: WorkItem, report: VerificationReport) -> Cycle:
+async def _repair(bench: Workbench, goal: WorkItem, report: VerificationReport) -> Ending:
     begun = await _waiting_task(bench, goal)
     if begun is not None:
         return _after_repair(await execute_task(bench, begun), report)
@@ -151,19 +133,19 @@ async def _authorise(bench: Workbench, goal: WorkItem, task: WorkItem) -> WorkIt
         return None
 
 
-def _after_repair(result: WorkItemResult, report: VerificationReport) -> Cycle:
+def _after_repair(result: WorkItemResult, report: VerificationReport) -> Ending:
     if result.status is WorkItemStatus.DONE:
         # The task has the goal's own checks: done means that they pass now.
         told = f"Repaired by {result.work_item_id}."
-        return Cycle(WorkItemStatus.HEALTHY, told, None, report.results, result.budget_used)
+        return Ending(WorkItemStatus.HEALTHY, told, None, report.results, result.budget_used)
     status = WorkItemStatus.BLOCKED
     if result.status is not WorkItemStatus.BLOCKED:
         status = WorkItemStatus.FAILED
     error = f"{result.work_item_id} is {result.status.value}: {result.last_error or ''}"
-    return Cycle(status, "It could not be repaired.", error, report.results, result.budget_used)
+    return Ending(status, "It could not be repaired.", error, report.results, result.budget_used)
 
 
-async def _close(bench: Workbench, item: WorkItem, cycle: Cycle) -> WorkItem:
+async def _close(bench: Workbench, item: WorkItem, ending: Ending) -> WorkItem:
     outcomes = {
         WorkItemStatus.HEALTHY: AttemptOutcome.PASSED,
         WorkItemStatus.FAILED: AttemptOutcome.FAILED,
@@ -172,23 +154,23 @@ async def _close(bench: Workbench, item: WorkItem, cycle: Cycle) -> WorkItem:
     item = await bench.attempts.finish(
         item.id,
         item.attempts,
-        outcome=outcomes.get(cycle.status, AttemptOutcome.STOPPED),
-        status=cycle.status,
-        budget_used=item.budget_used.merge(cycle.used),
-        detail=cycle.error or "",
-        results=cycle.results,
+        outcome=outcomes.get(ending.status, AttemptOutcome.STOPPED),
+        status=ending.status,
+        budget_used=item.budget_used.merge(ending.used),
+        detail=ending.error or "",
+        results=ending.results,
     )
     await asyncio.to_thread(bench.workspaces.discard, item)
-    bench.progress(item.id, item.status.value, cycle.error or cycle.summary)
+    bench.progress(item.id, item.status.value, ending.error or ending.summary)
     return item
 
 
-def _result(item: WorkItem, cycle: Cycle) -> WorkItemResult:
+def _result(item: WorkItem, ending: Ending) -> WorkItemResult:
     return WorkItemResult(
         work_item_id=item.id,
         status=item.status if item.status is not WorkItemStatus.PENDING else WorkItemStatus.BLOCKED,
-        summary=cycle.summary,
-        last_error=cycle.error,
-        verification_results=cycle.results,
+        summary=ending.summary,
+        last_error=ending.error,
+        verification_results=ending.results,
         budget_used=item.budget_used,
     )

@@ -10,19 +10,12 @@
 """
 
 import asyncio
-from dataclasses import dataclass
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 
 from silas.work.attempts import AttemptOutcome
-from silas.work.checks import VerificationResult
-from silas.work.control import Stopped
-from silas.work.door import (
-    Blocked,
-    collect_artifacts_of,
-    require_entry,
-    require_same,
-    require_unused,
-)
+from silas.work.door import Blocked, collect_artifacts_of, require_entry, require_unused
+from silas.work.ending import Ending, claim_and_end
 from silas.work.errors import BindingBroken, FileRefused
 from silas.work.execution import block, execute_task, stored
 from silas.work.models import WorkItem, WorkItemResult, WorkItemStatus
@@ -32,16 +25,6 @@ from silas.work.workbench import Workbench
 
 _NOT_STARTED_AGAIN = (WorkItemStatus.PAUSED, WorkItemStatus.FAILED)
 _STARTABLE = frozenset({WorkItemStatus.PENDING, WorkItemStatus.BLOCKED, WorkItemStatus.STUCK})
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How a project ended."""
-
-    status: WorkItemStatus
-    summary: str
-    error: str | None = None
-    results: tuple[VerificationResult, ...] = ()
 
 
 async def execute_project(bench: Workbench, item: WorkItem) -> WorkItemResult:
@@ -60,19 +43,13 @@ async def _execute(bench: Workbench, item: WorkItem) -> WorkItemResult:
         order = await _sorted_tasks(bench, item)  # 1
     except Blocked as blocked:
         return await block(bench, item, blocked)
-    approved = item
-    item = await bench.attempts.start(item.id, runner=bench.runner, only_from=_STARTABLE)
-    ending = Ending(WorkItemStatus.PENDING, "It was stopped.")
-    try:
-        require_same(approved, item)
-        ending = await bench.control.unless_stopped(item.id, _run(bench, item, order))
-    except Stopped as stopped:
-        ending = Ending(stopped.status, f"It was {stopped.told} by the owner.")
-    except Blocked as blocked:
-        await bench.audit.log(blocked.event, work_item_id=item.id, reason=blocked.reason)
-        ending = Ending(WorkItemStatus.BLOCKED, "It is blocked.", blocked.reason)
-    finally:
-        item = await asyncio.shield(_close(bench, item, ending))
+    item, ending = await claim_and_end(
+        bench,
+        item,
+        lambda claimed: _run(bench, claimed, order),
+        startable=_STARTABLE,
+        close=partial(_close, bench),
+    )
     return _result(item, ending)
 
 
@@ -168,7 +145,7 @@ async def _verify(bench: Workbench, item: WorkItem) -> Ending:
         reason = error.reason if isinstance(error, Blocked) else error.message
         return Ending(WorkItemStatus.BLOCKED, "The project cannot be checked.", reason)
     report = await bench.verification.run_checks(item.verify, artifacts=files.directory)
-    results = tuple(report.results)
+    results = report.results
     if report.all_passed:
         return Ending(WorkItemStatus.DONE, "All tasks are done, and checked.", results=results)
     names = ", ".join(result.name for result in report.failed)
@@ -197,7 +174,7 @@ async def _close(bench: Workbench, item: WorkItem, ending: Ending) -> WorkItem:
         status=ending.status,
         budget_used=total,
         detail=ending.error or "",
-        results=list(ending.results),
+        results=ending.results,
     )
     await asyncio.to_thread(bench.workspaces.discard, item)
     await bench.audit.log(
@@ -221,6 +198,6 @@ def _result(item: WorkItem, ending: Ending) -> WorkItemResult:
         status=item.status,
         summary=ending.summary,
         last_error=ending.error,
-        verification_results=list(ending.results),
+        verification_results=ending.results,
         budget_used=item.budget_used,
     )
