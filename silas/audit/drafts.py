@@ -24,7 +24,7 @@ MAX_BODY = 64 * 1024
 _MAX_DATA = MAX_BODY - 4096
 _MAX_EVENT = 200
 _MANY = 10_000
-_SIMPLE = frozenset((str, int, bool, type(None)))
+_SIMPLE = frozenset((str, int, bool, float, type(None)))
 _WORDS = {None: "null", True: "true", False: "false"}
 _CAN_BE_LARGE = frozenset((str, list, dict, tuple))
 _REMEMBERED_EVENTS = 512
@@ -131,6 +131,8 @@ def _flat(data: Mapping[str, Any], rules: _Rules) -> str | None:
             pieces.append(f"{start}{value}")
         elif value is None or type(value) is bool:
             pieces.append(start + _WORDS[value])
+        elif type(value) is float:
+            pieces.append(start + _json(value))
         else:
             return None
     return f"{{{','.join(pieces)}}}"

@@ -22,6 +22,8 @@ from silas.kernel.clock import format_timestamp
 
 MAX_INTEGER = 2**53 - 1
 _MAX_DEPTH = 100
+_LEAST_PLAIN = 0.0001
+_MOST_PLAIN = 1e15
 
 _encode_fast = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False
@@ -41,7 +43,7 @@ def canonical_bytes(value: Any) -> bytes:
     try:
         try:
             # Python's own encoder is several times faster and agrees with RFC 8785 as long as there
-            # are no floats and no key outside the basic plane.
+            # are no very large or small floats and no key outside the basic plane.
             return _encode_fast(_plain(value, 0, fast=True)).encode()
         except _NeedsFullRules:
             return rfc8785.dumps(_plain(value, 0, fast=False))
@@ -62,10 +64,18 @@ def _plain(value: Any, depth: int, *, fast: bool) -> Any:
         _check_depth(depth)
         return [_plain(item, depth + 1, fast=fast) for item in value]
     if kind is float:
-        if fast:
-            raise _NeedsFullRules
-        return value
+        return _plain_float(value) if fast else value
     return _plain_unusual(value, depth, fast=fast)
+
+
+def _plain_float(value: float) -> float | int:
+    """What Python writes as ECMAScript does: whole numbers without a point, others without `e`."""
+    size = abs(value)
+    if size <= MAX_INTEGER and value.is_integer():
+        return int(value)
+    if _LEAST_PLAIN <= size < _MOST_PLAIN:
+        return value
+    raise _NeedsFullRules
 
 
 def _plain_object(value: Mapping[Any, Any], depth: int, *, fast: bool) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeVar
 
 from silas.kernel import Clock, format_timestamp, parse_timestamp
@@ -15,6 +16,8 @@ from silas.personality.models import (
 from silas.storage import Database, Reader, Row, Transaction, briefly
 
 T = TypeVar("T")
+
+_REMEMBERED = 256
 
 _STATE = """
 SELECT scope_id, baseline_axes_json, mood_json, voice_json, active_preset, last_context, updated_at
@@ -103,13 +106,19 @@ class PersonaStore:
         return int(row[0]) if row else 0
 
 
+# A turn reads the same row twice, and the rows of most scopes hold what is configured.
+_axes = lru_cache(_REMEMBERED)(AxisProfile.model_validate_json)
+_mood = lru_cache(_REMEMBERED)(MoodState.model_validate_json)
+_voice = lru_cache(_REMEMBERED)(VoiceConfig.model_validate_json)
+
+
 def _state(row: Row) -> PersonaState:
     scope_id, axes, mood, voice, preset, context, updated_at = row
     return PersonaState(
         scope_id=scope_id,
-        baseline_axes=AxisProfile.model_validate_json(axes),
-        mood=MoodState.model_validate_json(mood),
-        voice=VoiceConfig.model_validate_json(voice),
+        baseline_axes=_axes(axes),
+        mood=_mood(mood),
+        voice=_voice(voice),
         active_preset=preset,
         last_context=context,
         updated_at=parse_timestamp(updated_at),

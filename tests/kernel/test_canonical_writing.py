@@ -1,6 +1,7 @@
 """Canonical JSON, the writing side: the bytes of RFC 8785, and only for values that have them."""
 
 import json
+import math
 import struct
 from collections import OrderedDict, UserDict, namedtuple
 from collections.abc import Callable
@@ -103,6 +104,13 @@ def test_sorting_example_of_the_rfc() -> None:
 @given(values)
 def test_agrees_with_the_reference_library(value: Any) -> None:
     assert canonical_bytes(value) == rfc8785.dumps(value)
+
+
+@pytest.mark.parametrize("edge", [0.0, 1e-6, 1e-4, 0.5, 1.0, 1e15, 1e16, 2.0**53, 1e21])
+def test_agrees_with_the_reference_library_where_the_spelling_changes(edge: float) -> None:
+    for near in (math.nextafter(edge, -1.0), edge, math.nextafter(edge, math.inf)):
+        for value in (near, -near, [near], {"x": -near}):
+            assert canonical_bytes(value) == rfc8785.dumps(value)
 
 
 @given(st.dictionaries(keys, scalars, max_size=6))
