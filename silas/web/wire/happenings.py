@@ -8,7 +8,7 @@ from silas.kernel.models import Data
 
 
 class ActivityRequest(Data):
-    """Show what happened, the newest first, before an entry of the log."""
+    """Show what happened last, the newest first."""
 
     type: Literal["activity_request"] = "activity_request"
     count: Annotated[int, Field(ge=1, le=200)] = 60
