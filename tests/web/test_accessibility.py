@@ -11,7 +11,12 @@ from tests.web.place import Place
 
 pytestmark = pytest.mark.slow
 AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
-DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+# What is still fading in has other colours; on a busy machine it may have just begun to.
+DRAWN = """new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))
+    .then(() => Promise.allSettled(document.getAnimations()
+        .filter((each) => each.effect.getComputedTiming().endTime < Infinity)
+        .map((each) => each.finished)))
+    .then(() => true)"""
 RUN = """(rules) => axe.run({ resultTypes: ['violations'], ...(rules && { runOnly: rules }) })
     .then((found) => found.violations)"""
 
