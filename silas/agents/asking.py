@@ -77,9 +77,15 @@ async def ask_with_tools(
         toolset=toolset,
         on_text=on_text,
     )
-    return answered.model_copy(update={"output": clean(answered.output, watched.foreign)})
+    cleaned = clean(answered.output, watched.foreign)
+    if cleaned is answered.output:
+        return answered
+    return answered.model_copy(update={"output": cleaned})
 
 
 def clean_response(response: AgentResponse, foreign: ForeignTexts) -> AgentResponse:
     """The answer without what a text from outside ordered to be said."""
-    return response.model_copy(update={"message": foreign.without_echoes(response.message)})
+    message = foreign.without_echoes(response.message)
+    if message == response.message:
+        return response
+    return response.model_copy(update={"message": message})

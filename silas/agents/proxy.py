@@ -90,7 +90,10 @@ class ProxyAgent:
 def _clean(decision: RouteDecision, foreign: ForeignTexts) -> RouteDecision:
     if decision.response is None:
         return decision
-    return decision.model_copy(update={"response": clean_response(decision.response, foreign)})
+    cleaned = clean_response(decision.response, foreign)
+    if cleaned is decision.response:
+        return decision
+    return decision.model_copy(update={"response": cleaned})
 
 
 def _schema(profiles: tuple[str, ...]) -> dict[str, Any]:

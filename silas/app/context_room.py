@@ -208,6 +208,8 @@ class Contexts:
             if not text:
                 self.manager.drop(scope_id, _DIRECTIVES)
                 return
+            if self.manager.content_of(scope_id, _DIRECTIVES) == text:
+                return
             directives = ContextItem(
                 ctx_id=_DIRECTIVES,
                 zone=ContextZone.SYSTEM,

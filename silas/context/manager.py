@@ -212,6 +212,11 @@ class ContextManager:
         """Whether this item is in the context."""
         return self._scope(scope_id).has(ctx_id)
 
+    def content_of(self, scope_id: str, ctx_id: str) -> str | None:
+        """What an item of the context says; None if it is not there."""
+        block = self._scope(scope_id).get(ctx_id)
+        return block.item.content if block else None
+
     def fit_skills(self, descriptions: Mapping[str, str]) -> dict[str, str]:
         """The descriptions of skills, the most important first, that fit into their share."""
         left = int(self._budget.total * self._budget.skill_metadata_budget_pct)

@@ -145,6 +145,8 @@ def _concerned(gate: Gate, trigger: GateTrigger, context: Context) -> bool:
 
 def _signed(gate: Gate, result: GateResult) -> GateResult:
     """Which gate it was and in which lane is not the provider's to say."""
+    if result.gate_name == gate.name and result.lane is gate.lane:
+        return result
     return result.model_copy(update={"gate_name": gate.name, "lane": gate.lane})
 
 

@@ -53,7 +53,9 @@ class MemoryKeeper:
         if not self._raw.kept:
             return _keep_nothing
         store = self._memories.of(item.scope_id)
-        record = store.ready(lowered(item.model_copy(update={"reingestion_tier": self._raw.tier})))
+        if item.reingestion_tier is not self._raw.tier:
+            item = item.model_copy(update={"reingestion_tier": self._raw.tier})
+        record = store.ready(lowered(item))
 
         def keep(tx: Transaction, session_id: str | None) -> None:
             with contextlib.suppress(MemoryExists):

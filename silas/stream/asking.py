@@ -36,7 +36,7 @@ async def ask_proxy(room: TurnContext, turn: Turn, *, instruction: str = "") -> 
 
 def _clipped(decision: RouteDecision) -> RouteDecision:
     response = decision.response
-    if response is None:
+    if response is None or clip(response.message) == response.message:
         return decision
     shorter = response.model_copy(update={"message": clip(response.message)})
     return decision.model_copy(update={"response": shorter})

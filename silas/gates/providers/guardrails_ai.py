@@ -48,7 +48,7 @@ class GuardrailsAiProvider:
 
     def __init__(self, validators: Validators) -> None:
         self._validators = validators
-        self._made: dict[bytes, TextCheck] = {}
+        self._made: dict[tuple[str | None, bytes, bool], TextCheck] = {}
 
     def problem(self, gate: Gate) -> str | None:
         """Whether there is such a validator, and whether its options suit it."""
@@ -79,7 +79,8 @@ class GuardrailsAiProvider:
             return blocks(gate, examined.reason)
 
     def _validator(self, gate: Gate, *, owners: bool) -> TextCheck:
-        key = canonical_bytes([gate.check, gate.config, owners])
+        config = canonical_bytes(gate.config) if gate.config else b""
+        key = (gate.check, config, owners)
         if key not in self._made:
             if len(self._made) >= _REMEMBERED:
                 self._made.clear()
