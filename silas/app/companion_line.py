@@ -28,6 +28,8 @@ from silas.kernel import CompanionError, ServerError, SilasError
 from silas.kernel.field_problems import dotted, problems_in
 
 METHOD = "companions"
+_AT_ONCE = 200
+"""A line may take a few thousand bytes, and an answer a megabyte."""
 
 _TYPED: Mapping[str, TypeAdapter[Any]] = MappingProxyType(
     {
@@ -42,11 +44,11 @@ _TYPED: Mapping[str, TypeAdapter[Any]] = MappingProxyType(
 
 _CALLS = frozenset(
     {
-        "list", "show", "kinds", "models", "runs", "report", "why", "trace", "replay", "new",
-        "configure", "disclosure", "consent", "revoke_consent", "wake", "pause", "resume", "cancel",
-        "destroy", "stop", "release", "resume_all", "switches", "questions", "answer", "waiting",
-        "persona", "propose_persona", "approve_persona", "decline_persona", "describe_provider",
-        "timers", "set_timers",
+        "list", "meant", "listed", "show", "kinds", "models", "runs", "report", "why", "trace",
+        "replay", "new", "configure", "disclosure", "consent", "revoke_consent", "wake", "pause",
+        "resume", "cancel", "destroy", "stop", "release", "resume_all", "switches", "questions",
+        "answer", "waiting", "persona", "propose_persona", "approve_persona", "decline_persona",
+        "describe_provider", "timers", "set_timers",
     }
 )  # fmt: skip
 """What may be called from outside; `decided` and `recover` are the house's own."""
@@ -93,12 +95,33 @@ async def call_desk(desk: CompanionDesk, call: str, arguments: Mapping[str, Any]
 
 async def ask_companions(ground: Ground, call: str, arguments: Mapping[str, Any]) -> Any:
     """The same, answered by the running server, or on the files if there is none."""
-    params = {"call": call, "arguments": to_jsonable_python(dict(arguments))}
     try:
-        return await asyncio.to_thread(call_server, ground.paths, METHOD, params)
+        return await _ask_server(ground, call, arguments)
     except NotRunning:
         async with open_desk(ground) as desk:
             return await call_desk(desk, call, arguments)
+
+
+async def list_companions(ground: Ground, *, with_destroyed: bool) -> list[dict[str, Any]]:
+    """The whole list; what the control socket cannot carry at once comes in pieces."""
+    whole: dict[str, Any] = {"with_destroyed": with_destroyed}
+    found: list[dict[str, Any]] = []
+    try:
+        while True:
+            piece = {**whole, "skip": len(found), "limit": _AT_ONCE}
+            some = await _ask_server(ground, "list", piece)
+            found += some
+            if len(some) < _AT_ONCE:
+                return found
+    except NotRunning:
+        async with open_desk(ground) as desk:
+            return list(await call_desk(desk, "list", whole))
+
+
+async def _ask_server(ground: Ground, call: str, arguments: Mapping[str, Any]) -> Any:
+    params = {"call": call, "arguments": to_jsonable_python(dict(arguments))}
+    try:
+        return await asyncio.to_thread(call_server, ground.paths, METHOD, params)
     except ServerRefused as refused:
         raise _as_it_was(refused) from refused
 

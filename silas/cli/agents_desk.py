@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from silas.app.companion_line import ask_companions
+from silas.app.companion_line import ask_companions, list_companions
 from silas.app.ground import Ground
 from silas.cli.context import CliContext
 from silas.cli.opening import with_ground
 from silas.companions.errors import CompanionInvalid, CompanionUnknown
 
 T = TypeVar("T")
-_LEAST = 3
 
 
 @dataclass(frozen=True)
@@ -30,10 +29,13 @@ class Desk:
         """The answer of one of its methods, as JSON."""
         return await ask_companions(self.ground, call, arguments)
 
+    async def everybody(self, *, destroyed: bool) -> list[dict[str, Any]]:
+        """Every companion, in lines."""
+        return await list_companions(self.ground, with_destroyed=destroyed)
+
     async def find(self, text: str, *, destroyed: bool = False) -> dict[str, Any]:
         """The one companion that is meant; raises if there is none or several."""
-        known = await self.ask("list", with_destroyed=destroyed)
-        found = _meant(text, known)
+        found: list[dict[str, Any]] = await self.ask("meant", text=text, with_destroyed=destroyed)
         if len(found) > 1:
             names = ", ".join(f"{each['display_name']} ({each['id']})" for each in found)
             raise CompanionInvalid(f"Several are called like that: {names}. Nothing was done.")
@@ -43,21 +45,6 @@ class Desk:
                 "are."
             )
         return found[0]
-
-
-def _meant(text: str, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By id, by name, by the beginning of a name, by the end of an id: the first way that finds."""
-    small = text.casefold()
-    ways: tuple[Callable[[dict[str, Any]], bool], ...] = (
-        lambda each: each["id"] == text,
-        lambda each: each["display_name"].casefold() == small or each["kind"] == text,
-        lambda each: each["display_name"].casefold().startswith(small),
-        lambda each: len(text) >= _LEAST and each["id"].endswith(text),
-    )
-    for way in ways:
-        if found := [each for each in known if way(each)]:
-            return found
-    return []
 
 
 def with_desk(cli: CliContext, work: Callable[[Desk], Awaitable[T]]) -> T:

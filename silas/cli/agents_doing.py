@@ -246,13 +246,9 @@ def _switched(cli: CliContext, call: str, name: str | None, tools: str | None, *
 
 
 def _show_switches(cli: CliContext, work: Callable[[Desk], Awaitable[Any]]) -> None:
-    async def named(desk: Desk) -> tuple[Any, Any]:
-        return await work(desk), await desk.ask("list")
-
-    switches, known = with_desk(cli, named)
-    names = {each["id"]: each["display_name"] for each in known}
-    lines = [switch_line(each, names) for each in switches]
-    cli.show({"switches": switches}, "\n".join(lines) or "Nothing is stopped.")
+    switches = with_desk(cli, work)
+    told = "\n".join(map(switch_line, switches))
+    cli.show({"switches": switches}, told or "Nothing is stopped.")
 
 
 def _category_ids(cli: CliContext, names: tuple[str, ...], *, make: bool) -> list[str]:

@@ -32,11 +32,10 @@ def list_all(cli: CliContext, everything: bool) -> None:
     """Show your companions, and how they are."""
 
     async def work(desk: Desk) -> tuple[Any, Any]:
-        return await desk.ask("list", with_destroyed=everything), await desk.ask("switches")
+        return await desk.everybody(destroyed=everything), await desk.ask("switches")
 
     found, switches = with_desk(cli, work)
-    names = {each["id"]: each["display_name"] for each in found}
-    lines = [*(switch_line(each, names) for each in switches), *map(companion_line, found)]
+    lines = [*map(switch_line, switches), *map(companion_line, found)]
     cli.show({"companions": found, "switches": switches}, "\n".join(lines) or _NOBODY)
 
 

@@ -214,12 +214,12 @@ def plain(value: Any) -> str:
     return " ".join(map(plain, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def switch_line(each: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def switch_line(each: Mapping[str, Any]) -> str:
     """A stop switch that is on."""
     why = f" ({visible(each['reason'])})" if each["reason"] else ""
     what = {
         "global": "all companions",
-        "companion": visible(names.get(each["target"], str(each["target"]))),
+        "companion": visible(each["target_name"] or str(each["target"])),
         "tool_class": f"calls of the class {each['target']}",
     }[each["scope"]]
     return f"Stopped: {what}{why}. Release: silas agents go"

@@ -12,14 +12,21 @@
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
 from silas.companions.errors import AgentDestroyed, BudgetExceeded
 from silas.companions.ids import budget_window_id
-from silas.companions.models import BudgetReservation, BudgetUsage, BudgetWindow, Companion
+from silas.companions.models import (
+    BudgetLimits,
+    BudgetReservation,
+    BudgetUsage,
+    BudgetWindow,
+    Companion,
+)
 from silas.companions.ports import CallAllowance
+from silas.companions.statements import among
 from silas.companions.store import CompanionStore
 from silas.kernel.models import Data
 from silas.storage import Reader, Transaction
@@ -27,6 +34,7 @@ from silas.storage import Reader, Transaction
 MICRO = 1_000_000
 _MEASURES = ("tokens", "cost_micro_usd", "runtime_ms", "tool_calls")
 _WITHOUT_LIMIT = {"tokens": 400_000, "cost_micro_usd": 2 * MICRO, "runtime_ms": 1_200_000}
+_WINDOWS = "SELECT body FROM agent_budget_windows WHERE window_start_local_date = ?{these}"
 _SETTLED = "DELETE FROM agent_budget_reservations WHERE id = ?"
 
 
@@ -55,14 +63,28 @@ class Budgets:
         window = await self._store.get(BudgetWindow, key)
         return _state(companion, self.today(), window)
 
-    async def states(self, companions: list[Companion]) -> dict[str, BudgetState]:
-        """The same for many, by companion."""
-        where: dict[str, object] = {"window_start_local_date": self.today()}
-        if len(companions) == 1:
-            where["agent_id"] = companions[0].id
-        windows = {each.agent_id: each for each in await self._store.find(BudgetWindow, where)}
+    async def states(
+        self, companions: Sequence[Companion], *, everybody: bool = False
+    ) -> dict[str, BudgetState]:
+        """The same for many, by companion; for `everybody` in one look at today's windows."""
         today = self.today()
-        return {each.id: _state(each, today, windows.get(each.id)) for each in companions}
+        keys = None if everybody else [budget_window_id(each.id, today) for each in companions]
+        sql, params = among(_WINDOWS, "id", keys)
+        rows = await self._store.database.fetch_all(sql, (today.isoformat(), *params))
+        windows = [BudgetWindow.model_validate_json(body) for (body,) in rows]
+        used = {each.agent_id: each for each in windows}
+        # Most have used nothing of the same budget: they are told the same.
+        unused: dict[BudgetLimits, BudgetState] = {}
+        found = {}
+        for each in companions:
+            if each.id in used:
+                found[each.id] = _state(each, today, used[each.id])
+            else:
+                limits = each.config.budget
+                found[each.id] = unused.get(limits) or unused.setdefault(
+                    limits, _state(each, today, None)
+                )
+        return found
 
     async def require(self, companion: Companion, **wanted: int) -> BudgetState:
         """Raise `BudgetExceeded` if nothing is left, or if this much more would be too much."""

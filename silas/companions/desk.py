@@ -36,6 +36,8 @@ from silas.companions.store import CompanionStore
 from silas.companions.timer_book import TimerDraft
 from silas.companions.views import (
     CompanionDetail,
+    CompanionList,
+    CompanionName,
     CompanionView,
     KindView,
     ModelView,
@@ -79,9 +81,19 @@ class CompanionDesk(Agreements, Schedules):
 
     # Looking.
 
-    async def list(self, *, with_destroyed: bool = False) -> tuple[CompanionView, ...]:
-        """Every companion, the oldest first."""
-        return await self._views.all(with_destroyed=with_destroyed)
+    async def list(
+        self, *, with_destroyed: bool = False, skip: int = 0, limit: int | None = None
+    ) -> tuple[CompanionView, ...]:
+        """Every companion, the oldest first; or some of them, after as many as are to be skipped."""
+        return await self._views.all(with_destroyed=with_destroyed, skip=skip, limit=limit)
+
+    async def listed(self, *, words: str = "", limit: int = 100) -> CompanionList:
+        """The first of those whose names have these words in them, and how many there are."""
+        return await self._views.some(words=words, limit=limit)
+
+    async def meant(self, text: str, *, with_destroyed: bool = False) -> tuple[CompanionName, ...]:
+        """Whom a name, its beginning or the end of an id may mean; a few if it is not clear."""
+        return await self._views.meant(text, with_destroyed=with_destroyed)
 
     async def show(self, agent_id: str) -> CompanionDetail:
         """Everything about one; raises `CompanionUnknown`."""
@@ -288,14 +300,17 @@ class CompanionDesk(Agreements, Schedules):
 
     async def switches(self) -> tuple[SwitchView, ...]:
         """The switches that are on."""
+        engaged = await self._hands.switches.engaged()
+        names = await self._views.names_of({each.target for each in engaged if each.target})
         return tuple(
             SwitchView(
                 scope=each.scope,
                 target=each.target,
+                target_name=names.get(each.target or ""),
                 reason=each.reason,
                 changed_at=each.changed_at,
             )
-            for each in await self._hands.switches.engaged()
+            for each in engaged
         )
 
     # Questions and actions.

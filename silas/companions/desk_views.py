@@ -1,11 +1,14 @@
 """How the desk's views are put together from the records."""
 
+from collections.abc import Callable, Iterable, Sequence
+
 from silas.companions.errors import CompanionInvalid, CompanionUnknown
 from silas.companions.glances import Glances, latest_change, max_age
 from silas.companions.hands import Hands
 from silas.companions.ids import persona_head_id, report_head_id
 from silas.companions.kinds.library import BUILT_IN, KindLibrary
 from silas.companions.models import (
+    AgentLifecycle,
     AgentPersonaHead,
     AgentPersonaStatus,
     AgentPersonaVersion,
@@ -22,9 +25,12 @@ from silas.companions.models import (
     WakeRun,
 )
 from silas.companions.reports import freshness_of
+from silas.companions.statements import among
 from silas.companions.store import CompanionStore
 from silas.companions.views import (
     CompanionDetail,
+    CompanionList,
+    CompanionName,
     CompanionView,
     DisclosureView,
     KindView,
@@ -48,6 +54,19 @@ from silas.journal.store import Journal
 from silas.kernel import SilasError
 
 _RUNS = "SELECT run_key FROM wake_run_log WHERE run_key >= ? AND run_key < ? LIMIT 2"
+_NAMES = """
+SELECT id, kind, body ->> '$.display_name', lifecycle FROM agents
+WHERE deleted_at IS NULL ORDER BY created_at, id
+"""
+_PAGE = """
+SELECT body FROM agents WHERE deleted_at IS NULL AND lifecycle <> ?
+ORDER BY created_at, id LIMIT ? OFFSET ?
+"""
+_NO_LIMIT = -1
+_SOME = "SELECT id, body FROM agents WHERE deleted_at IS NULL{these}"
+_LEAST = 3
+"""So many letters of an id are enough."""
+_MOST_MEANT = 10
 _LAST = "z"
 """Keys are hexadecimal: it comes after whatever a key may go on with."""
 _LABELS = ("title", "name", "text", "note", "date")
@@ -64,12 +83,51 @@ class DeskViews:
         self._hands = hands
         self._glances = Glances(store, journal, hands, worker=worker)
 
-    async def all(self, *, with_destroyed: bool) -> tuple[CompanionView, ...]:
-        """Every companion."""
-        found = await self._store.find(Companion)
-        return await self._glances.of(
-            [each for each in found if with_destroyed or not each.is_destroyed]
+    async def all(
+        self, *, with_destroyed: bool, skip: int = 0, limit: int | None = None
+    ) -> tuple[CompanionView, ...]:
+        """Every companion, or some of them."""
+        hidden = "" if with_destroyed else AgentLifecycle.DESTROYED.value
+        most = _NO_LIMIT if limit is None else limit
+        rows = await self._store.database.fetch_all(_PAGE, (hidden, most, skip))
+        return await self._glances.of([Companion.model_validate_json(body) for (body,) in rows])
+
+    async def some(self, *, words: str, limit: int) -> CompanionList:
+        """The first of those whose names have these words in them."""
+        wanted = words.strip().casefold()
+        known = await self._names(with_destroyed=False)
+        found = [each.id for each in known if wanted in each.display_name.casefold()]
+        shown = await self._named(found[:limit])
+        return CompanionList(companions=await self._glances.of(shown), total=len(found))
+
+    async def meant(self, text: str, *, with_destroyed: bool) -> tuple[CompanionName, ...]:
+        """By id, by name, by the beginning of a name, by the end of an id: the first that finds."""
+        known, small = await self._names(with_destroyed=with_destroyed), text.casefold()
+        ways: tuple[Callable[[CompanionName], bool], ...] = (
+            lambda each: each.id == text,
+            lambda each: each.display_name.casefold() == small or each.kind == text,
+            lambda each: each.display_name.casefold().startswith(small),
+            lambda each: len(text) >= _LEAST and each.id.endswith(text),
         )
+        found: Iterable[list[CompanionName]] = (
+            [each for each in known if way(each)] for way in ways
+        )
+        return tuple(next((each for each in found if each), [])[:_MOST_MEANT])
+
+    async def _names(self, *, with_destroyed: bool) -> list[CompanionName]:
+        """Who there is, the oldest first; nothing else is looked up."""
+        rows = await self._store.database.fetch_all(_NAMES)
+        return [
+            CompanionName(id=agent_id, kind=kind, display_name=name)
+            for agent_id, kind, name, lifecycle in rows
+            if with_destroyed or lifecycle != AgentLifecycle.DESTROYED
+        ]
+
+    async def _named(self, agent_ids: Sequence[str]) -> list[Companion]:
+        """The companions with these ids, in this order."""
+        rows = await self._store.database.fetch_all(*among(_SOME, "id", agent_ids))
+        found = {agent_id: Companion.model_validate_json(body) for agent_id, body in rows}
+        return [found[each] for each in agent_ids if each in found]
 
     async def one(self, agent_id: str) -> CompanionView:
         """One companion; raises `CompanionUnknown`."""
@@ -179,7 +237,7 @@ class DeskViews:
         """Open questions."""
         blocked = await self._hands.waiting.of(agent_id, status=WaitingStatus.BLOCKED)
         items = await self._hands.prompts.open_items(agent_id)
-        names = await self._names({item.agent_id for item in items})
+        names = await self.names_of({item.agent_id for item in items})
         return tuple(
             QuestionView(
                 id=item.id,
@@ -215,7 +273,8 @@ class DeskViews:
             changes=await self._hands.personas.diff(version.id),
         )
 
-    async def _names(self, agent_ids: set[str]) -> dict[str, str]:
+    async def names_of(self, agent_ids: set[str]) -> dict[str, str]:
+        """The names of these companions, of those that there are."""
         found = [await self._store.get(Companion, each) for each in sorted(agent_ids)]
         return {each.id: each.display_name for each in found if each is not None}
 

@@ -1,7 +1,7 @@
 """Companions at a glance: the lines of the list, read for all of them at once.
 
-One query for each table, however many companions there are; for a single one the same queries look
-at its rows alone.
+One query for each table, however many companions there are; for a few of them the same queries look
+at their rows alone. What is the same for many is made once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +22,7 @@ from silas.companions.models import (
     WaitingStatus,
 )
 from silas.companions.reports import staleness
+from silas.companions.statements import among
 from silas.companions.store import CompanionStore
 from silas.companions.views import CategoryRef, CompanionView, Health
 from silas.companions.wake.worker import WakeWorker
@@ -29,24 +30,26 @@ from silas.journal.store import Journal
 from silas.kernel import parse_timestamp
 
 _FAILING = 3
+_FEW = 500
+"""For more than these it is cheaper to read everybody's rows."""
 _WAITING = f"""
 SELECT agent_id, count(*) FROM agent_waiting_actions
-WHERE status IN ({", ".join(f"'{each}'" for each in WaitingStatus if not each.is_over)}){{one}}
+WHERE status IN ({", ".join(f"'{each}'" for each in WaitingStatus if not each.is_over)}){{these}}
 GROUP BY agent_id
 """  # noqa: S608 - our names
 _QUESTIONS = f"""
 SELECT agent_id, count(*) FROM agent_prompt_items
-WHERE state = '{AgentPromptItemState.OPEN}' AND deleted_at IS NULL{{one}} GROUP BY agent_id
+WHERE state = '{AgentPromptItemState.OPEN}' AND deleted_at IS NULL{{these}} GROUP BY agent_id
 """  # noqa: S608 - our names
 _STATES = """
 SELECT agent_id, body ->> '$.consecutive_failure_count', body ->> '$.sleep_until',
        body ->> '$.last_wake_at'
-FROM agent_states WHERE deleted_at IS NULL{one}
+FROM agent_states WHERE deleted_at IS NULL{these}
 """
 _REPORTS = """
 SELECT h.agent_id, h.scope, r.created_at, r.body ->> '$.provenance.source_cursor'
 FROM agent_report_heads AS h JOIN agent_reports AS r ON r.id = h.report_id
-WHERE h.deleted_at IS NULL AND r.deleted_at IS NULL{one}
+WHERE h.deleted_at IS NULL AND r.deleted_at IS NULL{these}
 """
 
 
@@ -68,7 +71,7 @@ class _State:
 class _Known:
     """What was read for all of them."""
 
-    names: Mapping[str, str]
+    categories: Mapping[str, CategoryRef]
     states: Mapping[str, _State]
     budgets: Mapping[str, BudgetState]
     definitions: Mapping[str, CompanionDefinition]
@@ -98,37 +101,41 @@ class Glances:
         return tuple(self._view(each, known) for each in companions)
 
     async def _read(self, companions: Sequence[Companion]) -> _Known:
-        alone = companions[0].id if len(companions) == 1 else None
-        definitions = await self._hands.definitions.all(alone)
-        reports = await self._reports(alone)
+        many = len(companions) > _FEW
+        these = None if many else [each.id for each in companions]
+        definitions = await self._hands.definitions.all(these)
+        reports = await self._reports(these)
         oldest = min((each.seen for each in reports.values()), default=0)
         return _Known(
-            names={each.id: each.name for each in await self._journal.categories()},
-            states=await self._states(alone),
-            budgets=await self._hands.budgets.states(list(companions)),
+            categories={
+                each.id: CategoryRef(id=each.id, name=each.name)
+                for each in await self._journal.categories()
+            },
+            states=await self._states(these),
+            budgets=await self._hands.budgets.states(companions, everybody=many),
             definitions=definitions,
             reports=reports,
             changes=await self._journal.newest_changes(oldest) if reports else {},
-            waiting=await self._counted(_WAITING, alone),
-            questions=await self._counted(_QUESTIONS, alone),
+            waiting=await self._counted(_WAITING, these),
+            questions=await self._counted(_QUESTIONS, these),
             switches=await self._hands.switches.engaged(),
             unconfirmed=await self._unconfirmed(companions, definitions),
             now=self._store.clock.now(),
         )
 
-    async def _states(self, alone: str | None) -> dict[str, _State]:
-        rows = await self._store.database.fetch_all(*_limited(_STATES, "agent_id", alone))
+    async def _states(self, these: Sequence[str] | None) -> dict[str, _State]:
+        rows = await self._store.database.fetch_all(*among(_STATES, "agent_id", these))
         return {
             str(agent_id): _State(int(failures or 0), _moment(sleep_until), _moment(last_wake_at))
             for agent_id, failures, sleep_until, last_wake_at in rows
         }
 
-    async def _counted(self, sql: str, alone: str | None) -> dict[str, int]:
-        rows = await self._store.database.fetch_all(*_limited(sql, "agent_id", alone))
+    async def _counted(self, sql: str, these: Sequence[str] | None) -> dict[str, int]:
+        rows = await self._store.database.fetch_all(*among(sql, "agent_id", these))
         return {str(agent_id): int(count) for agent_id, count in rows}
 
-    async def _reports(self, alone: str | None) -> dict[tuple[str, ReportScope], _Report]:
-        rows = await self._store.database.fetch_all(*_limited(_REPORTS, "h.agent_id", alone))
+    async def _reports(self, these: Sequence[str] | None) -> dict[tuple[str, ReportScope], _Report]:
+        rows = await self._store.database.fetch_all(*among(_REPORTS, "h.agent_id", these))
         return {
             (str(agent_id), ReportScope(scope)): _Report(
                 ReportScope(scope), parse_timestamp(str(created_at)), int(seen or 0)
@@ -173,7 +180,7 @@ class Glances:
             lifecycle=companion.lifecycle,
             mode=companion.mode,
             categories=tuple(
-                CategoryRef(id=each, name=known.names.get(each, each))
+                known.categories.get(each) or CategoryRef(id=each, name=each)
                 for each in companion.allowed_category_ids
             ),
             model_id=companion.config.model_id,
@@ -239,9 +246,3 @@ def _moment(text: object) -> datetime | None:
 def _stops(switch: StopSwitch, agent_id: str) -> bool:
     mine = switch.scope is StopScope.COMPANION and switch.target == agent_id
     return mine or switch.scope is StopScope.GLOBAL
-
-
-def _limited(sql: str, column: str, alone: str | None) -> tuple[str, tuple[str, ...]]:
-    if alone is None:
-        return sql.format(one=""), ()
-    return sql.format(one=f" AND {column} = ?"), (alone,)

@@ -1,6 +1,7 @@
 """The statements of a table. Names come from `tables.py` alone, values travel as parameters."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from silas.companions.tables import Table, plain
@@ -48,3 +49,11 @@ def upsert(table: Table[Any]) -> str:
         f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({places}) "  # noqa: S608 - our names
         f"ON CONFLICT ({table.key}) DO UPDATE SET {changes}"
     )
+
+
+def among(sql: str, column: str, keys: Sequence[str] | None) -> tuple[str, tuple[str, ...]]:
+    """The statement, with its `{these}` filled in: only rows with these keys, or all (None)."""
+    if keys is None:
+        return sql.format(these=""), ()
+    these = f" AND {column} IN (SELECT value FROM json_each(?))"  # noqa: S608 - our names
+    return sql.format(these=these), (json.dumps(list(keys)),)

@@ -63,6 +63,21 @@ class CompanionView(Data):
     created_at: UtcDatetime
 
 
+class CompanionName(Data):
+    """What is needed to find out who is meant."""
+
+    id: str
+    kind: str
+    display_name: str
+
+
+class CompanionList(Data):
+    """A part of the list, and how many there are in all."""
+
+    companions: tuple[CompanionView, ...]
+    total: int
+
+
 class WaitingView(Data):
     """An action that waits for the owner."""
 
@@ -214,6 +229,8 @@ class SwitchView(Data):
 
     scope: StopScope
     target: str | None
+    target_name: str | None = None
+    """Of a companion."""
     reason: str | None
     changed_at: UtcDatetime
 

@@ -27,6 +27,9 @@ _CHANGES = frozenset(
 )  # fmt: skip
 _NOT_FROM_HERE = frozenset({"file"})
 _RUNS = 30
+_LISTED = 100
+"""Nobody reads more lines than these; the others are found by name."""
+_MOST_SOUGHT = 200
 
 
 class Wanted(Body):
@@ -43,7 +46,7 @@ def companion_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter
     @router.get("", dependencies=[Depends(reader)])
     async def overview() -> dict[str, Any]:
         return {
-            "companions": await _ask(front, "list"),
+            **await _ask(front, "listed", {"limit": _LISTED}),
             "switches": await _ask(front, "switches"),
             "questions": await _ask(front, "questions"),
             "kinds": await _ask(front, "kinds"),
@@ -52,6 +55,11 @@ def companion_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter
                 {"id": each.id, "name": each.name} for each in await front.journal.categories()
             ],
         }
+
+    @router.get("/find/{words:path}", dependencies=[Depends(reader)])
+    async def find(words: str) -> dict[str, Any]:
+        wanted = {"words": words[:_MOST_SOUGHT], "limit": _LISTED}
+        return dict(await _ask(front, "listed", wanted))
 
     @router.get("/of/{agent_id}", dependencies=[Depends(reader)])
     async def one(agent_id: str) -> dict[str, Any]:

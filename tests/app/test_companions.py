@@ -3,11 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from silas.app import companion_line
 from silas.app.backup import back_up, bring_back
 from silas.app.companion_destinations import Destinations
 from silas.app.companions import CompanionRoom, open_companions
+from silas.app.control import ControlServer
 from silas.app.doctor.installation import companions as examined
 from silas.app.ground import Ground, OnDemandVault, make_ground
 from silas.app.journal import open_journal
@@ -115,3 +121,26 @@ async def test_a_model_is_at_a_host_and_a_port(tmp_path: Path) -> None:
         ("::1", 443),
         ("openai's own servers", None),
     ]
+
+
+async def test_a_long_list_goes_through_the_socket_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(companion_line, "_AT_ONCE", 2)
+    line, asked = companion_line.CompanionLine(), []
+
+    async def answer(params: dict[str, Any]) -> Any:
+        asked.append(params["arguments"].get("skip"))
+        return await line.answer(params)
+
+    server = ControlServer({companion_line.METHOD: answer})
+    async with opened(tmp_path / "data", MemoryVault()) as (ground, room):
+        for number in range(4):
+            named = replace(COACH, companion_id=f"coach-{number}")
+            await room.waking.lifecycle.create(named)
+        whole = await companion_line.list_companions(ground, with_destroyed=False)
+        assert (len(whole), asked) == (4, [])
+        with line.connected(room.desk):
+            async with server.listening(ground.paths.socket):
+                pieces = await companion_line.list_companions(ground, with_destroyed=False)
+    assert (pieces, asked) == (whole, [0, 2, 4])

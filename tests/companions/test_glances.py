@@ -93,3 +93,69 @@ async def test_a_run_is_found_by_the_beginning_of_its_key(tmp_path: Path) -> Non
             await room.desk.trace("")
         with pytest.raises(CompanionUnknown, match="There is no run"):
             await room.desk.replay("nothing")
+
+
+async def test_a_long_list_comes_in_pieces_and_by_name(tmp_path: Path) -> None:
+    async with opened_room(tmp_path, database=Counting) as room:
+        gym = [room.categories["gym"]]
+        names = ["Ada", "Bruno", "Çağla", "ada the second", "Emil"]
+        made = [
+            (await room.desk.new("planner", category_ids=gym, display_name=name)).id
+            for name in names
+        ]
+        await room.desk.destroy(made[4])
+        whole = await room.desk.list()
+        assert [each.display_name for each in whole] == names[:4]
+        pieces = [await room.desk.list(skip=skip, limit=2) for skip in (0, 2, 4)]
+        assert sum(pieces, ()) == whole
+        assert len(await room.desk.list(with_destroyed=True, skip=3, limit=9)) == 2
+
+        found = await room.desk.listed(words=" ADA ", limit=1)
+        assert (found.total, found.companions) == (2, whole[:1])
+        assert (await room.desk.listed(words="ÇAĞ")).companions == whole[2:3]
+        nobody = await room.desk.listed(words="%")
+        assert (nobody.total, nobody.companions) == (0, ())
+        Counting.asked = 0
+        await room.desk.listed(limit=4)
+        many = Counting.asked
+        Counting.asked = 0
+        await room.desk.listed(limit=1)
+        assert Counting.asked == many
+
+
+async def test_who_is_meant(tmp_path: Path) -> None:
+    async with opened_room(tmp_path) as room:
+        gym = [room.categories["gym"]]
+        ada, second, coach, gone = [
+            (await room.desk.new(kind, category_ids=gym, display_name=name)).id
+            for kind, name in (
+                ("planner", "Ada"),
+                ("planner", "Ada the second"),
+                ("gym_coach", "Coach"),
+                ("planner", "Gone"),
+            )
+        ]
+        await room.desk.destroy(gone)
+
+        async def meant(text: str, *, with_destroyed: bool = False) -> list[str]:
+            found = await room.desk.meant(text, with_destroyed=with_destroyed)
+            return [each.id for each in found]
+
+        assert await meant("ada") == [ada]
+        assert await meant("ADA THE") == [second]
+        assert await meant("gym_coach") == [coach]
+        assert await meant(coach) == await meant(coach[-6:]) == [coach]
+        assert await meant("planner") == [ada, second]
+        assert await meant("nobody") == await meant("gone") == []
+        assert await meant("gone", with_destroyed=True) == [gone]
+
+
+async def test_a_switch_says_whom_it_stops(tmp_path: Path) -> None:
+    async with opened_room(tmp_path) as room:
+        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
+        await room.desk.stop(StopScope.COMPANION, made.id)
+        switches = await room.desk.stop(StopScope.TOOL_CLASS, "write")
+        assert {each.target: each.target_name for each in switches} == {
+            made.id: made.display_name,
+            "write": None,
+        }

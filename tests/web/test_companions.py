@@ -69,3 +69,18 @@ async def test_whose_model_is_not_configured_any_more_can_still_be_opened(
     assert (found["companion"]["model_id"], found["disclosure"]) == ("gone:model", None)
     overview = await device.get("/api/companions")
     assert overview.json()["models"] == []
+
+
+async def test_a_long_list_is_shown_in_part_and_found_by_name(
+    place: Place, device: TestDevice, agent: str
+) -> None:
+    companions = place.house.companions
+    (planner,) = await companions.desk.list()
+    gym = [each.id for each in planner.categories]
+    for number in range(102):
+        await companions.desk.new("planner", category_ids=gym, display_name=f"Number {number}/x")
+    overview = (await device.get("/api/companions")).json()
+    assert (len(overview["companions"]), overview["total"]) == (100, 103)
+    found = (await device.get("/api/companions/find/number%20101%2Fx")).json()
+    assert [each["display_name"] for each in found["companions"]] == ["Number 101/x"]
+    assert found["total"] == 1

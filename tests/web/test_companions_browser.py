@@ -6,6 +6,7 @@ from typing import Literal
 import pytest
 from playwright.async_api import Browser, ViewportSize, expect
 
+from silas.companions.models import StopScope
 from silas.journal import OWNER, desk
 from silas.journal.models import Task, TaskStatus
 from tests.web.browsing import DESK, PHONE, Person
@@ -112,4 +113,38 @@ async def test_one_tap_stops_them_all_from_every_screen(place: Place, browser: B
     assert await violations(person) == []
     await page.get_by_role("button", name="Let them go on", exact=True).click()
     await expect(page.locator(".companions-stopped")).to_have_count(0)
+    assert person.complaints == []
+
+
+async def test_one_of_many_is_found_by_name(place: Place, browser: Browser) -> None:
+    person = await Person.at(browser, PHONE)
+    page, house = person.page, place.house.companions
+    await person.pair(place.web.link())
+    await make_planner(person, "Gym")
+    (planner,) = await house.desk.list()
+    gym = [each.id for each in planner.categories]
+    for number in range(100):
+        await house.desk.new("planner", category_ids=gym, display_name=f"Number {number}")
+    (last,) = (await house.desk.listed(words="number 99")).companions
+    await house.desk.stop(StopScope.COMPANION, last.id)
+    await page.get_by_role("button", name="All companions", exact=True).click()
+    lines = page.locator(".companion-line")
+    await expect(lines).to_have_count(100)
+    await expect(page.locator(".companions-group .meta")).to_contain_text("1 more.")
+    await expect(page.locator(".companions-stopped")).to_contain_text("Stopped: Number 99.")
+    await page.get_by_label("Find a companion").fill("nobody")
+    await expect(page.locator(".companions-group .meta")).to_have_text(
+        "Nobody is called like that."
+    )
+    await page.get_by_label("Find a companion").fill("BER 99")
+    await expect(lines).to_have_count(1)
+    assert await violations(person) == []
+    await lines.click()
+    await expect(page.locator(".companion-top")).to_contain_text("Number 99")
+    # It is ended elsewhere: when the page looks again, it goes back to the others.
+    await house.desk.destroy(last.id)
+    note = {"text": "Something to hear of"}
+    await desk.call(place.house.journal, "create_note", note, scope=OWNER, actor="owner")
+    await expect(lines).to_have_count(100)
+    await expect(page.locator(".companions-group .meta")).to_have_text("")
     assert person.complaints == []

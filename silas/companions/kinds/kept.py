@@ -1,11 +1,17 @@
 """The definition that each companion was made from."""
 
+from collections.abc import Sequence
+
 from silas.companions.errors import CompanionUnknown
 from silas.companions.ids import digest
 from silas.companions.kinds.definition import CompanionDefinition
 from silas.companions.models import KeptDefinition
+from silas.companions.statements import among
 from silas.companions.store import CompanionStore
 from silas.storage import Transaction
+
+_HASHES = "SELECT agent_id, definition_hash FROM agent_definitions WHERE true{these}"
+_BODIES = "SELECT definition_hash, body FROM agent_definitions WHERE true{these}"
 
 
 class Definitions:
@@ -21,21 +27,19 @@ class Definitions:
             raise CompanionUnknown(f"It is not known what {agent_id} may do, so it does nothing.")
         return CompanionDefinition.model_validate(kept.definition)
 
-    async def all(self, agent_id: str | None = None) -> dict[str, CompanionDefinition]:
-        """The definitions of all, or of one, by companion; the same one is read once."""
-        where = "" if agent_id is None else "WHERE agent_id = ?"
-        rows = await self._store.database.fetch_all(
-            f"SELECT agent_id, definition_hash, body FROM agent_definitions {where}",  # noqa: S608
-            () if agent_id is None else (agent_id,),
-        )
-        bodies = {definition_hash: body for _, definition_hash, body in rows}
+    async def all(self, agent_ids: Sequence[str] | None = None) -> dict[str, CompanionDefinition]:
+        """The definitions of all, or of these, by companion; the same one is read once."""
+        fetch = self._store.database.fetch_all
+        hashes: dict[str, str] = dict(await fetch(*among(_HASHES, "agent_id", agent_ids)))
+        one_each = {definition_hash: agent for agent, definition_hash in hashes.items()}
+        rows = await fetch(*among(_BODIES, "agent_id", list(one_each.values())))
         read = {
-            each: CompanionDefinition.model_validate(
+            definition_hash: CompanionDefinition.model_validate(
                 KeptDefinition.model_validate_json(body).definition
             )
-            for each, body in bodies.items()
+            for definition_hash, body in rows
         }
-        return {agent: read[definition_hash] for agent, definition_hash, _ in rows}
+        return {agent: read[definition_hash] for agent, definition_hash in hashes.items()}
 
     def keep_in(self, tx: Transaction, agent_id: str, definition: CompanionDefinition) -> None:
         """Keep a definition for a companion."""

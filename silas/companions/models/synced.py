@@ -16,8 +16,7 @@ REGISTERED_EXTENSIONS: frozenset[str] = frozenset()
 
 def check_extension(extension: JsonMap) -> JsonMap:
     """Refuse whatever was not registered: an untyped field must not become a schema."""
-    unknown = sorted(extension.keys() - REGISTERED_EXTENSIONS)
-    if unknown:
+    if extension and (unknown := sorted(extension.keys() - REGISTERED_EXTENSIONS)):
         raise ValueError(f"not a registered extension: {', '.join(unknown)}")
     return extension
 

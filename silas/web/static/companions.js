@@ -10,7 +10,7 @@ import { visible } from "/visible.js";
 const EVERY_MILLISECONDS = 10_000;
 const CANNOT = "The companions cannot be read right now.";
 const MANY = 12;
-const MOST_DRAWN = 100;
+const GONE = 404;
 
 /** `read(path)` and `change(call, arguments)`; `done` is called after each change that is not `quiet`. */
 export function makeDesk({ device, tell, done }) {
@@ -59,7 +59,7 @@ export function companionsView(page) {
     wanted ||= own;
     try {
       const found = await desk.read();
-      const shown = place.agent && found.companions.some(({ id }) => id === place.agent) ? await desk.read(`/of/${place.agent}`) : null;
+      const shown = place.agent ? await living(desk, place.agent) : null;
       if (mine !== loads) return; // a newer look knows more
       data = found;
       detail = shown;
@@ -83,7 +83,7 @@ export function companionsView(page) {
 
   function reflect() {
     if (data) {
-      state.companions = { count: data.companions.length, stopped: data.switches.some(({ scope }) => scope === "global"), questions: data.questions.length };
+      state.companions = { count: data.total, stopped: data.switches.some(({ scope }) => scope === "global"), questions: data.questions.length };
       changed("companions");
     }
   }
@@ -109,7 +109,7 @@ export function companionsView(page) {
     if (!data) return [h("div", { class: "skeleton", role: "status" }, h("span", { class: "sr" }, "Loading"), h("i"), h("i"), h("i"))];
     if (place.making) return [creation(data, { ...desk, go })];
     if (detail) return [stopped(data, desk), companionPart(detail, data, { ...desk, go, show: page.show })].filter(Boolean);
-    return [stopped(data, desk), questions(data, desk), list(data, go)].filter(Boolean);
+    return [stopped(data, desk), questions(data, desk), list(data, go, desk)].filter(Boolean);
   }
 
   body.addEventListener("input", (event) => (unsent ||= Boolean(event.target.form)));
@@ -140,15 +140,15 @@ export function stopButton(page) {
 async function stopAll(desk, load) {
   await desk.change(state.companions?.stopped ? "resume_all" : "stop", state.companions?.stopped ? {} : { scope: "global" });
   const data = await desk.read();
-  state.companions = { ...state.companions, count: data.companions.length, stopped: data.switches.some(({ scope }) => scope === "global") };
+  state.companions = { ...state.companions, count: data.total, stopped: data.switches.some(({ scope }) => scope === "global") };
   changed("companions");
   load();
 }
 
 function stopped(data, desk) {
   if (!data.switches.length) return null;
-  const names = data.switches.map(({ scope, target, reason }) => {
-    const what = scope === "global" ? "All companions" : scope === "companion" ? nameOf(data, target) : `Calls of the class ${target.replaceAll("_", " ")}`;
+  const names = data.switches.map(({ scope, target, target_name: name, reason }) => {
+    const what = scope === "global" ? "All companions" : scope === "companion" ? name ?? target : `Calls of the class ${target.replaceAll("_", " ")}`;
     return reason ? `${what} (${reason})` : what;
   });
   return h("div", { class: "companions-stopped", role: "status" }, icon("stop"),
@@ -156,28 +156,44 @@ function stopped(data, desk) {
     h("button", { type: "button", class: "primary", onclick: () => desk.change("resume_all") }, "Let them go on"));
 }
 
-const nameOf = (data, id) => data.companions.find((each) => each.id === id)?.display_name ?? id;
-
 function questions(data, desk) {
   if (!data.questions.length) return null;
   return h("section", { class: "companions-group" }, h("h3", {}, "They ask you"), data.questions.map((each) => question(each, desk)));
 }
 
-function list(data, go) {
-  const make = h("button", { type: "button", class: data.companions.length ? "" : "primary", onclick: () => go({ making: true }) }, "New companion");
-  if (!data.companions.length) {
+function list(data, go, desk) {
+  const make = h("button", { type: "button", class: data.total ? "" : "primary", onclick: () => go({ making: true }) }, "New companion");
+  if (!data.total) {
     return h("div", { class: "empty companions-empty" }, h("p", {}, "A companion watches a part of your journal, reports on it and proposes what comes next. It sees the categories that you give it, and asks before it does anything of weight."), make);
   }
   const rows = h("ul", { class: "companions-list" });
   const more = h("p", { class: "meta", role: "status" });
-  const fill = (words) => {
-    const found = data.companions.filter((each) => each.display_name.toLowerCase().includes(words));
-    rows.replaceChildren(...found.slice(0, MOST_DRAWN).map((each) => h("li", {}, line(each, go))));
-    more.textContent = found.length > MOST_DRAWN ? `${found.length - MOST_DRAWN} more. Type a part of a name to find one.` : found.length ? "" : "Nobody is called like that.";
+  const show = ({ companions, total }) => {
+    rows.replaceChildren(...companions.map((each) => h("li", {}, line(each, go))));
+    more.textContent = total > companions.length ? `${total - companions.length} more. Type a part of a name to find one.` : total ? "" : "Nobody is called like that.";
   };
-  fill("");
-  const finder = data.companions.length > MANY && h("input", { type: "text", "aria-label": "Find a companion", placeholder: "Find by name", oninput: (event) => fill(event.target.value.trim().toLowerCase()) });
+  let turn = 0; // only the words that were typed last are answered
+  const find = async (words) => {
+    const mine = ++turn;
+    try {
+      const found = words ? await desk.read(`/find/${encodeURIComponent(words)}`) : data;
+      if (mine === turn) show(found);
+    } catch (problem) {
+      desk.tell(problem.message);
+    }
+  };
+  show(data);
+  const finder = data.total > MANY && h("input", { type: "text", maxlength: 120, "aria-label": "Find a companion", placeholder: "Find by name", oninput: (event) => find(event.target.value.trim()) });
   return h("section", { class: "companions-group" }, finder, rows, more, make);
+}
+
+// One that was ended, here or elsewhere, is not shown any more.
+async function living(desk, id) {
+  const found = await desk.read(`/of/${id}`).catch((problem) => {
+    if (problem.status !== GONE) throw problem;
+    return null;
+  });
+  return found?.companion.health === "destroyed" ? null : found;
 }
 
 function line(each, go) {

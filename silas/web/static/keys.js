@@ -81,6 +81,6 @@ export async function signedFetch(device, path, value) {
 /** What an answer says; a refusal becomes an error in Silas's words, or in these. */
 export async function answerOf(answer, otherwise) {
   const said = await answer.json();
-  if (!answer.ok) throw new Error(typeof said.detail === "string" ? said.detail : said.error ?? otherwise);
+  if (!answer.ok) throw Object.assign(new Error(typeof said.detail === "string" ? said.detail : said.error ?? otherwise), { status: answer.status });
   return said;
 }
