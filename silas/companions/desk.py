@@ -84,7 +84,7 @@ class CompanionDesk(Agreements, Schedules):
     async def list(
         self, *, with_destroyed: bool = False, skip: int = 0, limit: int | None = None
     ) -> tuple[CompanionView, ...]:
-        """Every companion, the oldest first; or some of them, after as many as are to be skipped."""
+        """Every companion, the oldest first; or some, after as many as are to be skipped."""
         return await self._views.all(with_destroyed=with_destroyed, skip=skip, limit=limit)
 
     async def listed(self, *, words: str = "", limit: int = 100) -> CompanionList:
