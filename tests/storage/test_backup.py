@@ -98,7 +98,7 @@ def test_row_ids_stay_what_they_are(tmp_path: Path) -> None:
 BUSY_PROCESS = """
 import sys, apsw
 connection = apsw.Connection(sys.argv[1])
-connection.set_busy_timeout(5000)
+connection.set_busy_timeout(60_000)
 connection.execute("CREATE TABLE IF NOT EXISTS a (n INTEGER, filler TEXT)")
 connection.execute("CREATE TABLE IF NOT EXISTS b (n INTEGER, filler TEXT)")
 number = 0

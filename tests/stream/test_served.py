@@ -64,7 +64,7 @@ async def until(happened: Any, what: str, *, seconds: float = 180) -> None:
 def rows(served: Served, query: str) -> list[tuple[Any, ...]]:
     path = served.root / "data" / "silas.db"
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    connection.set_busy_timeout(5000)
+    connection.set_busy_timeout(60_000)
     try:
         return list(connection.execute(query))
     finally:
