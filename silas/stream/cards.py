@@ -19,9 +19,8 @@
 import base64
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -31,14 +30,13 @@ from silas.approval import (
     Assertion,
     DecisionRefused,
     PasskeyStore,
-    Use,
 )
 from silas.gates.risk import RiskLevel
 from silas.kernel import Clock, TaintLevel, format_timestamp
-from silas.kernel.models import Data
 from silas.queue.store import QueueStore
 from silas.storage import Database, Durability, Row, Transaction
 from silas.stream.adopting import plan_risk
+from silas.stream.card_proofs import GRANTS, CardProofs, DeviceKeys, Signed
 from silas.stream.card_rows import (
     DECIDE,
     INSERT,
@@ -54,7 +52,6 @@ from silas.stream.card_statements import (
     Card,
     batch_decision_bytes,
     batch_entry,
-    challenge_of,
     decision_bytes,
     is_about,
     kept_signature,
@@ -68,47 +65,18 @@ from silas.stream.errors import (
     CardNotOpen,
     CardUnknown,
     DecisionNotSigned,
-    StrongerProofNeeded,
 )
 from silas.stream.ports import CardDecision, PlanReview
 from silas.stream.receipts import Receipts, Signer
 from silas.work.ports import AuditTrail
 
-__all__ = ["Card", "CardStore", "Signer", "decision_bytes", "require_shown"]
+__all__ = ["Card", "CardStore", "decision_bytes", "require_shown"]
 
 DEFAULT_TTL = timedelta(days=7)
-_GRANTS = frozenset({ApprovalVerdict.APPROVED, ApprovalVerdict.CONDITIONAL})
 _SENT_BACK = timedelta(minutes=30)
 """How long the next plan counts as another version of one that was sent back."""
 _BATCHED = (RiskLevel.LOW, RiskLevel.MEDIUM)
 _RISKS = tuple(RiskLevel)
-_KEEP_PROOF = "INSERT INTO card_passkeys (card_id, proof) VALUES (?, ?)"
-
-
-class DeviceKeys(Protocol):
-    """The keys of the owner's devices."""
-
-    async def verify(self, key_id: str, payload: bytes, signature: bytes) -> bool:
-        """Whether a device that is trusted now made this signature."""
-        ...
-
-
-class _Proof(Data):
-    """The passkey's part of a decision."""
-
-    assertion: Assertion
-    origin: str
-
-
-@dataclass(frozen=True)
-class _Signed:
-    """A decision on its way into the store."""
-
-    statement: bytes
-    key_id: str
-    signature: bytes
-    proof: _Proof | None = None
-    use: Use | None = None
 
 
 class CardStore:
@@ -132,8 +100,7 @@ class CardStore:
         self._audit = audit
         self._clock = clock
         self._ttl = ttl
-        self._devices = devices
-        self._passkeys = passkeys
+        self._proofs = CardProofs(database, signer, devices, passkeys)
         self._receipts = Receipts(database, signer)
 
     def ask_plan(self, tx: Transaction, review: PlanReview) -> None:
@@ -211,7 +178,7 @@ class CardStore:
             raise DecisionRefused(CHANGED)
         await self._require_sealed(card, decision)
         statement = decision_bytes(card, decision)
-        await self._keep([card], decision, _Signed(statement, *self._signer.sign(statement)))
+        await self._keep([card], decision, Signed(statement, *self._signer.sign(statement)))
         return await self.get(card_id)
 
     async def decide_signed(
@@ -230,11 +197,11 @@ class CardStore:
         `DecisionNotSigned`, `StrongerProofNeeded` (rule 7) or `CardNotOpen`.
         """
         card = await self.get(card_id)
-        signed = _Signed(decision_bytes(card, decision), key_id, signature)
+        signed = Signed(decision_bytes(card, decision), key_id, signature)
         await self._require_device(card_id, signed)
         await self._require_sealed(card, decision)
-        if decision.verdict in _GRANTS and card.risk is RiskLevel.IRREVERSIBLE:
-            signed = await self._with_passkey(card, signed, passkey, origins)
+        if decision.verdict in GRANTS and card.risk is RiskLevel.IRREVERSIBLE:
+            signed = await self._proofs.with_passkey(card, signed, passkey, origins)
         if self._clock.now() >= card.expires_at:
             await self.decide(card_id, ApprovalDecision(verdict=ApprovalVerdict.DECLINED))
             raise CardNotOpen(f"{card_id} has expired: nobody decided it in time.")
@@ -253,7 +220,7 @@ class CardStore:
 
         Raises `DecisionNotSigned`, `DecisionRefused` or `CardNotOpen`.
         """
-        signed = _Signed(batch_decision_bytes(content, decision), key_id, signature)
+        signed = Signed(batch_decision_bytes(content, decision), key_id, signature)
         await self._require_device(str(content.get("item_ids")), signed)
         cards = [await self.get(name) for name in content["item_ids"]]
         now = self._clock.now()
@@ -269,33 +236,19 @@ class CardStore:
         await self._audit.log("batch_decided", cards=len(cards), taps=taps)
         return cards
 
-    async def _require_device(self, name: str, signed: _Signed) -> None:
-        if not await self._signed_on_device(signed.key_id, signed.statement, signed.signature):
+    async def _require_device(self, name: str, signed: Signed) -> None:
+        if not await self._proofs.is_from_device(signed):
             await self._audit.log("card_decision_unsigned", card_id=name, key_id=signed.key_id)
             raise DecisionNotSigned
 
     async def _require_sealed(self, card: Card, decision: ApprovalDecision) -> None:
         """Rule 1."""
-        if not card.sealed and decision.verdict in _GRANTS:
+        if not card.sealed and decision.verdict in GRANTS:
             await self._audit.log("card_changed", card_id=card.card_id)
             raise DecisionRefused(UNSEALED)
 
-    async def _with_passkey(
-        self, card: Card, signed: _Signed, passkey: Assertion | None, origins: Collection[str]
-    ) -> _Signed:
-        """Rule 7."""
-        if passkey is None or self._passkeys is None:
-            raise StrongerProofNeeded
-        challenge = challenge_of(card.plan_hashes)
-        use = await self._passkeys.verify(passkey, challenge, origins=origins)
-        proof = _Proof(assertion=passkey, origin=use.origin)
-        return replace(signed, proof=proof, use=use)
-
-    async def _signed_on_device(self, key_id: str, payload: bytes, signature: bytes) -> bool:
-        return self._devices is not None and await self._devices.verify(key_id, payload, signature)
-
     async def _keep(
-        self, cards: Sequence[Card], decision: ApprovalDecision, signed: _Signed
+        self, cards: Sequence[Card], decision: ApprovalDecision, signed: Signed
     ) -> None:
         """All of the cards, or none."""
         made = base64.b64encode(signed.signature).decode()
@@ -314,7 +267,7 @@ class CardStore:
                 if tx.execute(DECIDE, (*values, card.card_id)) != 1:
                     raise CardNotOpen(f"{card.card_id} was decided already.")
                 self._receipts.keep(tx, card.card_id, signed.statement, now=now)
-                self._keep_proof(tx, card.card_id, signed)
+                self._proofs.keep(tx, card.card_id, signed)
                 self._queue.enqueue_in(tx, event)
 
         await self._database.transaction(write, durability=Durability.TRUST)
@@ -322,12 +275,6 @@ class CardStore:
         for card in cards:
             event = event_of(verdict, late=now >= card.expires_at, undo=card.requested_by == UNDO)
             await self._audit.log(event, card_id=card.card_id, verdict=verdict)
-
-    def _keep_proof(self, tx: Transaction, card_id: str, signed: _Signed) -> None:
-        if signed.proof is None or signed.use is None or self._passkeys is None:
-            return
-        self._passkeys.count_in(tx, signed.proof.assertion.credential_id, signed.use)
-        tx.execute(_KEEP_PROOF, (card_id, signed.proof.model_dump_json()))
 
     async def decline_expired(self) -> int:
         """Nobody decided in time: that is a no."""
@@ -347,8 +294,10 @@ class CardStore:
             decided = ApprovalDecision.model_validate(said.get("decision"))
         except ValidationError:
             decided = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
-        signed = _Signed(str(statement).encode(), str(key_id), kept_signature(signature))
-        if not is_about(card, said, decided) or not await self._is_owners(card, decided, signed):
+        signed = Signed(str(statement).encode(), str(key_id), kept_signature(signature))
+        if not is_about(card, said, decided) or not await self._proofs.is_owners(
+            card, decided, signed, now=self._clock.now()
+        ):
             await self._audit.log("card_decision_forged", card_id=card_id)
             return None
         return CardDecision(
@@ -358,32 +307,6 @@ class CardStore:
             decided_at=await self._receipts.decided_at(card_id, signed.statement),
             requested_by=card.requested_by,
         )
-
-    async def _is_owners(self, card: Card, decision: ApprovalDecision, signed: _Signed) -> bool:
-        grants, now = decision.verdict in _GRANTS, self._clock.now()
-        if grants and not card.sealed:
-            return False
-        if self._signer.verify(signed.key_id, signed.statement, signed.signature, at=now):
-            return True
-        if not await self._signed_on_device(signed.key_id, signed.statement, signed.signature):
-            return False
-        if grants and card.risk is RiskLevel.IRREVERSIBLE:
-            return await self._has_passkey(card)
-        return True
-
-    async def _has_passkey(self, card: Card) -> bool:
-        row = await self._database.fetch_one(
-            "SELECT proof FROM card_passkeys WHERE card_id = ?", (card.card_id,)
-        )
-        if row is None or self._passkeys is None:
-            return False
-        try:
-            proof = _Proof.model_validate_json(row[0])
-            challenge = challenge_of(card.plan_hashes)
-            await self._passkeys.verify(proof.assertion, challenge, origins=(proof.origin,))
-        except (ValidationError, DecisionRefused):
-            return False
-        return True
 
     def _card(self, row: Row) -> Card:
         """The card of a row; without its seal it is as risky as can be (rule 1)."""

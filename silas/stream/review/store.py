@@ -25,8 +25,8 @@ from silas.gates.risk import RiskLevel
 from silas.kernel import Clock, format_timestamp, parse_timestamp
 from silas.queue.store import QueueStore
 from silas.storage import Database, Durability, Row, Transaction
+from silas.stream.card_proofs import DeviceKeys
 from silas.stream.card_statements import kept_signature, kept_statement
-from silas.stream.cards import DeviceKeys, Signer
 from silas.stream.decisions import decision_made
 from silas.stream.errors import (
     CardNotOpen,
@@ -34,7 +34,7 @@ from silas.stream.errors import (
     DecisionNotSigned,
     StrongerProofNeeded,
 )
-from silas.stream.receipts import Receipts
+from silas.stream.receipts import Receipts, Signer
 from silas.stream.review.models import Content, Question, answer_bytes, seal_bytes
 from silas.work.ports import AuditTrail
 
