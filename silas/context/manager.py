@@ -42,7 +42,7 @@ from silas.kernel import Clock, SilasError, TaintLevel
 
 _log = logging.getLogger(__name__)
 _MOST_SCOPES = 1_000
-_MOST_BLOCKS = 10_000
+_MOST_BLOCKS = 5_000
 """In memory, of all scopes together: many short messages take far more room than their tokens."""
 _MOST_LEAVING = 2_000
 

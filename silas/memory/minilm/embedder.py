@@ -16,7 +16,7 @@ from silas.memory.minilm.word_pieces import WordPieces
 
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 DIMENSIONS = 384
-_MOST_PIECES = 1024
+_MOST_PIECES = 256
 """Of one batch: what the model needs meanwhile grows with its texts and their length."""
 
 
