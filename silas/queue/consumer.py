@@ -154,7 +154,8 @@ class Consumer:
     async def _serve(self, lease: Lease) -> bool:
         """Handle a message; True if its commit has also looked for the next one."""
         message_id = lease.message.message_id
-        await self._stop_earlier(lease)
+        if len(self._working) > 1:
+            await self._stop_earlier(lease)
         try:
             if lease.processed:
                 await self.store.ack(lease)
@@ -189,7 +190,8 @@ class Consumer:
         ]
         for task in earlier:
             task.cancel()
-        await asyncio.gather(*earlier, return_exceptions=True)
+        if earlier:
+            await asyncio.gather(*earlier, return_exceptions=True)
 
     async def _commit(self, lease: Lease, handled: Handled) -> None:
         await self.store.finish(
