@@ -26,6 +26,8 @@ from silas.web.welcoming import welcome
 
 UNAUTHORISED = 4001
 _AUTH_SECONDS = 5.0
+_LATE = "late"
+"""A page that was only slow may try again; one that is not trusted need not."""
 _GOING, _NONSENSE, _ANEW, _TOO_SLOW = 1001, 1008, 1012, 1013
 _OUTBOX = 2000
 _LAST_SECONDS = 1.0
@@ -73,7 +75,11 @@ class Conversation:
     async def run(self) -> None:
         """Serve the page until it goes."""
         await self._socket.accept()
-        entered = await self._enter()
+        try:
+            entered = await self._enter()
+        except TimeoutError:
+            await self._close(UNAUTHORISED, _LATE)
+            return
         if entered is None:
             await self._close(UNAUTHORISED)
             return
@@ -99,21 +105,21 @@ class Conversation:
             self._code = code
             self._ending.set_result(None)
 
-    async def _close(self, code: int) -> None:
+    async def _close(self, code: int, reason: str | None = None) -> None:
         if self._socket.application_state is WebSocketState.CONNECTED:
             try:
-                await self._socket.close(code)
+                await self._socket.close(code, reason)
             except (RuntimeError, WebSocketDisconnect):
                 return  # the other side was faster
 
     async def _enter(self) -> tuple[Device, wire.Auth] | None:
-        """Rule 1."""
+        """Rule 1; raises `TimeoutError`."""
         challenge = secrets.token_urlsafe(32)
         try:
             async with asyncio.timeout(_AUTH_SECONDS):
                 await self._socket.send_text(wire.Hello(challenge=challenge).model_dump_json())
                 frame = await self._receive()
-        except (TimeoutError, WebSocketDisconnect, Nonsense):
+        except (WebSocketDisconnect, Nonsense):
             return None
         if not isinstance(frame, wire.Auth) or not self._has_token(frame.token):
             return None

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
+import silas.web.socket
 from silas.kernel import canonical_bytes
 from tests.web.browsing import DESK, PHONE, Person
 from tests.web.place import Place, environ_for, open_place
@@ -161,6 +162,18 @@ async def test_a_revoked_browser_sees_nothing_more(place: Place, browser: Browse
     await expect(person.page.get_by_text("This browser is no longer paired")).to_be_visible()
     await person.page.reload()
     await expect(person.page.get_by_text("This browser is no longer paired")).to_be_visible()
+
+
+async def test_a_browser_that_was_too_slow_tries_again(
+    place: Place, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = await Person.at(browser, PHONE)
+    await person.pair(place.web.link())
+    monkeypatch.setattr(silas.web.socket, "_AUTH_SECONDS", 0)
+    await person.page.reload()
+    await expect(person.page.locator("[data-line]")).to_have_attribute("data-state", "waiting")
+    monkeypatch.setattr(silas.web.socket, "_AUTH_SECONDS", 60)
+    await person.is_in()
 
 
 async def test_the_key_cannot_be_taken_out(place: Place, browser: Browser) -> None:

@@ -157,6 +157,7 @@ class TestSocket:
         monkeypatch.setattr(silas.web.socket, "_AUTH_SECONDS", 0.05)
         async with device.socket() as socket:
             assert await closed_with(socket) == 4001
+            assert socket.close_reason == "late"
 
     @pytest.mark.parametrize(
         "change",

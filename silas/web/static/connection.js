@@ -3,6 +3,7 @@ import { nonce, sign, timestamp } from "/keys.js";
 import { changed, position, state, take } from "/state.js";
 
 const REFUSED = 4001;
+const LATE = "late";
 const FIRST_WAIT = 400;
 const LONGEST_WAIT = 8000;
 
@@ -82,7 +83,7 @@ export class Connection {
 
   #closed(socket, event) {
     if (socket !== this.#socket) return;
-    if (event.code === REFUSED) {
+    if (event.code === REFUSED && event.reason !== LATE) {
       state.connection = "revoked";
       changed("connection");
       return;
