@@ -62,7 +62,7 @@ def journal_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter:
         except JournalError as error:
             raise HTTPException(_status_of(error), error.message) from error
 
-    @router.get("/find/{words}", dependencies=[Depends(reader)])
+    @router.get("/find/{words:path}", dependencies=[Depends(reader)])
     async def find(words: str) -> dict[str, Any]:
         return {"records": await found_records(front, words[:_MOST_SOUGHT])}
 

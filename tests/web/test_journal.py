@@ -153,8 +153,9 @@ async def test_a_record_says_how_it_came_about(place: Place, entered: TestDevice
     assert "vector_clock" not in told["record"]
     await do(entered, "delete_record", arguments={"record_id": link["id"]})
     assert (await today(entered))["notes"][0]["links"] == []
-    found = (await entered.get("/api/journal/find/slept%20we")).json()["records"]
-    assert found == [{"id": note_id, "kind": "note", "name": "slept well"}]
+    for words in ("slept%20we", "slept%2Fwell"):
+        found = (await entered.get(f"/api/journal/find/{words}")).json()["records"]
+        assert found == [{"id": note_id, "kind": "note", "name": "slept well"}]
     assert (await entered.get("/api/journal/find/%22%20OR%20*")).json()["records"] == []
     assert (await entered.get("/api/journal/record/nobody")).status_code == 404
     for path in (f"record/{note_id}", "find/slept"):
