@@ -68,6 +68,9 @@ class SqliteDatabase:
             writing.execute("PRAGMA fullfsync=ON")
             # What a change leaves behind on a page that is written anyway is overwritten.
             writing.execute("PRAGMA secure_delete=FAST")
+            # The copies of pages that a savepoint needs would else go to a file in the system's
+            # directory for temporary files: slower, and outside of what we keep private.
+            writing.execute("PRAGMA temp_store=MEMORY")
             near = _connect(path, vfs=vfs, read_only=True)
             near.set_busy_timeout(0)
         writer = GroupCommitWriter(
