@@ -43,6 +43,12 @@ async def test_a_day_with_the_journal(
     await page.locator("[data-tab=journal]:visible").click()
     await page.get_by_text("Nothing is pinned or due.").wait_for()
     assert await violations(person) == []
+    if size is DESK:
+        send = await page.locator(".send").bounding_box()
+        beside = await page.locator(".journal").bounding_box()
+        assert send is not None
+        assert beside is not None
+        assert send["x"] + send["width"] <= beside["x"], "the journal lies over what is typed into"
 
     await part(page, "Tasks")
     await add_task(page, "Squats", due="today 23:00", category="Gym")

@@ -6,7 +6,7 @@ import { visible } from "/visible.js";
 /** The form; `desk` also has `go`. */
 export function creation(data, desk) {
   const chosen = { kind: data.kinds.find(({ problem }) => !problem)?.kind ?? null, categories: new Set(data.categories.length === 1 ? [data.categories[0].id] : []) };
-  const fresh = h("input", { type: "text", maxlength: 80, placeholder: "Another category", "aria-label": "A new category" });
+  const fresh = h("input", { type: "text", maxlength: 80, placeholder: data.categories.length ? "Another category" : "A category, such as gym", "aria-label": "A new category" });
   const named = h("input", { type: "text", maxlength: 60, placeholder: "Its name, if you like", "aria-label": "Its name" });
   const model = modelSelect(data.models);
   const make = h("button", { type: "submit", class: "primary" }, "Make it");
