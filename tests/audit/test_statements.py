@@ -39,6 +39,16 @@ def test_what_is_not_written_as_we_write_it_is_not_signed(body: str, signature: 
     assert not SignedStatement(body, "key", signature).signed_by(Gullible())
 
 
+def test_a_second_spelling_of_the_same_bytes_is_not_signed() -> None:
+    class Believes:
+        def verify(self, key_id: str, payload: bytes, signature: bytes, *, at: datetime) -> bool:
+            return signature == b"sign"
+
+    assert base64.b64decode("c2lnbg==") == base64.b64decode("c2lnbh==") == b"sign"
+    assert SignedStatement(BODY, "key", "c2lnbg==").signed_by(Believes())
+    assert not SignedStatement(BODY, "key", "c2lnbh==").signed_by(Believes())
+
+
 async def test_a_checkpoint_that_is_there_already_is_not_noted_again(ledger: Ledger) -> None:
     await ledger.write(3)
     first = await ledger.log.write_checkpoint()
