@@ -1,12 +1,15 @@
 """How work goes: told live to whoever watches, and on the bus where it has to be known later."""
 
 import asyncio
+import logging
 from collections import Counter
 
+from silas.kernel import SilasError
 from silas.queue.models import ExecutionStatus, Urgency
 from silas.stream.healing import Running, status_message
 from silas.stream.turn_context import TurnContext
 
+_log = logging.getLogger(__name__)
 _CHECK_FAILED = "failed"
 
 
@@ -33,9 +36,18 @@ class WorkProgress:
             return
         self._told[work_item_id] += 1
         number = self._told[work_item_id]
-        task = asyncio.get_running_loop().create_task(self._tell(work_item_id, detail, number))
+        task = asyncio.get_running_loop().create_task(
+            self._try_to_tell(work_item_id, detail, number)
+        )
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
+
+    async def _try_to_tell(self, work_item_id: str, detail: str, number: int) -> None:
+        """The report at the end says it once more, so a disk that fails just now loses nothing."""
+        try:
+            await self._tell(work_item_id, detail, number)
+        except SilasError as error:
+            _log.warning("%s: that a check failed was not told: %s", work_item_id, error.message)
 
     async def _tell(self, work_item_id: str, detail: str, number: int) -> None:
         """A check did not pass; what follows from that is the execution's business."""

@@ -16,11 +16,11 @@ from silas.evals.simulation.world import World, make_template
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 LIVES = 4
-SEEDS = (18, 27, 63, 260, 1153)
+SEEDS = (18, 27, 63, 260, 324, 1153)
 """Those that found something: work that was taken up twice when the clock jumped (18), and was then
 called blocked although it had been done (27); companions that missed a change when their disk was
-full (63); a copy of a signed message that overtook it (260, with the model that lies); work that
-was done without the results of its checks (1153)."""
+full (63); a copy of a signed message that overtook it (260, with the model that lies); a failing
+disk that nobody heard of (324); work that was done without the results of its checks (1153)."""
 
 
 @pytest.mark.slow
