@@ -1,15 +1,18 @@
 """Rules for all tests, and the clock and the database that most rooms are tested on."""
 
+import importlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pydantic_ai.models
 import pytest
 from hypothesis import HealthCheck, settings
 
-from silas.storage import SqliteDatabase, load_migrations, migrate
-from silas.testing import FakeClock
+if TYPE_CHECKING:
+    from silas.storage import SqliteDatabase
+    from silas.testing import FakeClock
 
 # No test reaches a model by mistake; those that talk to a server on loopback opt in.
 pydantic_ai.models.ALLOW_MODEL_REQUESTS = False
@@ -39,15 +42,18 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     return report
 
 
+# Loaded where they are asked for: the environment of `make test-guardrails` has no database.
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
+def clock() -> "FakeClock":
+    clock: FakeClock = importlib.import_module("silas.testing").FakeClock()
+    return clock
 
 
 @pytest.fixture
-async def database(tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteDatabase]:
+async def database(tmp_path: Path, clock: "FakeClock") -> AsyncIterator["SqliteDatabase"]:
     """A real database with the real schema of `silas.db`."""
-    database = SqliteDatabase.open(tmp_path / "silas.db")
-    await migrate(database, load_migrations("runtime"), clock=clock)
+    storage = importlib.import_module("silas.storage")
+    database: SqliteDatabase = storage.SqliteDatabase.open(tmp_path / "silas.db")
+    await storage.migrate(database, storage.load_migrations("runtime"), clock=clock)
     yield database
     await database.close()
