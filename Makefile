@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 GUARDRAILS := .venv-guardrails
 TRIAL := .venv-trial
 CORPORA := .corpora
+TSC ?= tsc
+PRETTIER ?= prettier
+PAGE := silas/web/static/*.js silas/web/static/*.css tests/web/static/*.mjs
 # Most of the slow tests wait: for processes, browsers, the disk.
 WORKERS ?= 4
 
@@ -13,17 +16,22 @@ WORKERS ?= 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guardrails live check docs bench load soak eval corpora simulate trial trial-agentdojo mutants fuzz lock clean
+.PHONY: help run test quick test-guardrails live check check-page docs walk shape firsthour newcomer bench load soak eval corpora simulate trial trial-agentdojo mutants fuzz lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 run: $(VENV)/.core  ## Set everything up and start Silas
-	$(BIN)/silas init
-	$(BIN)/silas start
+	@$(BIN)/silas start --init
 
 test: $(VENV)/.dev  ## Set everything up and run all tests
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+quick: $(VENV)/.dev  ## What your change needs, in about a minute: ruff, and the nearest fast tests (SINCE=main, SECONDS=60)
+	$(BIN)/python -m tests.quick $(if $(SINCE),--since $(SINCE))
+
+shape: $(VENV)/.dev  ## The shape of the package in figures (tests/shape keeps it)
+	$(BIN)/python -m evals.shape
 
 test-guardrails: $(GUARDRAILS)/.done  ## Test the extra `guardrails` against its library, in a .venv of its own
 	$(GUARDRAILS)/bin/python -m pytest tests/with_guardrails
@@ -31,38 +39,53 @@ test-guardrails: $(GUARDRAILS)/.done  ## Test the extra `guardrails` against its
 live: $(VENV)/.dev  ## Try the agents on a real model: SILAS_LIVE_BASE_URL=http://…/v1 SILAS_LIVE_MODEL=NAME
 	$(BIN)/pytest tests/live -s
 
-check: $(VENV)/.dev  ## Lint, types, layers
+check: $(VENV)/.dev check-page  ## Lint, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+check-page:  ## The page's types and format, where node, TypeScript and Prettier 3 are there (TSC=, PRETTIER=/path/to/it)
+	@if command -v node >/dev/null && command -v $(TSC) >/dev/null; then $(TSC) -p tests/web/static; \
+	  else echo "The page's types were not checked: they need node and TypeScript (npm install --global typescript)"; fi
+	@if command -v node >/dev/null && command -v $(PRETTIER) >/dev/null; then $(PRETTIER) --log-level warn --check $(PAGE); \
+	  else echo "The page's format was not checked: it needs node and Prettier (npm install --global prettier@3)"; fi
+
+walk: $(VENV)/.dev  ## Go the four ways through a running server: every function in order, and the counts
+	$(BIN)/python -m evals.walk
+
+firsthour: $(VENV)/.dev  ## Forty tasks of a first hour through the whole server, one table (ONLY=NAME; MODEL=http://…/v1 NAME=… : twelve, with that model)
+	$(BIN)/python -m evals.firsthour $(if $(ONLY),--only "$(ONLY)") $(if $(MODEL),--model $(MODEL) --words) $(if $(NAME),--name $(NAME))
+
+newcomer: $(VENV)/.dev  ## From a fresh clone to the first checked result, in a temporary directory, with the seconds of each step
+	$(BIN)/python -m evals.newcomer
+
 bench: $(VENV)/.dev  ## Measure against floors and peers, as ratios of one run
-	$(BIN)/python -m silas.evals.bench
+	$(BIN)/python -m evals.bench
 
 load: $(VENV)/.dev  ## Let 200 conversations talk at once for a minute
-	$(BIN)/python -m silas.evals.load
+	$(BIN)/python -m evals.load
 
 soak: $(VENV)/.dev  ## An hour of mixed traffic (MINUTES=60) at a real server; is its memory flat? Writes soak.svg
-	$(BIN)/python -m silas.evals.soak --minutes $(or $(MINUTES),60)
+	$(BIN)/python -m evals.soak --minutes $(or $(MINUTES),60)
 
 eval: $(VENV)/.dev $(if $(ATTACKS)$(LOCOMO),,$(CORPORA)/.done)  ## Measure the guards (or ATTACKS=FILE.jsonl BENIGN=FILE.jsonl), or memory (LOCOMO=FILE.json)
-	$(if $(LOCOMO),$(BIN)/silas eval locomo $(LOCOMO),$(BIN)/python -m silas.evals.guards \
+	$(if $(LOCOMO),$(BIN)/python -m evals.locomo $(LOCOMO),$(BIN)/python -m evals.guards \
 	  $(if $(ATTACKS),--attacks $(ATTACKS) --benign $(BENIGN),--packages $(CORPORA)))
 
 corpora: $(CORPORA)/.done  ## Fetch the packages whose texts the guards learn from and are measured on
 
-trial: $(VENV)/.dev $(TRIAL)/.done $(CORPORA)/.done  ## The whole house against its enemies: half an hour, one table (EVERY=N: each N-th attack)
-	$(BIN)/python -m silas.evals.trial $(if $(EVERY),--every $(EVERY)) --markdown trial.md
+trial: $(VENV)/.dev $(TRIAL)/.done $(CORPORA)/.done  ## Silas against its enemies: half an hour, one table (EVERY=N: each N-th attack)
+	$(BIN)/python -m evals.trial $(if $(EVERY),--every $(EVERY)) --markdown trial.md
 
-trial-agentdojo: $(TRIAL)/.done  ## AgentDojo's 949 attacks against the whole house, in a .venv of its own (SUITE=, EVERY=N)
-	$(TRIAL)/bin/python -m silas.evals.trial.agentdojo --out $(TRIAL)/agentdojo.json $(if $(SUITE),--suite $(SUITE)) $(if $(EVERY),--every $(EVERY))
+trial-agentdojo: $(TRIAL)/.done  ## AgentDojo's 949 attacks against approvals, gates and execution, in a .venv of its own (SUITE=, EVERY=N, APPROVES=P)
+	$(TRIAL)/bin/python -m evals.trial.agentdojo --out $(TRIAL)/agentdojo.json $(if $(SUITE),--suite $(SUITE)) $(if $(EVERY),--every $(EVERY)) $(if $(APPROVES),--approves $(APPROVES))
 
-simulate: $(VENV)/.dev  ## The whole house in made-up worlds, a hundred seeds (SEEDS=, FIRST=), or SEED=N alone (ROUNDS=4)
-	$(BIN)/python -m silas.evals.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
+simulate: $(VENV)/.dev  ## The whole runtime in made-up worlds, a hundred seeds (SEEDS=, FIRST=), or SEED=N alone (ROUNDS=4)
+	$(BIN)/python -m evals.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
 	  $(if $(FIRST),--first $(FIRST)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
-mutants: $(VENV)/.dev  ## Mutation testing of the trust rooms (about an hour), or of MODULES="silas/audit/log.py …"
+mutants: $(VENV)/.dev  ## Mutation testing of the trust packages (about an hour), or of MODULES="silas/audit/log.py …"
 	$(BIN)/python -m tests.mutation $(MODULES)
 
 fuzz: $(VENV)/.dev  ## Feed nonsense to the plan parser for five minutes
@@ -86,6 +109,7 @@ clean:  ## Remove everything that was built; your data stays
 	rm -rf $(VENV) $(GUARDRAILS) $(TRIAL) $(CORPORA) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants
 
 $(VENV)/bin/python:
+	@echo "Step 1 of 3: Making a Python environment in $(VENV)."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Silas needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 run"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) \
@@ -93,9 +117,10 @@ $(VENV)/bin/python:
 
 # The lock files carry hashes, so nothing that was not pinned is ever installed.
 $(VENV)/.core: $(VENV)/bin/python requirements/core.txt pyproject.toml
-	$(BIN)/pip install --quiet --require-hashes -r requirements/core.txt
-	$(BIN)/pip install --quiet --require-hashes -r requirements/build.txt
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@echo "Step 2 of 3: Installing the packages that Silas needs, each checked by its hash. This takes a minute or two."
+	@$(BIN)/python requirements/install.py requirements/core.txt requirements/build.txt
+	@echo "Step 3 of 3: Installing Silas itself."
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core requirements/dev.txt

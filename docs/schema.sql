@@ -127,6 +127,24 @@ CREATE INDEX idx_agent_messages_operation ON agent_messages (operation_id);
 CREATE INDEX idx_agent_messages_thread_depth
     ON agent_messages (agent_id, thread_id, summary_depth, sequence);
 
+CREATE TABLE agent_operations (
+    operation_id TEXT PRIMARY KEY,
+    run_key TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    phase TEXT NOT NULL,
+    status TEXT NOT NULL,
+    last_error TEXT,
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_operations_agent ON agent_operations (agent_id, status);
+
+CREATE INDEX idx_agent_operations_run ON agent_operations (run_key);
+
+CREATE INDEX idx_agent_operations_status ON agent_operations (status, created_at);
+
 CREATE TABLE agent_persona_heads (
     id TEXT PRIMARY KEY,
     agent_id TEXT NOT NULL REFERENCES agents (id),
@@ -209,21 +227,6 @@ CREATE TABLE agent_run_traces (
 CREATE INDEX idx_agent_run_traces_agent_started
     ON agent_run_traces (agent_id, started_at DESC);
 
-CREATE TABLE agent_saga_log (
-    operation_id TEXT PRIMARY KEY,
-    run_key TEXT NOT NULL,
-    agent_id TEXT NOT NULL,
-    phase TEXT NOT NULL,
-    status TEXT NOT NULL,
-    last_error TEXT,
-    updated_at TEXT NOT NULL,
-    body TEXT NOT NULL
-);
-
-CREATE INDEX idx_agent_saga_log_run ON agent_saga_log (run_key);
-
-CREATE INDEX idx_agent_saga_log_status ON agent_saga_log (status, updated_at);
-
 CREATE TABLE agent_sessions (
     id TEXT PRIMARY KEY,
     agent_id TEXT NOT NULL REFERENCES agents (id),
@@ -303,21 +306,6 @@ CREATE INDEX idx_agent_timers_agent ON agent_timers (agent_id);
 
 CREATE INDEX idx_agent_timers_due ON agent_timers (active, next_run_at);
 
-CREATE TABLE agent_waiting_actions (
-    operation_id TEXT PRIMARY KEY,
-    run_key TEXT NOT NULL,
-    agent_id TEXT NOT NULL,
-    status TEXT NOT NULL,
-    created_at TEXT NOT NULL,
-    body TEXT NOT NULL
-);
-
-CREATE INDEX idx_agent_waiting_actions_agent
-    ON agent_waiting_actions (agent_id, status);
-
-CREATE INDEX idx_agent_waiting_actions_status
-    ON agent_waiting_actions (status, created_at);
-
 CREATE TABLE agents (
     id TEXT PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -329,8 +317,9 @@ CREATE TABLE agents (
 
 CREATE INDEX idx_agents_lifecycle ON agents (lifecycle, created_at);
 
-CREATE TABLE consent_receipts (
+CREATE TABLE model_grants (
     id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL,
     provider TEXT NOT NULL,
     model TEXT NOT NULL,
     policy_version TEXT NOT NULL,
@@ -338,7 +327,7 @@ CREATE TABLE consent_receipts (
     body TEXT NOT NULL
 );
 
-CREATE INDEX idx_consent_receipts_model ON consent_receipts (provider, model);
+CREATE INDEX idx_model_grants_agent ON model_grants (agent_id);
 
 CREATE TABLE notification_provenance (
     logical_change_key TEXT PRIMARY KEY,
@@ -360,20 +349,6 @@ CREATE TABLE projection_policies (
 
 CREATE INDEX idx_projection_policies_operation
     ON projection_policies (boundary_type, operation_key);
-
-CREATE TABLE provider_access_policies (
-    id TEXT PRIMARY KEY,
-    agent_kind TEXT,
-    agent_id TEXT,
-    category_id TEXT NOT NULL,
-    provider TEXT NOT NULL,
-    model TEXT NOT NULL,
-    deleted_at TEXT,
-    body TEXT NOT NULL
-);
-
-CREATE INDEX idx_provider_access_policies_category
-    ON provider_access_policies (category_id, provider, model);
 
 CREATE TABLE provider_privacy_policies (
     id TEXT PRIMARY KEY,
@@ -498,6 +473,10 @@ CREATE INDEX records_kind ON records (kind, deleted, status, at);
 
 CREATE INDEX records_parent ON records (parent_id, kind, deleted);
 
+CREATE INDEX records_reminders ON records (kind)
+    WHERE kind = 'task' AND deleted = 0 AND status NOT IN ('done', 'rejected')
+        AND content ->> '$.remind_at' IS NOT NULL;
+
 CREATE INDEX records_running ON records (kind)
     WHERE kind = 'time_entry' AND until IS NULL AND deleted = 0;
 
@@ -555,6 +534,21 @@ CREATE TABLE approval_use_seals (
     PRIMARY KEY (token_id, content_hash)
 );
 
+CREATE TABLE asked_secrets (
+    ref_id TEXT PRIMARY KEY,
+    label TEXT NOT NULL,
+    -- What the owner called it in a conversation; empty if it was not told there.
+    told TEXT NOT NULL,
+    asked_at TEXT NOT NULL
+);
+
+CREATE TABLE attachments (
+    sha256 TEXT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    kept_at TEXT NOT NULL
+);
+
 CREATE TABLE audit_checkpoints (
     checkpoint_id TEXT PRIMARY KEY,
     seq BIGINT NOT NULL,
@@ -588,29 +582,40 @@ CREATE TABLE autonomy_changes (
     ended_at TEXT
 );
 
-CREATE TABLE before_images (
-    work_item_id TEXT NOT NULL,
-    attempt BIGINT NOT NULL,
-    path TEXT NOT NULL,
-    before TEXT,
-    after TEXT,
-    content TEXT,
-    created_at TEXT NOT NULL,
-    PRIMARY KEY (work_item_id, attempt, path)
-);
-
-CREATE TABLE card_passkeys (
-    card_id TEXT PRIMARY KEY,
-    proof TEXT NOT NULL
-);
-
 CREATE TABLE card_seals (
     card_id TEXT PRIMARY KEY,
     key_id TEXT NOT NULL,
     signature TEXT NOT NULL
 );
 
-CREATE TABLE chronicle (
+CREATE TABLE card_sources (
+    card_id TEXT PRIMARY KEY,
+    sources TEXT NOT NULL
+);
+
+CREATE TRIGGER chronicle_added AFTER INSERT ON chronicle_entries WHEN new.words_from IS NOT NULL BEGIN
+    INSERT INTO chronicle_words (rowid, content)
+    VALUES (new.number, substr(new.content, new.words_from));
+END;
+
+CREATE TRIGGER chronicle_new_record AFTER UPDATE OF words_from ON chronicle_entries
+WHEN new.words_from IS NOT NULL BEGIN
+    INSERT INTO chronicle_words (rowid, content)
+    VALUES (new.number, substr(new.content, new.words_from));
+END;
+
+CREATE TRIGGER chronicle_no_record AFTER UPDATE OF words_from ON chronicle_entries
+WHEN old.words_from IS NOT NULL BEGIN
+    INSERT INTO chronicle_words (chronicle_words, rowid, content)
+    VALUES ('delete', old.number, substr(old.content, old.words_from));
+END;
+
+CREATE TRIGGER chronicle_removed AFTER DELETE ON chronicle_entries WHEN old.words_from IS NOT NULL BEGIN
+    INSERT INTO chronicle_words (chronicle_words, rowid, content)
+    VALUES ('delete', old.number, substr(old.content, old.words_from));
+END;
+
+CREATE TABLE chronicle_entries (
     number INTEGER PRIMARY KEY,
     scope_id TEXT NOT NULL,
     entry_id TEXT NOT NULL,
@@ -620,12 +625,27 @@ CREATE TABLE chronicle (
     content TEXT NOT NULL,
     taint TEXT NOT NULL,
     created_at TEXT NOT NULL,
+    words_from BIGINT,
+    session_id TEXT,
+    archived BIGINT NOT NULL DEFAULT 0,
+    -- The strangers' texts behind it, as a list in JSON.
+    sources TEXT NOT NULL DEFAULT '[]',
     UNIQUE (scope_id, entry_id)
 );
 
-CREATE INDEX chronicle_age ON chronicle (created_at);
+CREATE INDEX chronicle_entries_age ON chronicle_entries (created_at)
+    WHERE archived = 0;
 
-CREATE INDEX chronicle_scope ON chronicle (scope_id, number);
+CREATE INDEX chronicle_entries_person
+    ON chronicle_entries (substr(scope_id, 1, instr(scope_id || '#', '#') - 1), entry_id);
+
+CREATE INDEX chronicle_entries_scope ON chronicle_entries (scope_id, number);
+
+CREATE VIRTUAL TABLE chronicle_words USING fts5(
+    content,
+    content = 'raw_records', content_rowid = 'number',
+    tokenize = "porter unicode61 tokenchars '_-'"
+);
 
 CREATE TABLE conversation_origins (
     trace_id TEXT PRIMARY KEY,
@@ -659,6 +679,19 @@ CREATE INDEX conversation_work_scope ON conversation_work (scope_id);
 
 CREATE INDEX conversation_work_trace ON conversation_work (trace_id);
 
+CREATE TABLE conversations (
+    scope_id TEXT PRIMARY KEY,
+    person TEXT NOT NULL,
+    title TEXT NOT NULL,
+    first_words TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    used_at TEXT NOT NULL,
+    archived_at TEXT,
+    deleted_at TEXT
+);
+
+CREATE INDEX conversations_used ON conversations (person, used_at);
+
 CREATE TABLE dead_letters (
     message_id TEXT PRIMARY KEY,
     queue TEXT NOT NULL,
@@ -673,11 +706,18 @@ CREATE TABLE dead_letters (
 
 CREATE INDEX dead_letters_at ON dead_letters (died_at);
 
-CREATE TABLE decision_receipts (
-    card_id TEXT PRIMARY KEY,
-    decided_at TEXT NOT NULL,
+CREATE TABLE decisions (
+    question_id TEXT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    statement TEXT,
+    strength TEXT NOT NULL,
     key_id TEXT NOT NULL,
-    signature TEXT NOT NULL
+    signature TEXT NOT NULL,
+    assertion TEXT,
+    tokens TEXT NOT NULL,
+    decided_at TEXT,
+    receipt_key_id TEXT,
+    receipt TEXT
 );
 
 CREATE TABLE deliveries (
@@ -691,6 +731,8 @@ CREATE TABLE deliveries (
 
 CREATE INDEX deliveries_connection ON deliveries (connection_id, number);
 
+CREATE INDEX deliveries_scope ON deliveries (scope_id, number);
+
 CREATE TABLE devices (
     device_id TEXT PRIMARY KEY,
     public_key TEXT NOT NULL,
@@ -700,6 +742,37 @@ CREATE TABLE devices (
     endorsement TEXT NOT NULL,
     revoked_at TEXT
 );
+
+CREATE TABLE file_changes (
+    work_item_id TEXT NOT NULL,
+    attempt BIGINT NOT NULL,
+    path TEXT NOT NULL,
+    directory TEXT NOT NULL,
+    before TEXT,
+    after TEXT,
+    executable INTEGER NOT NULL,
+    was_executable INTEGER NOT NULL,
+    taken INTEGER NOT NULL,
+    content TEXT,
+    created_at TEXT NOT NULL,
+    PRIMARY KEY (work_item_id, attempt, path)
+);
+
+CREATE INDEX file_changes_age ON file_changes (created_at);
+
+CREATE INDEX file_changes_before ON file_changes (before);
+
+CREATE TABLE file_origins (
+    path TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    taint TEXT NOT NULL,
+    sources TEXT NOT NULL,
+    work_item_id TEXT NOT NULL,
+    written_at TEXT NOT NULL,
+    PRIMARY KEY (path, digest)
+);
+
+CREATE INDEX file_origins_by_taint ON file_origins (taint, digest);
 
 CREATE TABLE goal_times (
     goal_id TEXT PRIMARY KEY,
@@ -713,6 +786,19 @@ CREATE TABLE memory_causes (
 ) WITHOUT ROWID;
 
 CREATE INDEX memory_causes_item ON memory_causes (item);
+
+CREATE TABLE memory_changes (
+    change_id TEXT PRIMARY KEY,
+    scope_id TEXT NOT NULL,
+    memory_id TEXT NOT NULL,
+    op TEXT NOT NULL,
+    before TEXT,
+    after TEXT,
+    made_at TEXT NOT NULL,
+    undone_at TEXT
+);
+
+CREATE INDEX memory_changes_made ON memory_changes (scope_id, made_at);
 
 CREATE TABLE memory_entities (
     entity TEXT NOT NULL,
@@ -818,12 +904,41 @@ CREATE VIRTUAL TABLE memory_words USING fts5(
     tokenize = "porter unicode61 tokenchars '_-'"
 );
 
+CREATE TABLE message_attachments (
+    message_id TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    sha256 TEXT NOT NULL,
+    name TEXT NOT NULL,
+    said_at TEXT NOT NULL,
+    PRIMARY KEY (message_id, position)
+);
+
+CREATE INDEX message_attachments_by_file ON message_attachments (sha256);
+
+CREATE TABLE model_usage (
+    id TEXT PRIMARY KEY,
+    day TEXT NOT NULL,
+    role TEXT NOT NULL,
+    model TEXT NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cost_usd REAL
+);
+
+CREATE INDEX model_usage_by_day ON model_usage (day);
+
 CREATE TABLE nonces (
     nonce_key TEXT PRIMARY KEY,
     recorded_at TEXT NOT NULL
 );
 
 CREATE INDEX nonces_recorded_at ON nonces (recorded_at);
+
+CREATE TABLE opened_places (
+    question_id TEXT PRIMARY KEY,
+    opened_at TEXT NOT NULL,
+    closed_at TEXT
+);
 
 CREATE TABLE passkeys (
     credential_id TEXT PRIMARY KEY,
@@ -983,6 +1098,49 @@ CREATE INDEX queue_messages_lane ON queue_messages (lane, seq) WHERE lane IS NOT
 CREATE INDEX queue_messages_ready
     ON queue_messages (queue, priority, seq) WHERE state = 'ready';
 
+CREATE VIEW raw_records AS
+SELECT
+    number,
+    substr(scope_id, 1, instr(scope_id || '#', '#') - 1) AS scope_id,
+    entry_id,
+    'raw_' || substr(entry_id, 6) AS memory_id,
+    substr(content, words_from) AS content,
+    'episode' AS memory_type,
+    'low_reingestion' AS reingestion_tier,
+    'working' AS trust_level,
+    CASE WHEN taint = 'owner' AND source NOT LIKE 'channel:%' THEN 'auth' ELSE taint END AS taint,
+    created_at,
+    created_at AS updated_at,
+    NULL AS valid_from,
+    NULL AS valid_until,
+    0 AS access_count,
+    NULL AS last_accessed,
+    '[]' AS semantic_tags,
+    '[]' AS entity_refs,
+    '[]' AS causal_refs,
+    NULL AS temporal_next,
+    NULL AS temporal_prev,
+    session_id,
+    CASE
+        WHEN source LIKE 'agent:%' THEN 'agent_response_raw'
+        WHEN source LIKE 'tool:%' THEN 'tool_output_raw'
+        WHEN source LIKE 'research:%' THEN 'research_query_raw'
+        ELSE 'conversation_raw'
+    END AS source_kind,
+    '[]' AS scrubbed
+FROM chronicle_entries WHERE words_from IS NOT NULL;
+
+CREATE TRIGGER raw_records_removed INSTEAD OF DELETE ON raw_records BEGIN
+    DELETE FROM chronicle_entries WHERE number = old.number AND archived = 1;
+    UPDATE chronicle_entries SET words_from = NULL WHERE number = old.number;
+END;
+
+CREATE TABLE request_folders (
+    trace_id TEXT PRIMARY KEY,
+    folders TEXT NOT NULL,
+    created_at TEXT NOT NULL
+);
+
 CREATE TABLE review_cards (
     id TEXT PRIMARY KEY,
     scope_id TEXT NOT NULL,
@@ -1021,6 +1179,13 @@ CREATE TABLE said (
 
 CREATE INDEX said_connection ON said (connection_id, number);
 
+CREATE TABLE said_scopes (
+    message_id TEXT PRIMARY KEY,
+    scope_id TEXT NOT NULL
+);
+
+CREATE INDEX said_scopes_scope ON said_scopes (scope_id);
+
 CREATE TABLE sessions (
     scope_id TEXT NOT NULL,
     session_id TEXT NOT NULL,
@@ -1036,6 +1201,86 @@ CREATE TABLE sessions (
 
 CREATE UNIQUE INDEX sessions_one_stream ON sessions (scope_id)
     WHERE session_type = 'stream';
+
+CREATE TABLE skill_versions (
+    name TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    state TEXT NOT NULL
+        CHECK (state IN ('proposed', 'installed', 'declined', 'blocked', 'lapsed')),
+    source TEXT NOT NULL,
+    question_id TEXT,
+    report TEXT,
+    trial TEXT,
+    reason TEXT NOT NULL DEFAULT '',
+    created_at TEXT NOT NULL,
+    PRIMARY KEY (name, digest)
+);
+
+CREATE INDEX skill_versions_by_digest ON skill_versions (digest);
+
+CREATE TABLE skills (
+    name TEXT PRIMARY KEY,
+    state TEXT NOT NULL CHECK (state IN ('installed', 'disabled', 'removed')),
+    digest TEXT,
+    previous TEXT,
+    bundled INTEGER NOT NULL DEFAULT 0,
+    description TEXT NOT NULL DEFAULT '',
+    activation TEXT NOT NULL DEFAULT 'auto',
+    tools TEXT NOT NULL DEFAULT '[]',
+    seal_key_id TEXT,
+    seal TEXT,
+    installed_at TEXT NOT NULL,
+    changed_at TEXT NOT NULL,
+    last_used_at TEXT
+);
+
+CREATE TABLE stopped_answers (
+    trace_id TEXT PRIMARY KEY,
+    stopped_at TEXT NOT NULL
+);
+
+CREATE TABLE visitor_cases (
+    id TEXT PRIMARY KEY,
+    connection_id TEXT NOT NULL REFERENCES visitor_connections (id),
+    queue TEXT,
+    gate TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    question_id TEXT NOT NULL,
+    opened_at TEXT NOT NULL,
+    closed_at TEXT
+);
+
+CREATE INDEX visitor_cases_by_connection ON visitor_cases (connection_id, closed_at);
+
+CREATE TABLE visitor_connections (
+    id TEXT PRIMARY KEY,
+    link_id TEXT NOT NULL REFERENCES visitor_links (id),
+    secret_sha256 TEXT NOT NULL UNIQUE,
+    created_at TEXT NOT NULL,
+    seen_at TEXT NOT NULL
+);
+
+CREATE INDEX visitor_connections_by_link ON visitor_connections (link_id, seen_at);
+
+CREATE TABLE visitor_links (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    goal_id TEXT NOT NULL,
+    customer_id TEXT,
+    secret_sha256 TEXT NOT NULL UNIQUE,
+    limits TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    expires_at TEXT,
+    revoked_at TEXT
+);
+
+CREATE TABLE visitor_usage (
+    link_id TEXT NOT NULL REFERENCES visitor_links (id),
+    day TEXT NOT NULL,
+    messages INTEGER NOT NULL DEFAULT 0,
+    tokens INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (link_id, day)
+);
 
 CREATE TABLE work_artifacts (
     plan_id TEXT NOT NULL,
@@ -1095,4 +1340,11 @@ CREATE TABLE work_ledger (
     ended_at TEXT,
     result TEXT,
     PRIMARY KEY (work_item_id, attempt, seq)
+);
+
+CREATE TABLE work_origins (
+    work_item_id TEXT PRIMARY KEY,
+    taint TEXT NOT NULL,
+    sources TEXT NOT NULL,
+    noted_at TEXT NOT NULL
 );

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pydantic_ai.models
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 if TYPE_CHECKING:
     from silas.storage import SqliteDatabase
@@ -29,6 +30,11 @@ settings.register_profile(
     ],
 )
 settings.load_profile("silas")
+
+# Hypothesis also draws constants of the modules that happen to be loaded. Which ones are depends
+# on what the same worker ran before: the same examples would not be drawn every time.
+assert callable(providers._get_local_constants)
+providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.hookimpl(wrapper=True)

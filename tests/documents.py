@@ -11,15 +11,18 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 import silas
-from silas.companions.tools.contract import tool_schemas
 from silas.kernel import SilasError
 from silas.kernel import errors as kernel_errors
+from silas.settings.keys import default_of, description_of, walk
 from silas.storage import load_migrations
 from silas.web.wire import wire_schema
+from tests.companions.contract import tool_schemas
+from tests.settings.test_every_key_is_read import NOT_READ_YET
 from tests.vectors.files import FILES as VECTORS
 
 ROOT = Path(__file__).parent.parent
@@ -73,7 +76,47 @@ def error_table() -> str:
 def exit_code_ranges() -> str:
     """Whose exit codes are whose, as the kernel tells it."""
     told = inspect.cleandoc(kernel_errors.__doc__ or "")
-    return told[told.index("Families own") :]
+    return told[told.index("The exit codes:") :]
+
+
+def settings_reference() -> str:
+    """Every setting with its default, by section, in the order of the file."""
+    lines = ["# Settings", "", _ABOUT_SETTINGS]
+    section: tuple[str, ...] | None = None
+    for key, kind in sorted(walk(), key=lambda found: _place_of(found[0])):
+        if kind.shape == "section":
+            continue
+        if key[:-1] != section:
+            section = key[:-1]
+            told = description_of(section) if section else "At the top."
+            title = f"`{'.'.join(section)}`" if section else "Top"
+            lines += ["", f"## {title}", "", told, "", "| key | default | |", "|---|---|---|"]
+        later = NOT_READ_YET.get(".".join(key))
+        note = f" *Not read yet: it waits for {later}.*" if later else ""
+        lines.append(f"| `{key[-1]}` | {_default_in_words(key)} | {description_of(key)}{note} |")
+    return "\n".join([*lines, ""])
+
+
+_ABOUT_SETTINGS = (
+    "Generated from `silas/settings`. `silas init` writes a file with all of them, commented out; "
+    "`silas config show` says what is in force and where it comes from, `silas config check` what "
+    "is wrong. `SILAS_CHANNELS__WEB__PORT=9000` sets `channels.web.port`, over the file. What is "
+    "not in this list is refused, with the name that was probably meant."
+)
+_SECTIONS = [key for key, kind in walk() if kind.shape == "section"]
+
+
+def _place_of(key: tuple[str, ...]) -> tuple[int, ...]:
+    """Settings of one section stand together; sections keep the order of the file."""
+    section = key[:-1]
+    return (_SECTIONS.index(section) + 1 if section else 0,)
+
+
+def _default_in_words(key: tuple[str, ...]) -> str:
+    default = default_of(key)
+    if isinstance(default, dict | list) and default:
+        return "see the file that `silas init` writes"
+    return f"`{json.dumps(default, ensure_ascii=False)}`"
 
 
 def schema() -> str:
@@ -107,6 +150,51 @@ def wire() -> str:
     return json.dumps(wire_schema(), indent=1, sort_keys=True) + "\n"
 
 
+def wire_types() -> str:
+    """The same for TypeScript, which checks the page's modules with it (`make check-page`)."""
+    schema = wire_schema()
+    named = {**schema["from_page"]["$defs"], **schema["to_page"]["$defs"]}
+    parts = [
+        "// What travels between the page and Silas. Generated; silas/web/wire.py is the source."
+    ]
+    parts += [f"export type {name} = {_typed(named[name])};" for name in sorted(named)]
+    parts.append(f"export type FromPage = {_typed(schema['from_page'])};")
+    parts.append(f"export type ToPage = {_typed(schema['to_page'])};")
+    return "\n".join(parts) + "\n"
+
+
+def _typed(schema: dict[str, Any]) -> str:
+    """A JSON Schema as a type of TypeScript's. A frame always has its `type`."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if choices := schema.get("anyOf") or schema.get("oneOf"):
+        return " | ".join(_typed(each) for each in choices)
+    if "const" in schema or "enum" in schema:
+        return " | ".join(json.dumps(each) for each in schema.get("enum", [schema.get("const")]))
+    if schema.get("type") == "array":
+        return f"({_typed(schema.get('items', {}))})[]"
+    if "properties" in schema:
+        needed = {*schema.get("required", ()), "type"}
+        fields = schema["properties"].items()
+        inside = [
+            f"  {name}{'' if name in needed else '?'}: {_typed(each)};" for name, each in fields
+        ]
+        return "\n".join(["{", *inside, "}"])
+    if schema.get("type") == "object":
+        values = schema.get("additionalProperties")
+        return f"Record<string, {_typed(values) if isinstance(values, dict) else 'any'}>"
+    return _PLAIN_TYPES.get(schema.get("type", ""), "any")
+
+
+_PLAIN_TYPES = {
+    "string": "string",
+    "integer": "number",
+    "number": "number",
+    "boolean": "boolean",
+    "null": "null",
+}
+
+
 def companion_tools() -> str:
     """The JSON Schemas of what the tools of companions take and give."""
     return json.dumps(tool_schemas(), indent=1, sort_keys=True) + "\n"
@@ -115,7 +203,9 @@ def companion_tools() -> str:
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/agent_tools/tool_schemas.json": companion_tools,
     "docs/errors.md": error_table,
+    "docs/settings.md": settings_reference,
     "docs/schema.sql": schema,
+    "docs/wire.d.ts": wire_types,
     "docs/wire.schema.json": wire,
     **VECTORS,
 }

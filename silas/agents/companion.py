@@ -11,16 +11,15 @@ from typing import Any
 from pydantic import Field
 from pydantic_ai.framing import wrap
 
-from silas.agents.framing import DIRECTIVES, REQUEST, disarm, frame_external
 from silas.agents.metering import CallLimits, Meter
 from silas.agents.models.factory import RoleModel
 from silas.agents.outputs import OutputForm
-from silas.agents.prompting import instructions
+from silas.agents.prompting import DIRECTIVES, REQUEST, disarm, frame_external, instructions
 from silas.agents.structured import run_structured_agent, structured_agent
 from silas.companions.models import AgentActionType
-from silas.companions.ports import CompanionRequest
-from silas.companions.proposals import (
+from silas.companions.ports import (
     CompanionProposal,
+    CompanionRequest,
     ModelUsage,
     ProposedAction,
     ReportDraft,

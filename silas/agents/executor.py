@@ -4,10 +4,16 @@
 2. Its limits are the briefing's. Whatever it used is reported, also when it failed.
 3. Its answer is asked for once more if it is not in the right form; then the attempt has failed.
 4. When a call waits for the owner, the run ends with everything that is needed to go on with it.
+5. A small model may say a call instead of making it. Many local models write `{"name":
+   "write_file", "arguments": {…}}` as their text, perhaps in tags or a fence, and their server does
+   not notice. If that is all they said, and the tool exists, it is the call that they meant. It
+   then takes the way of every call: the chain of toolsets, with its gates.
+6. A guided model gives one step at a time, held to a schema: `stepwise.py`.
 """
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,7 +25,16 @@ from pydantic_ai.exceptions import (
     UsageLimitExceeded,
 )
 from pydantic_ai.framing import wrap
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import (
     DeferredToolRequests,
     DeferredToolResults,
@@ -29,28 +44,78 @@ from pydantic_ai.tools import (
 )
 from pydantic_ai.usage import RunUsage, UsageLimits
 
-from silas.agents.framing import REQUEST, SKILL, SKILLS, disarm, frame_result
-from silas.agents.metering import estimated_tokens
+from silas.agents.models.choices import OutputMode
 from silas.agents.models.factory import RoleModel
-from silas.agents.models.roles import OutputMode
-from silas.agents.models.spoken_calls import SpokenCallsModel
-from silas.agents.prompting import instructions
-from silas.agents.toolsets import CallsRevoked, ToolMode, tool_chain
-from silas.agents.toolsets.gated import WAITS
-from silas.agents.toolsets.shown import cut
+from silas.agents.models.metered import estimated_tokens
+from silas.agents.prompting import (
+    REQUEST,
+    SKILL,
+    SKILLS,
+    disarm,
+    frame_result,
+    instructions,
+    mode_line,
+)
+from silas.agents.stepwise import StepModel, tool_lines
+from silas.agents.toolsets import WAITS, CallsRevoked, ToolMode, cut, tool_chain
 from silas.kernel import LlmError
-from silas.kernel.field_problems import dotted, problems_in
-from silas.work.execution_models import ExecutorAgentOutput
+from silas.kernel.models import Data, problem_text
 from silas.work.ports import (
     AgentLimits,
     AgentRun,
     Briefing,
     CallVerdict,
+    ExecutorAgentOutput,
     PausedRun,
-    ReviewingCaller,
     ToolCaller,
     WaitingCall,
 )
+
+_WRAPPING = re.compile(r"\A\s*(?:<\w+>|```\w*)\s*(?P<inside>.*?)\s*(?:</\w+>|```)\s*\Z", re.DOTALL)
+_LONGEST = 200_000
+
+
+class _Spoken(Data):
+    """A call in words."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class SpokenCallsModel(WrapperModel):
+    """A model whose words are taken for the calls that they are."""
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        response = await self.wrapped.request(messages, model_settings, model_request_parameters)
+        names = frozenset(tool.name for tool in model_request_parameters.function_tools)
+        return with_spoken_calls(response, names)
+
+
+def with_spoken_calls(response: ModelResponse, tools: frozenset[str]) -> ModelResponse:
+    """The response with a call in the place of words that are nothing but one."""
+    if response.tool_calls or not (said := response.text):
+        return response
+    spoken = _read(said)
+    if spoken is None or spoken.name not in tools:
+        return response
+    others = [part for part in response.parts if not isinstance(part, TextPart)]
+    return replace(response, parts=[*others, ToolCallPart(spoken.name, spoken.arguments)])
+
+
+def _read(text: str) -> _Spoken | None:
+    if len(text) > _LONGEST:
+        return None
+    wrapped = _WRAPPING.match(text)
+    try:
+        return _Spoken.model_validate_json(wrapped["inside"] if wrapped else text.strip())
+    except ValidationError:
+        return None
+
 
 INVALID = "executor_structured_output_invalid"
 _OUTPUT_RETRIES = "output retries"
@@ -79,27 +144,32 @@ class _Start:
 
 
 class ExecutorAgent:
-    """`PausingAgent` that is played by a model.
+    """`AttemptWorker` that is played by a model.
 
     `allowed` names the tools that exist for it; None means all that the runtime offers for the
     work, which its owner has approved.
     """
 
+    pauses = True
+
     def __init__(self, player: RoleModel, *, allowed: frozenset[str] | None = None) -> None:
         self._player = player
         self._allowed = allowed
-        spoken = player.output_mode is OutputMode.NATIVE
         self._agent: Agent[None, Any] = Agent(
-            SpokenCallsModel(player.model) if spoken else player.model,
+            _hearing(player),
             output_type=[_form(player), DeferredToolRequests],
-            instructions=instructions("executor"),
+            instructions=instructions("guided_executor" if player.guided else "executor"),
             name=player.role.value,
             model_settings=player.settings,
             retries={"tools": 3, "output": 1},
         )
 
     async def run(self, briefing: Briefing, tools: ToolCaller) -> AgentRun | PausedRun:
-        return await self._run(briefing, tools, _Start(prompt=_prompt(briefing)))
+        prompt = _prompt(briefing)
+        if self._player.guided:
+            # Before the briefing: it is the same for all work, and so is what a server keeps of it.
+            prompt = f"Tools:\n{tool_lines(tools.offers)}\n\n{prompt}"
+        return await self._run(briefing, tools, _Start(prompt=prompt))
 
     async def resume(
         self,
@@ -155,7 +225,7 @@ class ExecutorAgent:
 
     def _chain(self, briefing: Briefing, tools: ToolCaller) -> Any:
         limits = briefing.limits
-        reviewer = tools if isinstance(tools, ReviewingCaller) else None
+        reviewer = tools.reviewer
 
         def spent(ctx: RunContext[None]) -> str | None:
             tokens, cost = _tokens(ctx.usage, ctx.messages), self._player.price(ctx.usage)
@@ -173,6 +243,15 @@ class ExecutorAgent:
             revoked=spent,
             show=frame_result,
         )
+
+
+def _hearing(player: RoleModel) -> Model:
+    """The model, with its words taken for the calls that they are, where it cannot make them."""
+    if player.guided:
+        return StepModel(player.model)
+    return (
+        SpokenCallsModel(player.model) if player.output_mode is OutputMode.NATIVE else player.model
+    )
 
 
 def _form(player: RoleModel) -> Any:
@@ -194,7 +273,7 @@ def _last_word(text: str) -> ExecutorAgentOutput:
     try:
         return ExecutorAgentOutput.model_validate_json(said)
     except ValidationError as error:
-        told = "; ".join(f"{dotted(path)}: {message}" for path, message in problems_in(error))
+        told = problem_text(error)
         raise ModelRetry(f"This is not in the right form: {told}"[:_LONGEST_TEXT]) from error
 
 
@@ -203,7 +282,8 @@ def _prompt(briefing: Briefing) -> str:
     skills = "\n".join(
         wrap(SKILL, f"\n{disarm(text)}\n", name=name) for name, text in briefing.skills.items()
     )
-    parts = [f"<{SKILLS}>\n{skills}\n</{SKILLS}>"] if skills else []
+    parts = [mode_line(briefing.interaction_mode)] if briefing.interaction_mode else []
+    parts += [f"<{SKILLS}>\n{skills}\n</{SKILLS}>"] if skills else []
     return "\n\n".join([*parts, wrap(REQUEST, f"\n{disarm(briefing.instructions)}\n")])
 
 

@@ -6,18 +6,16 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.usage import RunUsage
 
 from silas.agents.models.factory import RoleModel
-from silas.agents.models.prices import use_reported_cost
+from silas.agents.models.metered import CHARS_PER_TOKEN, estimated_tokens
+from silas.agents.models.modes import use_reported_cost
 from silas.kernel import LlmError
 from silas.stream.models import Usage
-
-_CHARS_PER_TOKEN = 3.5
 
 
 class BudgetSpent(LlmError):
     """This would use more than its budget allows. Ask for less at once, or raise the budget."""
 
     code = "E_LLM_BUDGET"
-    exit_code = 245
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Meter:
     def add_cut_off(self, characters: int) -> None:
         """Count an answer that was cut off inside of a run."""
         self.used.requests += 1
-        self._unmeasured += int(characters / _CHARS_PER_TOKEN)
+        self._unmeasured += int(characters / CHARS_PER_TOKEN)
 
     def check(self, upcoming: int = 0) -> None:
         """Raise `BudgetSpent` if there is no room for another request of this many tokens."""
@@ -73,10 +71,3 @@ class Meter:
             or self.used.requests >= self.limits.requests
         ):
             raise BudgetSpent
-
-
-def estimated_tokens(*messages: ModelMessage) -> int:
-    """Roughly how many tokens these messages are."""
-    parts = [part for each in messages for part in each.parts]
-    said = (getattr(part, "content", None) or getattr(part, "args", None) or "" for part in parts)
-    return int(sum(len(str(each)) for each in said) / _CHARS_PER_TOKEN)

@@ -16,8 +16,8 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 from pydantic_core import from_json
 
-from silas.agents.models.roles import OutputMode
-from silas.kernel.field_problems import dotted, problems_in
+from silas.agents.models.choices import OutputMode
+from silas.kernel.models import dotted, problems_in
 
 T = TypeVar("T")
 
@@ -63,6 +63,11 @@ class OutputForm(Generic[T]):
         self._shape = StructuredDict(schema or self._adapter.json_schema(), name=self._name)
         self._schema = TypeAdapter(self._shape).json_schema()
         self._described = self._schema.pop("description", None)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of an answer, as a model is told it."""
+        return self._schema
 
     @property
     def spec(self) -> Any:

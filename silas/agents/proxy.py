@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from silas.agents.asking import ask_with_tools, clean_response, turn_limits
-from silas.agents.fallbacks import proxy_fallback
 from silas.agents.models.factory import RoleModel
 from silas.agents.outputs import OutputForm
 from silas.agents.prompting import instructions, turn_prompt
-from silas.agents.structured import structured_agent
+from silas.agents.route_fields import decision_of_fields, growing_message, route_schema
+from silas.agents.structured import fixed_text, structured_agent
 from silas.agents.toolsets import ToolMode
-from silas.gates.guards.echoes import ForeignTexts
+from silas.agents.turn_calls import ask_with_tools, clean_response, proxy_fallback, turn_limits
+from silas.gates.guards.jailbreak import ForeignTexts
 from silas.stream.models import AgentTurn, Answered, InteractionRegister, RouteDecision
 from silas.stream.ports import TextListener
-from silas.stream.reading_room import PROXY_TOOLS
+from silas.stream.reading_tools import PROXY_TOOLS
 from silas.work.models import InteractionMode
 from silas.work.ports import ToolCaller
 
@@ -34,9 +34,10 @@ _NOT_THE_PROXYS = ("plan_action", "needs_approval")
 
 
 class ProxyAgent:
-    """`silas.stream.ports.ProxyAgent`. The profiles are those that exist; one is the default.
+    """`silas.stream.ports.RoutingAgent`. The profiles are those that exist; one is the default.
 
-    `allowed` names the tools that exist for it; whatever else it is given, it cannot see.
+    `allowed` names the tools that exist for it, beside those of the goal that a visitor came for;
+    whatever else it is given, it cannot see.
     """
 
     def __init__(
@@ -49,23 +50,26 @@ class ProxyAgent:
     ) -> None:
         known = tuple(profiles)
         self._allowed = allowed
+        listed = ", ".join(f"`{name}`" for name in known)
+        whole = instructions("proxy", profiles=listed, profile=default_profile)
         self._agent = structured_agent(
             player,
             OutputForm(
                 RouteDecision,
                 player.output_mode,
-                schema=_schema(known),
+                schema=route_schema() if player.guided else _schema(known),
                 context={"profiles": known},
-                mend=_without_idle_response,
+                mend=partial(_mended, profile=default_profile),
             ),
-            instructions=instructions(
-                "proxy",
-                profiles=", ".join(f"`{name}`" for name in known),
-                profile=default_profile,
-            ),
+            instructions=instructions("guided_proxy") if player.guided else whole,
             fallback=partial(proxy_fallback, profile=default_profile),
-            find_text=partial(_direct_text, known),
+            find_text=growing_message if player.guided else partial(_direct_text, known),
         )
+
+    @property
+    def beside_context(self) -> str:
+        """What it is given in every turn besides tools and context."""
+        return fixed_text(self._agent)
 
     async def route(
         self, turn: AgentTurn, tools: ToolCaller, *, on_text: TextListener | None = None
@@ -80,7 +84,7 @@ class ProxyAgent:
             turn=turn,
             limits=turn_limits(turn, answer_tokens=_ANSWER_TOKENS),
             tools=tools,
-            allowed=self._allowed,
+            allowed=self._allowed.union(turn.goal_tools),
             mode=ToolMode.CONVERSATION,
             clean=_clean,
             on_text=on_text,
@@ -117,8 +121,9 @@ def _schema(profiles: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _without_idle_response(decision: dict[str, Any]) -> dict[str, Any]:
-    """Who asks for a plan says nothing else."""
+def _mended(said: dict[str, Any], *, profile: str) -> dict[str, Any]:
+    """The decision as it can only have been meant: who asks for a plan says nothing else."""
+    decision = decision_of_fields(said, profile=profile)
     return {**decision, "response": None} if decision.get("route") == "planner" else decision
 
 

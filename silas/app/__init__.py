@@ -1,5 +1,6 @@
-"""Settings and wiring: the only room that constructs implementations and hands them to each other.
+"""The composition root: settings become objects, and objects a running process.
 
-Everything below receives its ports; everything above asks this room for a wired whole.
-No decision about trust is taken here.
+The only package that constructs implementations and hands them to each other, each object once.
+Everything below receives what it uses; everything above asks here for a wired whole. No decision
+about trust is taken here.
 """

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import silas
-from silas.app.errors import NotInitialised
 from silas.app.instance import InstanceLock
 from silas.app.journal import renew_host
-from silas.app.paths import Paths
 from silas.approval import NonceStore
-from silas.approval.public_keys import PublicKeys
+from silas.approval.keys import PublicKeys
+from silas.approval.store import void_open_tokens
 from silas.audit import AuditBroken, AuditLog
 from silas.kernel import Clock, IdFactory, format_timestamp
+from silas.settings.paths import Paths
 from silas.storage import (
     DatabaseFromTheFuture,
     Durability,
@@ -29,24 +29,17 @@ from silas.storage import (
     load_migrations,
     migrate,
 )
-from silas.storage.archive import Manifest
+from silas.storage.archive import TREES, Manifest, unpack_tree
 from silas.storage.backup import BackupSource, BackupStamp, write_backup
-from silas.storage.copying import applied_in
 from silas.storage.errors import BackupRefused, translated
 from silas.storage.files import write_private_file
-from silas.storage.migrations import check_applied
+from silas.storage.migrations import applied_in, check_applied
 from silas.storage.ports import Progress
 from silas.storage.restore import Restored, restore_backup
-from silas.storage.trees import unpack_tree
 
 _DERIVED = {"embeddings.db"}
-_TREES = ("artifacts", "companions", "customer_context")
 _MIGRATIONS = {"silas.db": "runtime", "journal.db": "journal", "agent.db": "agent"}
 _CONFIG_ELSEWHERE = "config.backup.yaml"
-_VOID_OPEN_TOKENS = """
-UPDATE approval_tokens SET voided_at = ?, void_reason = 'restored from a backup'
-WHERE voided_at IS NULL
-"""
 
 
 @dataclass(frozen=True)
@@ -64,8 +57,7 @@ def back_up(
     paths: Paths, target: Path, *, clock: Clock, replace: bool, progress: Progress
 ) -> Manifest:
     """Write everything that matters to one verified file, while others go on working."""
-    if not paths.database.exists():
-        raise NotInitialised(f"{paths.data_dir}: {NotInitialised.sentence()}")
+    paths.require_initialised()
     return write_backup(
         target,
         _source(paths),
@@ -115,7 +107,7 @@ def _source(paths: Paths) -> BackupSource:
         },
         trees={
             f"{name}.tar": paths.data_dir / name
-            for name in _TREES
+            for name in TREES
             if (paths.data_dir / name).is_dir()
         },
     )
@@ -140,7 +132,7 @@ async def _prepare(inside: Paths, clock: Clock) -> int:
     if not inside.database.exists():
         raise BackupRefused(f"{BackupRefused.sentence()} ({inside.database.name} is missing)")
     await _check_audit(inside, clock)
-    for name in _TREES:
+    for name in TREES:
         packed = inside.data_dir / f"{name}.tar"
         if packed.exists():
             unpack_tree(packed, inside.data_dir / name)
@@ -154,7 +146,7 @@ async def _prepare(inside: Paths, clock: Clock) -> int:
         now = format_timestamp(clock.now())
 
         def void(tx: Transaction) -> int:
-            voided = tx.execute(_VOID_OPEN_TOKENS, (now,))
+            voided = void_open_tokens(tx, now=now, reason="restored from a backup")
             nonces.note_restore_in(tx)
             audit.append(tx, "backup_restored", {"voided_approvals": voided})
             return voided

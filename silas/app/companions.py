@@ -1,63 +1,218 @@
-"""Companions, wired: their file, what they do things with, and what wakes them."""
+"""Companions, wired: their file, policy and tools, what wakes them, and the service for fronts."""
 
+import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
-from silas.app.companion_cards import CardApprovals
-from silas.app.companion_destinations import Destinations, VaultSecrets
+from silas.agents.companion_gateway import Destinations, ReferencedSecrets
+from silas.app.agents import companion_choices, without_reading
+from silas.app.core import Core, OpenDatabase
 from silas.app.gates import open_gates
-from silas.app.ground import Ground
-from silas.app.housekeeping import PeriodicJob
-from silas.app.machine import OpenDatabase
-from silas.app.paths import Paths
-from silas.app.settings.companions import CompanionSettings
-from silas.companions.compaction.jobs import CompactionPolicy
-from silas.companions.compaction.model import ModelSummariser
-from silas.companions.desk import CompanionDesk
-from silas.companions.hands import Hands, make_hands
+from silas.app.jobs import PeriodicJob
+from silas.audit.models import AuditTrail
+from silas.companions.budgets import Budgets
+from silas.companions.compaction import CompactionPolicy, Compactor, ModelSummariser
+from silas.companions.errors import AgentDestroyed
+from silas.companions.gateway import ModelDoor, StopSwitches
 from silas.companions.kinds.library import KindLibrary
-from silas.companions.policy.gating import CallGates
+from silas.companions.lifecycle import CompanionNotifications, Lifecycle
+from silas.companions.log import CompanionSessions
+from silas.companions.messages import WakeRun
+from silas.companions.models import AgentState, Companion, InteractiveSession, WakeReason
+from silas.companions.operations import ActionApprovals, Operations
+from silas.companions.ports import ProviderGateway, SecretAvailable
+from silas.companions.resumption import OperationResumption
 from silas.companions.retention import FOR_EVER, ArtifactClass, Retention
+from silas.companions.service import CompanionService
 from silas.companions.store import CompanionStore
-from silas.companions.waking import Waking, make_waking
-from silas.gates.ports import GateModel
+from silas.companions.timers import Alarms
+from silas.companions.tools.catalogue import companion_tools
+from silas.companions.tools.executor import CallGates, ToolExecutor
+from silas.companions.wake.dispatch import WakeDispatch
+from silas.companions.wake.orchestrator import TokenIndex, WakeOrchestrator
+from silas.companions.wake.worker import RunCompanion, WakeWorker
+from silas.companions.workflow import CompanionWorkflow
+from silas.gates.runner import GateRunner
 from silas.journal import Journal
 from silas.kernel import Clock, IdFactory
-from silas.queue import QueueStore
+from silas.queue import Consumer, QueueName, QueueStore
+from silas.review.questions import QuestionStore
+from silas.settings.paths import Paths
+from silas.settings.services import CompanionSettings
 from silas.storage import SqliteDatabase, load_migrations, migrate
-from silas.stream.review.store import QuestionStore
 
 _LOOK = timedelta(minutes=1)
 _PRUNE = timedelta(days=1)
+_MAX_RUNS_AT_ONCE = 4
+"""How many companions may run at the same time."""
 
 
 @dataclass(frozen=True)
-class CompanionRoom:
-    """What fronts talk to."""
+class CompanionServices:
+    """Companions, wired: the service that fronts talk to, and the parts that run behind it."""
 
     store: CompanionStore
-    hands: Hands
-    waking: Waking
-    desk: CompanionDesk
-    models: Destinations
-    retention: Retention
+    service: CompanionService
+    lifecycle: Lifecycle
+    workflow: CompanionWorkflow
+    executor: ToolExecutor
+    resumption: OperationResumption
+    dispatch: WakeDispatch
+    orchestrator: WakeOrchestrator
+    worker: WakeWorker
+    alarms: Alarms
+    compactor: Compactor
+    notifications: CompanionNotifications
+    consumer: Consumer
 
     async def answered(self, about: str) -> None:
         """The owner has answered the card of an action: `companion:AGENT:OPERATION`."""
-        await self.desk.decided(about.rpartition(":")[2])
+        await self.service.decided(about.rpartition(":")[2])
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Finish what a crash left, catch up, and go on until the end of the block."""
+        await self.dispatch.recover()
+        await self.orchestrator.start()
+        tasks = [
+            asyncio.create_task(self.consumer.run(), name="companions"),
+            asyncio.create_task(self.orchestrator.run(), name="companions' catching up"),
+            asyncio.create_task(self.alarms.run(), name="companions' timers"),
+            asyncio.create_task(self.compactor.run(), name="companions' compaction"),
+        ]
+        try:
+            yield
+        finally:
+            self.orchestrator.stop()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
-@dataclass(frozen=True)
-class SettingsZone:
-    """`OwnersZone` of the settings."""
+def build_companions(
+    store: CompanionStore,
+    journal: Journal,
+    *,
+    queue: QueueStore,
+    gateway: ProviderGateway | None,
+    approvals: ActionApprovals | None,
+    secret_available: SecretAvailable | None,
+    time_zone: Callable[[], str],
+    gates: CallGates,
+    audit: AuditTrail,
+    kinds: Path | None = None,
+    compaction: CompactionPolicy | None = None,
+    run: RunCompanion | None = None,
+) -> CompanionServices:
+    """Companions on these ports, standing still. What is absent is a no.
 
-    name: str
+    `run` takes the place of the workflow, for whoever looks at waking alone.
+    """
+    registry = companion_tools()
+    switches = StopSwitches(store, fence=journal.fence.move)
+    budgets = Budgets(store, time_zone=time_zone)
+    operations = Operations(store, approvals)
+    executor = ToolExecutor(
+        registry=registry,
+        store=store,
+        journal=journal,
+        switches=switches,
+        budgets=budgets,
+        operations=operations,
+        time_zone=time_zone,
+        gates=gates,
+        audit=audit,
+    )
+    door = ModelDoor(
+        store,
+        gateway,
+        switches=switches,
+        budgets=budgets,
+        secret_available=secret_available,
+    )
+    workflow = CompanionWorkflow(store, journal, executor=executor, door=door, time_zone=time_zone)
+    resumption = OperationResumption(store, executor)
+    notifications = CompanionNotifications(store.ids, host_id=store.host_id)
+    compactor = Compactor(store, summariser=ModelSummariser(store, door), policy=compaction)
+    dispatch, index, sessions = WakeDispatch(store, queue), TokenIndex(), CompanionSessions(store)
 
-    def time_zone(self) -> str:
-        return self.name
+    async def session_ended(session: InteractiveSession) -> None:
+        await compactor.consider(session.agent_id, session.thread_id, ended=True)
+
+    alarms = Alarms(store, dispatch, sessions=sessions, time_zone=time_zone, closed=session_ended)
+
+    async def run_ended(run: WakeRun) -> None:
+        # It may have set its own alarm.
+        alarms.poke()
+        await _follow_up(store, notifications, compactor, run)
+
+    worker = WakeWorker(store, run or workflow.run, ended=run_ended)
+    lifecycle = Lifecycle(
+        store,
+        dispatch=dispatch,
+        index=index,
+        sessions=sessions,
+        time_zone=time_zone,
+        poke_alarms=alarms.poke,
+        call_off=worker.call_off,
+        fence=journal.fence.move,
+        changed=notifications.agent_changed,
+    )
+    return CompanionServices(
+        store=store,
+        service=CompanionService(
+            store,
+            journal,
+            lifecycle=lifecycle,
+            worker=worker,
+            resumption=resumption,
+            door=door,
+            switches=switches,
+            budgets=budgets,
+            operations=operations,
+            library=KindLibrary(registry, kinds),
+            audit=audit,
+        ),
+        lifecycle=lifecycle,
+        workflow=workflow,
+        executor=executor,
+        resumption=resumption,
+        dispatch=dispatch,
+        orchestrator=WakeOrchestrator(store, journal, dispatch=dispatch, index=index),
+        worker=worker,
+        alarms=alarms,
+        compactor=compactor,
+        notifications=notifications,
+        consumer=Consumer(
+            name="companion",
+            queue=QueueName.COMPANION,
+            handler=worker,
+            store=queue,
+            concurrency=_MAX_RUNS_AT_ONCE,
+        ),
+    )
+
+
+async def _follow_up(
+    store: CompanionStore,
+    notifications: CompanionNotifications,
+    compactor: Compactor,
+    run: WakeRun,
+) -> None:
+    """After a run: those who listen hear of it, and its thread may be due for a summary."""
+    companion = await store.get(Companion, run.agent_id)
+    if companion is None or companion.is_destroyed:
+        return
+    state = await store.get(AgentState, companion.current_state_id)
+    if state is not None:
+        notifications.state_changed(state)
+    ended = run.job.reason is not WakeReason.USER_INITIATED
+    with contextlib.suppress(AgentDestroyed):
+        await compactor.consider(run.agent_id, run.job.thread_id, ended=ended)
 
 
 @contextlib.asynccontextmanager
@@ -81,101 +236,98 @@ async def open_companion_store(
         await database.close()
 
 
+def action_approvals(core: Core, questions: QuestionStore) -> ActionApprovals:
+    """The owner's answers to what companions want to do."""
+    return ActionApprovals(
+        questions,
+        decisions=core.decisions,
+        engine=core.approvals,
+        audit=core.audit,
+        clock=core.clock,
+        owner_id=core.settings.owner_id,
+    )
+
+
 def make_companions(
-    ground: Ground,
+    core: Core,
     journal: Journal,
     store: CompanionStore,
     *,
     queue: QueueStore,
     questions: QuestionStore | None = None,
     environ: Mapping[str, str] | None = None,
-    gate_model: GateModel | None = None,
+    gates: GateRunner | None = None,
     models: Destinations | None = None,
-) -> CompanionRoom:
-    """Companions, wired and standing still.
+) -> CompanionServices:
+    """Companions as the settings say, standing still.
 
     Without `questions`, nothing can be put to the owner; without `models`, none can be asked.
     """
-    settings, zone = ground.settings.companions, SettingsZone(ground.settings.scheduler.timezone)
+    settings, zone = core.settings.companions, core.settings.scheduler.timezone
     around = os.environ if environ is None else environ
-    gateway = models or Destinations(ground)
-    hands = make_hands(
-        store,
-        journal,
-        gateway=gateway,
-        approvals=CardApprovals(ground, questions) if questions is not None else None,
-        secrets=VaultSecrets(ground, environ=around),
-        time_zone=zone.time_zone,
-        gates=CallGates(ground.settings.gates.system, open_gates(ground, model=gate_model)),
-        audit=ground.audit,
-    )
-    waking = make_waking(
+    return build_companions(
         store,
         journal,
         queue=queue,
-        runs=hands.workflow,
-        zone=zone,
-        summariser=ModelSummariser(store, hands.door, definitions=hands.definitions),
+        gateway=models or Destinations(companion_choices(core.settings, without_reading)),
+        approvals=action_approvals(core, questions) if questions is not None else None,
+        secret_available=ReferencedSecrets(core.vault.get, environ=around).available,
+        time_zone=lambda: zone,
+        gates=CallGates(core.settings.gates.system, gates or open_gates(core)),
+        audit=core.audit,
+        kinds=core.paths.companion_kinds,
         compaction=CompactionPolicy(model_attempts=settings.summary_model_attempts),
     )
-    desk = CompanionDesk(
-        store,
-        journal,
-        hands,
-        lifecycle=waking.lifecycle,
-        worker=waking.worker,
-        library=KindLibrary(ground.paths.companion_kinds),
-        audit=ground.audit,
-    )
-    retention = _retention(store, settings)
-    return CompanionRoom(store, hands, waking, desk, gateway, retention)
-
-
-def _retention(store: CompanionStore, settings: CompanionSettings) -> Retention:
-    days = settings.keep_days
-    return Retention(store, {each: getattr(days, each.value) or FOR_EVER for each in ArtifactClass})
 
 
 @contextlib.asynccontextmanager
 async def open_companions(
-    ground: Ground,
+    core: Core,
     journal: Journal,
     *,
     queue: QueueStore,
     questions: QuestionStore | None = None,
     environ: Mapping[str, str] | None = None,
-    gate_model: GateModel | None = None,
+    gates: GateRunner | None = None,
     models: Destinations | None = None,
-) -> AsyncIterator[CompanionRoom]:
+) -> AsyncIterator[CompanionServices]:
     """Companions, awake for as long as the block lasts."""
     async with open_companion_store(
-        ground.paths,
-        clock=ground.clock,
-        ids=ground.ids,
+        core.paths,
+        clock=core.clock,
+        ids=core.ids,
         host_id=journal.host_id,
-        open_database=ground.machine.open_database,
+        open_database=core.machine.open_database,
     ) as store:
-        room = make_companions(
-            ground,
+        companions = make_companions(
+            core,
             journal,
             store,
             queue=queue,
             questions=questions,
             environ=environ,
-            gate_model=gate_model,
+            gates=gates,
             models=models,
         )
-        await room.desk.recover()
+        await companions.service.recover()
         try:
-            async with room.waking.running():
-                yield room
+            async with companions.running():
+                yield companions
         finally:
-            await room.models.close()
+            if models is not None:
+                await models.close()
 
 
-def companion_jobs(room: CompanionRoom) -> list[PeriodicJob]:
+def companion_retention(store: CompanionStore, settings: CompanionSettings) -> Retention:
+    """How long what companions leave behind is kept, as the settings say."""
+    days = settings.keep_days
+    return Retention(store, {each: getattr(days, each.value) or FOR_EVER for each in ArtifactClass})
+
+
+def companion_jobs(companions: CompanionServices, settings: CompanionSettings) -> list[PeriodicJob]:
     """What companions need again and again: what nobody answers, or needs any more, ends."""
+    retention = companion_retention(companions.store, settings)
     return [
-        PeriodicJob("end unanswered questions of companions", _LOOK, room.desk.expire),
-        PeriodicJob("prune companions", _PRUNE, room.retention.prune),
+        PeriodicJob("end unanswered questions of companions", _LOOK, companions.service.expire),
+        PeriodicJob("prune companions", _PRUNE, retention.prune),
     ]

@@ -1,29 +1,217 @@
-"""The context room, wired: contexts in memory, their chronicle on the disk."""
+"""What a turn is told, wired: memory, context and personality of one data directory.
 
-import contextlib
+Memory has vectors if the extra `vector` is installed. Contexts are in memory, their chronicle on
+the disk. The names of the settings become those of the packages.
+"""
+
+import importlib.util
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
-from silas.app.context_room import Contexts
-from silas.app.ground import Ground, OnDemandVault
-from silas.app.housekeeping import PeriodicJob
-from silas.app.memory import MemoryRoom
-from silas.app.ongoing import ongoing_work
-from silas.app.settings import Settings
-from silas.context.archive import FileArchive
-from silas.context.chronicle import ChronicleStore
-from silas.context.files import AllowedDirectory, WatchedFiles
-from silas.context.following import WorkFollower
+from silas.app.core import Core
+from silas.app.jobs import PeriodicJob
+from silas.context.chronicle import ChronicleStore, FileArchive
 from silas.context.manager import ContextManager
-from silas.context.models import ContextProfile, TokenBudget
-from silas.context.ports import ExactTokens, Recall, Scorer, TokenCounter
-from silas.context.rehydration import Rehydration
-from silas.context.sessions import SessionStore
-from silas.kernel.redaction import Redactor
-from silas.memory.errors import MemoryExists, MemoryInvalid
-from silas.memory.models import MemoryItem, MemoryQuery
-from silas.memory.preferences import verified_preferences
+from silas.context.models import (
+    ContextProfile,
+    ExactTokens,
+    Scorer,
+    TokenBudget,
+    TokenCounter,
+)
+from silas.context.rehydration import Rehydration, WorkFollower
+from silas.context.service import ContextService, SessionStore
+from silas.context.subscriptions import WatchedFiles
+from silas.memory.consolidator import ConsolidationPolicy, MemoryConsolidator
+from silas.memory.curation import MemoryCuration, nobody_shows
+from silas.memory.errors import EmbedderRefused
+from silas.memory.forgetting import Forgetting, Selection
+from silas.memory.intake import MemoryIntake
+from silas.memory.models import Embedder, ReingestionTier
+from silas.memory.preferences import PreferencePolicy
+from silas.memory.service import MemoryRetriever, MemoryService, RawRecords
+from silas.memory.store import MemoryStores
+from silas.personality import (
+    AxisProfile,
+    EventWeights,
+    MoodState,
+    PersonalityConfig,
+    PersonalityEngine,
+    PersonaPreset,
+    PersonaStore,
+    VoiceConfig,
+)
+from silas.settings.conversation import PersonalitySettings, VoiceSettings
+from silas.settings.models import Settings
+from silas.stream.conversations import ConversationList
+from silas.stream.delivery import UserMessageStore
+from silas.stream.search import Search
+from silas.stream.traces import ConversationTraces, ConversationWork
+
+if TYPE_CHECKING:  # importing it needs the extra `vector`
+    from silas.memory.vectors import VectorIndex
+
+_SOON = timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class MemoryServices:
+    """What Silas remembers, and the ways to it."""
+
+    memories: MemoryStores
+    retriever: MemoryRetriever
+    service: MemoryService
+    index: "VectorIndex | None"
+
+
+@asynccontextmanager
+async def open_memory(core: Core, *, vectors: bool = True) -> AsyncIterator[MemoryServices]:
+    """The memory of this data directory; what waits to be written is written at the end."""
+    memories = MemoryStores(
+        core.database,
+        clock=core.clock,
+        audit=core.audit,
+        approvals=core.approvals,
+        intake=MemoryIntake(core.vault.seen),
+    )
+    settings = core.settings.memory
+    vectors = vectors and settings.embedding_model != "none"
+    dimensions = settings.embedding_dim
+    folder = core.paths.data_dir
+    index = await open_index(folder, memories, dimensions=dimensions) if vectors else None
+    try:
+        retriever = MemoryRetriever(
+            memories, vectors=index, zone=ZoneInfo(core.settings.scheduler.timezone)
+        )
+        raw = RawRecords(
+            kept=settings.raw_reingestion_enabled,
+            tier=ReingestionTier(settings.raw_reingestion_default_tier),
+        )
+        yield MemoryServices(
+            memories,
+            retriever,
+            MemoryService(
+                memories, retriever, raw=raw, preferences=preference_policy(core.settings)
+            ),
+            index,
+        )
+    finally:
+        await memories.flush()
+        if index is not None:
+            await index.close()
+
+
+def curation_of(
+    core: Core, memory: MemoryServices, scope_id: str, context: ContextService | None = None
+) -> MemoryCuration:
+    """What is remembered in one scope, for its owner; `context` may show some of it right now."""
+    archive = FileArchive(core.paths.archive, clock=core.clock)
+    return MemoryCuration(
+        memory.memories,
+        memory.retriever,
+        scope_id,
+        decisions=core.decisions,
+        ids=core.ids,
+        policy=preference_policy(core.settings),
+        index=memory.index,
+        traces=ConversationTraces(core.database, archive, clock=core.clock),
+        changed=partial(context.drop_memories, scope_id) if context else nobody_shows,
+    )
+
+
+def preference_policy(settings: Settings) -> PreferencePolicy:
+    """When what the owner does counts as a preference."""
+    learning = settings.behavior_preferences
+    return PreferencePolicy(
+        most_a_day=learning.max_new_inferences_per_day,
+        needs_confirmation=learning.promotion_requires_confirmation,
+    )
+
+
+def open_search(
+    core: Core,
+    memory: MemoryServices | None = None,
+    *,
+    drop_context: Callable[[str], None] = lambda _scope: None,
+) -> Search:
+    """The conversations of the owner, and what finds them again.
+
+    Without `memory`, it is opened when something is to be forgotten.
+    """
+    owner, clock = core.settings.owner_id, core.clock
+
+    async def forget(memory_ids: Sequence[str]) -> int:
+        async with AsyncExitStack() as stack:
+            opened = memory
+            if opened is None:
+                opened = await stack.enter_async_context(open_memory(core))
+            forgetting = Forgetting(opened.memories, owner, index=opened.index)
+            return (await forgetting.forget(Selection(tuple(memory_ids)))).memories
+
+    conversations = ConversationList(
+        core.database,
+        owner_id=owner,
+        said=UserMessageStore(core.database, clock),
+        audit=core.audit,
+        clock=clock,
+        redact=core.redact,
+        archive_files=FileArchive(core.paths.archive, clock=clock),
+        forget=forget,
+        drop_context=drop_context,
+    )
+    return Search(core.database, conversations, core.work.items, clean=core.redact)
+
+
+def memory_jobs(core: Core, memory: MemoryServices) -> list[PeriodicJob]:
+    """What is done again and again for the memory: condense it, and keep its vectors up to date."""
+    settings = core.settings.memory
+    policy = ConsolidationPolicy(stale_after=timedelta(days=settings.stale_after_days))
+    consolidator = MemoryConsolidator(memory.memories, index=memory.index, policy=policy)
+    every = timedelta(minutes=settings.consolidation_interval_minutes)
+    jobs = [PeriodicJob("condense the memory", every, consolidator.run_once)]
+    if memory.index is not None:
+        jobs.append(PeriodicJob("embed new memories", _SOON, memory.index.catch_up))
+    return jobs
+
+
+async def open_index(
+    folder: Path, memories: MemoryStores, *, dimensions: int | None = None
+) -> "VectorIndex | None":
+    """The vectors in this folder, or None if the extra `vector` is not installed."""
+    embedder = load_embedder()
+    if embedder is None:
+        return None
+    if dimensions not in {None, embedder.dimensions}:
+        raise EmbedderRefused(
+            f"memory.embedding_dim is {dimensions}, but the vectors of the embedded model have "
+            f"the length {embedder.dimensions}. Correct the setting."
+        )
+    # It needs packages of the extra, so it is imported where they are known to be there.
+    from silas.memory.vectors import open_vectors  # noqa: PLC0415
+
+    return await open_vectors(folder, memories, embedder=embedder)
+
+
+@lru_cache(maxsize=1)
+def load_embedder() -> Embedder | None:
+    """The embedded model, or None if the extra `vector` is not installed."""
+    if importlib.util.find_spec("onnxruntime") is None:
+        return None
+    try:  # it needs packages of the extra
+        from silas.memory.minilm import MiniLm  # noqa: PLC0415
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("silas"):
+            raise
+        return None
+    return MiniLm()
+
 
 _log = logging.getLogger(__name__)
 
@@ -48,105 +236,74 @@ def token_budget(settings: Settings) -> TokenBudget:
     )
 
 
-class Kept:
-    """`Recall`: what leaves a context goes into the memory of its scope."""
-
-    def __init__(self, memory: MemoryRoom) -> None:
-        self._memory = memory
-
-    async def keep(self, scope_id: str, items: Sequence[MemoryItem]) -> None:
-        """Keep what is not known yet; what no memory could hold is left out."""
-        store = self._memory.memories.of(scope_id)
-        for item in items:
-            try:
-                with contextlib.suppress(MemoryExists):
-                    await store.store(item)
-            except MemoryInvalid as error:
-                _log.warning("%s is not remembered: %s", item.memory_id, error.message)
-
-    async def retrieve(self, query: MemoryQuery, scope_id: str) -> list[MemoryItem]:
-        """What is remembered in this scope, best first."""
-        return await self._memory.retriever.retrieve(query, scope_id)
-
-    async def defaults(self, scope_id: str) -> list[MemoryItem]:
-        """The preferences that the owner has confirmed."""
-        return await verified_preferences(self._memory.memories, scope_id)
-
-
-class Secrets:
-    """Takes secrets out of text; those that the vault gave out in this process are known."""
-
-    def __init__(self, vault: OnDemandVault) -> None:
-        self._vault = vault
-        self._seen: frozenset[str] = frozenset()
-        self._redactor = Redactor()
-
-    def __call__(self, text: str) -> str:
-        seen = self._vault.seen()
-        if seen is not self._seen:
-            self._seen, self._redactor = seen, Redactor(seen)
-        return self._redactor.text(text)
-
-
 def open_context(
-    ground: Ground,
+    core: Core,
     *,
-    memory: MemoryRoom | None = None,
+    memory: MemoryServices | None = None,
     scorer: Scorer | None = None,
     counter: TokenCounter | None = None,
     exact: ExactTokens | None = None,
-) -> Contexts:
-    """The contexts of this ground floor.
+) -> ContextService:
+    """The contexts of this data directory.
 
     Without `memory`, what leaves a context is in the chronicle only. Without `scorer`, the rules
     alone decide what leaves. `counter` estimates what a text costs, `exact` is asked once a turn.
     """
-    recall: Recall | None = Kept(memory) if memory else None
-    redact = Secrets(ground.vault)
+    recall: MemoryService | None = memory.service if memory else None
+    redact = core.redact
     manager = ContextManager(
-        token_budget(ground.settings),
-        clock=ground.clock,
+        token_budget(core.settings),
+        clock=core.clock,
         counter=counter,
         exact=exact,
         recall=recall,
         scorer=scorer,
-        files=_files(ground.settings),
+        files=_files(core),
         redact=redact,
     )
-    chronicle = ChronicleStore(ground.database)
-    return Contexts(
+    chronicle = ChronicleStore(core.database)
+    return ContextService(
         manager,
         chronicle,
-        sessions=SessionStore(ground.database, clock=ground.clock, ids=ground.ids),
+        sessions=SessionStore(core.database, clock=core.clock, ids=core.ids),
         rehydration=Rehydration(
             manager,
             chronicle,
-            clock=ground.clock,
+            clock=core.clock,
             recall=recall,
-            max_entries=ground.settings.rehydration.max_chronicle_entries,
+            max_entries=core.settings.rehydration.max_chronicle_entries,
         ),
-        follower=WorkFollower(manager, ongoing_work(ground), clock=ground.clock),
-        audit=ground.audit,
-        clock=ground.clock,
+        follower=WorkFollower(
+            manager,
+            ConversationWork(
+                core.conversations,
+                core.work.items,
+                core.work.ledger,
+                origins=core.work.origins,
+            ),
+            clock=core.clock,
+        ),
+        audit=core.audit,
+        clock=core.clock,
         redact=redact,
-        session_idle=timedelta(minutes=ground.settings.context.session_idle_minutes),
+        session_idle=timedelta(minutes=core.settings.context.session_idle_minutes),
     )
 
 
-def context_jobs(ground: Ground) -> list[PeriodicJob]:
+def context_jobs(core: Core) -> list[PeriodicJob]:
     """What is done again and again: what was said long ago moves to the archive."""
-    sink = FileArchive(ground.paths.archive, clock=ground.clock)
-    chronicle = ChronicleStore(ground.database, sink=sink)
-    sessions = SessionStore(ground.database, clock=ground.clock, ids=ground.ids)
+    sink = FileArchive(core.paths.archive, clock=core.clock)
+    chronicle = ChronicleStore(core.database, sink=sink)
+    sessions = SessionStore(core.database, clock=core.clock, ids=core.ids)
 
     async def retain() -> None:
-        before = ground.clock.now() - timedelta(days=ground.settings.context.chronicle_days)
+        before = core.clock.now() - timedelta(days=core.settings.context.chronicle_days)
         await chronicle.prune_before(before)
         await sessions.prune_before(before)
 
     async def end_idle() -> None:
-        idle = timedelta(minutes=ground.settings.context.session_idle_minutes)
-        await sessions.end_idle(ground.clock.now() - idle)
+        idle = timedelta(minutes=core.settings.context.session_idle_minutes)
+        await sessions.end_idle(core.clock.now() - idle)
 
     return [
         PeriodicJob("archive the chronicle", timedelta(days=1), retain),
@@ -154,7 +311,55 @@ def context_jobs(ground: Ground) -> list[PeriodicJob]:
     ]
 
 
-def _files(settings: Settings) -> WatchedFiles:
-    planner = settings.planner
+def _files(core: Core) -> WatchedFiles:
+    planner = core.settings.planner
     folders = (planner.workspace_dir, planner.research_dir)
-    return WatchedFiles(AllowedDirectory(folder) for folder in folders if folder is not None)
+    return WatchedFiles(
+        [folder for folder in folders if folder is not None], whose=core.work.origins.of_content
+    )
+
+
+def config_of(settings: PersonalitySettings) -> PersonalityConfig:
+    """The personality that is configured."""
+    return PersonalityConfig(
+        baseline=AxisProfile(**settings.baseline.model_dump()),
+        voice=_voice(settings.voice),
+        contexts={name: dict(deltas) for name, deltas in settings.contexts.items()},
+        context_words={name: list(words) for name, words in settings.context_words.items()},
+        neutral=MoodState(**settings.mood.neutral.model_dump()),
+        events={
+            name: EventWeights(mood=dict(event.mood), axes=dict(event.axes))
+            for name, event in settings.mood.event_weights.items()
+        },
+        presets={
+            name: PersonaPreset(
+                axes=dict(axes),
+                voice=_voice(settings.preset_voices[name])
+                if name in settings.preset_voices
+                else None,
+            )
+            for name, axes in settings.presets.items()
+        },
+        decay_rate_per_hour=settings.decay_rate_per_hour,
+        constitution=list(settings.constitution),
+        directive_tokens_min=settings.directive_tokens_min,
+        directive_tokens_max=settings.directive_tokens_max,
+    )
+
+
+def _voice(voice: VoiceSettings) -> VoiceConfig:
+    return VoiceConfig(
+        tone=voice.tone,
+        quirks=list(voice.quirks),
+        speech_patterns=list(voice.speech_patterns),
+        anti_patterns=list(voice.anti_patterns),
+    )
+
+
+def open_personality(core: Core) -> PersonalityEngine | None:
+    """The personality of this data directory; None if the owner wants none."""
+    settings = core.settings.personality
+    if not settings.enabled:
+        return None
+    store = PersonaStore(core.database, clock=core.clock)
+    return PersonalityEngine(store, config_of(settings), clock=core.clock, ids=core.ids)

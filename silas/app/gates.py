@@ -4,41 +4,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from silas.app.ground import Ground
-from silas.app.paths import Paths
-from silas.app.settings import Settings
+from silas.app.core import Core
+from silas.audit.models import AuditTrail
 from silas.gates import Gate, GateProvider
-from silas.gates.built_in import BUILT_IN_CHECKS
 from silas.gates.guards.registry import built_in_guards
-from silas.gates.loading import load_gates
-from silas.gates.ports import (
-    AuditTrail,
+from silas.gates.models import (
     CommandOutcome,
     CommandRunner,
     GateCheckProvider,
     GateModel,
 )
 from silas.gates.providers import CustomProvider, LlmProvider, PredicateProvider, ScriptProvider
-from silas.gates.providers.guardrails_ai import GuardrailsAiProvider
-from silas.gates.providers.guardrails_library import AllValidators, library_classes
-from silas.gates.runner import GateRunner
-from silas.kernel import Clock
-from silas.sandbox import BackendChoice, Boundary, SandboxLimits, all_backends
-from silas.sandbox.requests import checked_request
-from silas.sandbox.verification import HARDENED_ENVIRONMENT
+from silas.gates.providers.builtin import BUILT_IN_CHECKS
+from silas.gates.providers.guardrails_ai import AllValidators, GuardrailsAiProvider, library_classes
+from silas.gates.runner import GateRunner, load_gates
+from silas.sandbox import SandboxLimits, SandboxRunner
+from silas.sandbox.environment import HARDENED_ENVIRONMENT
+from silas.sandbox.models import checked_request
+from silas.settings.models import Settings
+from silas.settings.paths import Paths
 from silas.storage.errors import translated
 from silas.storage.files import make_private_directory
 
 _SHELL = ("/bin/sh", "-c")
-_INSIST = frozenset({Boundary.NETWORK, Boundary.FILESYSTEM})
 
 
 @dataclass(frozen=True)
 class SandboxedCommands:
     """`CommandRunner` in the sandbox: it can read the gates' own directory and nothing else."""
 
-    choice: BackendChoice
-    backend: str
+    sandbox: SandboxRunner
     directory: Path
     memory_bytes: int
 
@@ -46,8 +41,7 @@ class SandboxedCommands:
         with translated(str(self.directory)):
             make_private_directory(self.directory)
         place = str(self.directory.resolve())
-        backend = await self.choice.choose(self.backend)
-        ran = await backend.run(
+        ran = await self.sandbox.run(
             checked_request(
                 argv=(*_SHELL, command),
                 env={**HARDENED_ENVIRONMENT, **env},
@@ -56,7 +50,6 @@ class SandboxedCommands:
                 limits=SandboxLimits(
                     wall_seconds=seconds, cpu_seconds=seconds, memory_bytes=self.memory_bytes
                 ),
-                require=_INSIST,
             )
         )
         return CommandOutcome(
@@ -67,15 +60,12 @@ class SandboxedCommands:
         )
 
 
-def sandboxed_commands(settings: Settings, paths: Paths, *, clock: Clock) -> SandboxedCommands:
+def sandboxed_commands(
+    settings: Settings, paths: Paths, sandbox: SandboxRunner
+) -> SandboxedCommands:
     """Scripts of gates live in `gates` in the data directory."""
-    sandbox = settings.sandbox
-    return SandboxedCommands(
-        BackendChoice(all_backends(clock=clock, image=sandbox.base_image)),
-        sandbox.backend,
-        paths.gates,
-        sandbox.default_memory_mb * 1024 * 1024,
-    )
+    memory_bytes = settings.sandbox.default_memory_mb * 1024 * 1024
+    return SandboxedCommands(sandbox, paths.gates, memory_bytes)
 
 
 def gate_providers(
@@ -85,7 +75,7 @@ def gate_providers(
     commands: CommandRunner | None = None,
     model: GateModel | None = None,
 ) -> dict[str, GateCheckProvider]:
-    """Every provider by its name. Without commands, script gates block; for models see `llm.py`."""
+    """Every provider by its name. Without commands, script gates block; see also `LlmProvider`."""
     guards = built_in_guards()
     validators = AllValidators(guards, names=guards.names, library=library_classes())
     directories = (paths.data_dir / "work", paths.gates)
@@ -107,12 +97,12 @@ def gate_runner(
     )
 
 
-def open_gates(ground: Ground, *, model: GateModel | None = None) -> GateRunner:
-    """The gate runner of this ground floor."""
-    settings, paths = ground.settings, ground.paths
-    commands = sandboxed_commands(settings, paths, clock=ground.clock)
+def open_gates(core: Core, *, model: GateModel | None = None) -> GateRunner:
+    """The gate runner of this data directory."""
+    settings, paths = core.settings, core.paths
+    commands = sandboxed_commands(settings, paths, core.sandbox)
     providers = gate_providers(settings, paths, commands=commands, model=model)
-    return gate_runner(settings, providers, audit=ground.audit)
+    return gate_runner(settings, providers, audit=core.audit)
 
 
 def prove_guards(settings: Settings) -> None:
@@ -124,7 +114,7 @@ def prove_guards(settings: Settings) -> None:
             guards.prove(name)
 
 
-async def load_system_gates(ground: Ground, *, model: GateModel | None = None) -> tuple[Gate, ...]:
+async def load_system_gates(core: Core, *, model: GateModel | None = None) -> tuple[Gate, ...]:
     """The gates of the configuration; raises `GatesNotLoaded` if one could not do its work."""
-    providers = open_gates(ground, model=model).providers
-    return await load_gates(ground.settings.gates.system, providers)
+    providers = open_gates(core, model=model).providers
+    return await load_gates(core.settings.gates.system, providers)

@@ -1,30 +1,21 @@
-"""One server for each data directory: the lock that makes it so, and the way to reach it.
+"""One server for each data directory: the lock that makes it so.
 
 1. The server holds a lock on `silas.lock` for as long as it lives. The operating system releases
    it when the process ends, however it ends, so a file that a crash left behind is no obstacle.
 2. The file says who holds the lock, so that whoever comes second can be told.
-3. Other commands reach the server through `silas.sock`, which its owner alone may use. Both sides
-   check that the other belongs to the same user.
 """
 
-import contextlib
 import fcntl
 import os
-import socket
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from silas.app.paths import Paths
-from silas.app.peers import peer_user
 from silas.kernel import (
     CanonicalError,
     Clock,
     DatabaseError,
-    ServerError,
     canonical_bytes,
     format_timestamp,
     strict_loads,
@@ -32,8 +23,6 @@ from silas.kernel import (
 from silas.storage.errors import translated
 from silas.storage.files import PRIVATE_FILE
 
-MAX_MESSAGE = 1 << 20
-_MAX_SOCKET_PATH = 100
 _ATTEMPTS = 6
 _GLANCES = 600
 _SECONDS_BETWEEN = 0.05
@@ -43,28 +32,6 @@ class InstanceLocked(DatabaseError):
     """Another Silas uses this data directory. End it with `silas stop`, or choose another one."""
 
     code = "E_DB_LOCKED"
-    exit_code = 29
-
-
-class NotRunning(ServerError):
-    """No Silas is running for this data directory. Start it with `silas start`."""
-
-    code = "E_SERVER_NOT_RUNNING"
-    exit_code = 211
-
-
-class ServerSilent(ServerError):
-    """The running Silas does not answer. Look at its log, or end it with `silas stop --kill`."""
-
-    code = "E_SERVER_SILENT"
-    exit_code = 212
-
-
-class ServerRefused(ServerError):
-    """The running Silas refused this. Its answer says why, and what to do."""
-
-    code = "E_SERVER_REFUSED"
-    exit_code = 213
 
 
 class InstanceLock:
@@ -173,63 +140,3 @@ def _who_is_it(path: Path, holder: dict[str, Any]) -> str:
         {"pid": "unknown", "command": "?", "started_at": "?"} | holder
     )
     return f"{path.parent}: {InstanceLocked.sentence()} ({who})"
-
-
-def call_server(
-    paths: Paths, method: str, params: dict[str, Any] | None = None, *, timeout: float = 30.0
-) -> Any:
-    """Ask the running server; raises `NotRunning` if there is none."""
-    request = canonical_bytes({"method": method, "params": params or {}}) + b"\n"
-    with _connected(paths.socket, timeout) as connection:
-        try:
-            connection.sendall(request)
-            answer = strict_loads(_read_line(connection))
-        except (OSError, CanonicalError) as error:
-            raise ServerSilent(f"{ServerSilent.sentence()} ({error})") from error
-    if isinstance(answer, dict) and answer.keys() == {"result"}:
-        return answer["result"]
-    refusal = answer.get("error") if isinstance(answer, dict) else None
-    if not isinstance(refusal, dict):
-        raise ServerSilent(f"{ServerSilent.sentence()} (The answer makes no sense.)")
-    raise ServerRefused(str(refusal.get("message")), answer=refusal)
-
-
-@contextlib.contextmanager
-def _connected(path: Path, timeout: float) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(timeout)
-        try:
-            with short_path(path) as address:
-                connection.connect(address)
-        except (FileNotFoundError, ConnectionRefusedError):
-            raise NotRunning from None
-        except OSError as error:
-            raise ServerSilent(f"{path}: {ServerSilent.sentence()} ({error})") from error
-        if peer_user(connection) != os.getuid():
-            raise ServerError(f"{path} belongs to another user. Nothing was sent.")
-        yield connection
-
-
-def _read_line(connection: socket.socket) -> bytes:
-    received = bytearray()
-    while not received.endswith(b"\n"):
-        piece = connection.recv(65536)
-        if not piece or len(received) > MAX_MESSAGE:
-            raise ConnectionResetError("the answer is incomplete")
-        received += piece
-    return bytes(received)
-
-
-@contextlib.contextmanager
-def short_path(path: Path) -> Iterator[str]:
-    """An address for a Unix socket, whose length is limited to about a hundred bytes."""
-    if len(os.fsencode(path)) <= _MAX_SOCKET_PATH:
-        yield str(path)
-        return
-    if sys.platform != "linux":
-        raise ServerError(f"{path} is too long for a socket. Choose a shorter `--data-dir`.")
-    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{directory}/{path.name}"
-    finally:
-        os.close(directory)

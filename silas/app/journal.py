@@ -1,7 +1,7 @@
 """The journal, wired: its file, and how a change finds the process whose companions listen.
 
 1. One process at a time has listeners: the running server. Whoever else wants to change something
-   asks it over the control socket, so that the change is heard.
+   asks it over the owner's socket, so that the change is heard.
 2. Without a server the change is made to the file. It is written down with its provenance, so that
    the server catches up when it starts.
 3. Reading needs nobody.
@@ -9,30 +9,29 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from silas.app.ground import Ground
-from silas.app.instance import NotRunning, ServerRefused, call_server
-from silas.app.machine import OpenDatabase
-from silas.app.paths import Paths
-from silas.journal import OWNER, Journal, Outcome, desk
-from silas.kernel import Clock, IdFactory, JournalError, ServerError
-from silas.storage import SqliteDatabase, load_migrations, migrate
+from pydantic_core import to_jsonable_python
 
-ACTOR = "owner"
-METHOD = "journal"
-"""The method of the control socket."""
+from silas.app.client import NotRunning, call_server
+from silas.app.core import Core, OpenDatabase
+from silas.journal import Journal, Outcome
+from silas.kernel import Clock, IdFactory
+from silas.settings.paths import Paths
+from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.web.commands import read_strictly
+from silas.web.journal_commands import JOURNAL_COMMANDS, request_of, run_operation
 
 
 @contextlib.asynccontextmanager
-async def open_journal(ground: Ground) -> AsyncIterator[Journal]:
+async def open_journal(core: Core) -> AsyncIterator[Journal]:
     """The journal of this data directory; at the end everybody has heard what was changed."""
     async with open_journal_file(
-        ground.paths,
-        clock=ground.clock,
-        ids=ground.ids,
-        open_database=ground.machine.open_database,
+        core.paths,
+        clock=core.clock,
+        ids=core.ids,
+        open_database=core.machine.open_database,
     ) as journal:
         yield journal
 
@@ -76,42 +75,8 @@ async def renew_host(paths: Paths, *, clock: Clock) -> None:
         await database.close()
 
 
-class JournalLine:
-    """How other commands of the owner's change the journal of a running server."""
-
-    def __init__(self) -> None:
-        self._journal: Journal | None = None
-
-    @contextlib.contextmanager
-    def connected(self, journal: Journal) -> Iterator[None]:
-        """Answer with this journal, for as long as it is open."""
-        self._journal = journal
-        try:
-            yield
-        finally:
-            self._journal = None
-
-    async def answer(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Control: make an operation in the owner's name."""
-        if self._journal is None:
-            raise ServerError("Silas is just starting or stopping. Try again in a moment.")
-        operation, arguments = params.get("operation"), params.get("arguments")
-        if not isinstance(operation, str) or not isinstance(arguments, dict):
-            raise ServerError("Name the operation and its arguments.")
-        outcome = await desk.call(
-            self._journal,
-            operation,
-            arguments,
-            scope=OWNER,
-            actor=ACTOR,
-            operation_id=params.get("operation_id"),
-            preview_only=params.get("preview_only") is True,
-        )
-        return outcome.model_dump(mode="json")
-
-
 async def change_journal(
-    ground: Ground,
+    core: Core,
     journal: Journal,
     operation: str,
     arguments: Mapping[str, Any],
@@ -120,39 +85,15 @@ async def change_journal(
     preview_only: bool = False,
 ) -> Outcome:
     """Make an operation in the owner's name, where it is heard (rules 1 and 2)."""
-    params = {
-        "operation": operation,
-        "arguments": dict(arguments),
-        "operation_id": operation_id,
-        "preview_only": preview_only,
-    }
-    try:
-        answer = await asyncio.to_thread(call_server, ground.paths, METHOD, params)
-    except NotRunning:
-        return await desk.call(
-            journal,
-            operation,
-            arguments,
-            scope=OWNER,
-            actor=ACTOR,
-            operation_id=operation_id,
-            preview_only=preview_only,
-        )
-    except ServerRefused as refused:
-        raise _as_it_was(refused) from refused
-    return Outcome.model_validate(answer)
-
-
-def _as_it_was(refused: ServerRefused) -> Exception:
-    """The journal's own error, so that its code and exit code are the same either way."""
-    answer = refused.details.get("answer", {})
-    every: list[type[JournalError]] = [JournalError, *JournalError.__subclasses__()]
-    kinds = {kind.code: kind for kind in every}
-    kind = kinds.get(answer.get("code"))
-    if kind is None:
-        return refused
-    return kind(
-        answer.get("message"),
-        correlation_id=answer.get("correlation_id"),
-        **answer.get("details", {}),
+    command = JOURNAL_COMMANDS[operation]
+    given = to_jsonable_python(
+        {"arguments": arguments, "operation_id": operation_id, "preview_only": preview_only}
     )
+    request = read_strictly(request_of(command), given, command.refusal)
+    try:
+        answer = await asyncio.to_thread(
+            call_server, core.paths, f"/api/journal/{operation}", given
+        )
+    except NotRunning:
+        return await run_operation(command, journal, request)
+    return Outcome.model_validate(answer)

@@ -1,18 +1,17 @@
-"""The review desk, wired: the questions of one data directory, who asks them, who follows them."""
+"""The questions of one data directory, wired: who asks them, who follows them."""
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Protocol, runtime_checkable
 
-from silas.app.ground import Ground
-from silas.app.housekeeping import PeriodicJob
-from silas.approval.revoked import EndedUntil
+from silas.app.core import Core
+from silas.app.instance import holder_of
+from silas.app.jobs import PeriodicJob
+from silas.approval.keys import EndedUntil
 from silas.queue import QueueStore
-from silas.stream.cards import CardStore
-from silas.stream.review.autonomy import Autonomy, AutonomyPolicy
-from silas.stream.review.desk import DeskPolicy, ReviewDesk
-from silas.stream.review.gate_desk import QuestionGateDesk
-from silas.stream.review.store import QuestionStore
-from silas.work.before_images import BeforeImages
+from silas.review.cards import CardStore
+from silas.review.questions import QuestionStore
+from silas.stream.autonomy import Autonomy, AutonomyPolicy
+from silas.stream.review_service import GateQuestions, ReviewPolicy, ReviewService
 
 ENDED_AUTONOMY_REF = "silas/ended-autonomy"
 _LOOK = timedelta(seconds=3)
@@ -20,28 +19,29 @@ _TIDY = timedelta(minutes=1)
 _HEARTBEAT = timedelta(minutes=15)
 
 
-def open_questions(ground: Ground, queue: QueueStore) -> QuestionStore:
-    """The questions of this ground floor."""
+def open_questions(core: Core, queue: QueueStore) -> QuestionStore:
+    """The questions of this data directory."""
     return QuestionStore(
-        ground.database,
+        core.database,
         queue,
-        signer=ground.keys,
-        devices=ground.devices,
-        audit=ground.audit,
-        clock=ground.clock,
+        decisions=core.decisions,
+        keys=core.keys,
+        audit=core.audit,
+        clock=core.clock,
     )
 
 
-def open_desk(ground: Ground, cards: CardStore, questions: QuestionStore) -> ReviewDesk:
-    """The desk; it asks nothing before it is attached to a conversation."""
-    settings, clock = ground.settings, ground.clock
+def open_reviews(core: Core, cards: CardStore, questions: QuestionStore) -> ReviewService:
+    """The service; it asks nothing before it is attached to a conversation."""
+    settings, clock = core.settings, core.clock
     autonomy, batch, limits = settings.autonomy, settings.batch_review, settings.limits
-    return ReviewDesk(
+    return ReviewService(
         questions=questions,
         cards=cards,
         autonomy=Autonomy(
-            ground.database,
-            ground.approvals,
+            core.database,
+            core.approvals,
+            core.decisions,
             AutonomyPolicy(
                 enabled=autonomy.enabled,
                 min_samples=autonomy.min_samples,
@@ -53,47 +53,44 @@ def open_desk(ground: Ground, cards: CardStore, questions: QuestionStore) -> Rev
                 batch_cap=autonomy.max_batch_review_size,
             ),
             clock,
-            EndedUntil(ground.vault, ENDED_AUTONOMY_REF),
+            EndedUntil(core.vault, ENDED_AUTONOMY_REF),
+            core.audit,
         ),
-        images=BeforeImages(ground.database, clock),
-        policy=DeskPolicy(
+        images=core.work.images,
+        policy=ReviewPolicy(
             suggestions=settings.suggestions.enabled,
             cooldown=timedelta(minutes=settings.suggestions.dedupe_window_minutes),
             most_waiting=settings.suggestions.max_pending_per_scope,
             suggestions_per_hour=limits.suggestions_per_hour_per_scope,
             proposals_per_week=limits.autonomy_proposals_per_week_per_scope,
+            keep_before_images=timedelta(days=settings.undo.keep_days),
         ),
     )
 
 
-@runtime_checkable
-class Watched(Protocol):
-    """A front that knows whether anybody looks at it."""
-
-    @property
-    def watched(self) -> bool:
-        """Whether somebody does."""
-        ...
-
-
-def open_gate_desk(
-    ground: Ground, questions: QuestionStore, front: object | None
-) -> QuestionGateDesk:
-    """Who asks the owner about a gate, on a front that somebody looks at."""
-    return QuestionGateDesk(
+def open_gate_questions(
+    core: Core, questions: QuestionStore, is_watched: Callable[[], bool]
+) -> GateQuestions:
+    """Who asks the owner about a gate, where somebody looks: at a page, or at a terminal."""
+    return GateQuestions(
         questions=questions,
-        audit=ground.audit,
-        clock=ground.clock,
-        ids=ground.ids,
-        owner_id=ground.settings.owner_id,
-        is_watched=lambda: isinstance(front, Watched) and front.watched,
+        audit=core.audit,
+        clock=core.clock,
+        ids=core.ids,
+        owner_id=core.settings.owner_id,
+        is_watched=lambda: is_watched() or at_terminal(core),
     )
 
 
-def desk_jobs(desk: ReviewDesk) -> list[PeriodicJob]:
-    """What the desk does again and again."""
+def at_terminal(core: Core) -> bool:
+    """Whether a person talks to Silas in a terminal now, in whichever process."""
+    return holder_of(core.paths.terminal_lock) is not None
+
+
+def review_jobs(reviews: ReviewService) -> list[PeriodicJob]:
+    """The jobs that the service does again and again."""
     return [
-        PeriodicJob("look what can be decided together", _LOOK, desk.look),
-        PeriodicJob("put away old questions", _TIDY, desk.questions.end_expired),
-        PeriodicJob("look for something to suggest", _HEARTBEAT, desk.heartbeat),
+        PeriodicJob("look what can be decided together", _LOOK, reviews.look),
+        PeriodicJob("put away old questions", _TIDY, reviews.questions.end_expired),
+        PeriodicJob("look for something to suggest", _HEARTBEAT, reviews.heartbeat),
     ]

@@ -1,10 +1,20 @@
-"""What can be said about a data directory by looking at its files."""
+"""What can be said about a data directory by looking at its files.
 
+No settings, no vault, no keys are read for it, and nothing is imported that takes long, so that
+`silas status` and `silas audit tail` answer at once.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
-from silas.app.instance import NotRunning, ServerSilent, call_server, holder_of
-from silas.app.paths import Paths
-from silas.storage.copying import applied_in
+from silas.app.client import NotRunning, ServerSilent, call_server
+from silas.app.instance import holder_of
+from silas.audit import AuditLog
+from silas.kernel import IdFactory, SystemClock
+from silas.settings.paths import Paths
+from silas.storage import SqliteDatabase
+from silas.storage.migrations import applied_in
 
 _PARTS = ("", "-wal", "-shm")
 
@@ -25,7 +35,7 @@ def status_of(paths: Paths) -> dict[str, Any]:
 
 def _ask(paths: Paths) -> Any:
     try:
-        return call_server(paths, "status", timeout=5.0)
+        return call_server(paths, "/api/server/status", timeout=5.0)
     except (NotRunning, ServerSilent):
         # It is starting, stopping, restoring, or stuck: the lock says who it is.
         return None
@@ -47,3 +57,15 @@ def _sizes(paths: Paths) -> dict[str, int]:
         )
         for path in sorted(paths.data_dir.glob("*.db"))
     }
+
+
+@asynccontextmanager
+async def open_audit_log(paths: Paths) -> AsyncIterator[AuditLog]:
+    """The log of a data directory, to read its entries."""
+    paths.require_initialised()
+    clock = SystemClock()
+    database = SqliteDatabase.open(paths.database)
+    try:
+        yield AuditLog(database, clock=clock, ids=IdFactory(clock))
+    finally:
+        await database.close()

@@ -1,10 +1,18 @@
 """Keys, tokens, nonces, proofs: the only place where the owner's yes becomes a right to act.
 
-This room knows canonical bytes, hashes and ids, never what they mean.
+This package knows canonical bytes, hashes and ids, never what they mean.
 Nothing here talks to a model, a queue or the network, and every doubt is a no.
 """
 
-from silas.approval.devices import Device, DeviceStore
+from silas.approval.devices import (
+    FRESHNESS_WINDOW,
+    ChannelMessage,
+    Device,
+    DeviceStore,
+    MessageVerifier,
+    SignedMessage,
+    message_bytes,
+)
 from silas.approval.engine import ApprovalEngine
 from silas.approval.errors import (
     DecisionRefused,
@@ -17,36 +25,36 @@ from silas.approval.errors import (
     PublicKeyInvalid,
     TokenUnknown,
 )
-from silas.approval.keys import OWNER_KEYS_REF, KeyManager
-from silas.approval.messages import (
-    FRESHNESS_WINDOW,
-    ChannelMessage,
-    MessageVerifier,
-    SignedMessage,
-    message_bytes,
-)
+from silas.approval.keys import OWNER_KEYS_REF, KeyManager, OwnerKeys, PublicKey, PublicKeys
 from silas.approval.models import (
-    EXECUTION_SCOPES,
+    Approvable,
     ApprovalDecision,
     ApprovalScope,
     ApprovalStrength,
     ApprovalToken,
     ApprovalVerdict,
+    AutonomyPayload,
     Base64Bytes,
+    BatchPayload,
+    ThresholdChange,
 )
-from silas.approval.nonces import NonceStore
-from silas.approval.passkey_codes import PasskeyCode, PasskeyCodes, make_code
-from silas.approval.passkeys import Passkey, PasskeyStore, enrolment_challenge
-from silas.approval.payloads import AutonomyPayload, BatchPayload, ThresholdChange
-from silas.approval.policy import ApprovalPolicy
-from silas.approval.ports import Approvable
+from silas.approval.passkeys import (
+    Assertion,
+    Passkey,
+    PasskeyCode,
+    PasskeyCodes,
+    PasskeyStore,
+    Registration,
+    Use,
+    enrolment_challenge,
+    make_code,
+    page_name,
+)
 from silas.approval.proofs import ProofReport, export_proof, verify_proof
-from silas.approval.public_keys import PublicKey, PublicKeys
-from silas.approval.store import IssuedToken
-from silas.approval.webauthn import Assertion, Registration, Use, page_name
+from silas.approval.rules import ApprovalPolicy
+from silas.approval.store import IssuedToken, NonceStore
 
 __all__ = [
-    "EXECUTION_SCOPES",
     "FRESHNESS_WINDOW",
     "OWNER_KEYS_REF",
     "Approvable",
@@ -74,6 +82,7 @@ __all__ = [
     "NonceUsed",
     "OwnerKeyDamaged",
     "OwnerKeyExists",
+    "OwnerKeys",
     "Passkey",
     "PasskeyCode",
     "PasskeyCodes",

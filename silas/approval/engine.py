@@ -2,52 +2,57 @@
 
 - `issue_token`: after the owner decided. Signs exactly the bytes that were shown and remembers
   them. What is not canonical, too large, or approved too weakly is not signed.
+- `prepare`, `issue_in`, `use_in`, `vouch`: the same in the transaction that stores the decision
+  (`silas.review`): what is reported as failed has issued nothing.
 - `verify`: before authorising. Applies the rules (`rules.py`), then consumes one use in one atomic
   step: counter, execution nonce and audit entry are written together or not at all. Of any number
   of concurrent calls on a single-use token, in one process or several, exactly one succeeds.
 - `check`: at the door of execution. Applies the rules again and demands that `verify` has consumed
   a use for exactly this content, which has not been carried out yet. It changes nothing.
-- `enter`: the same, and the audit log bears it out (`uses.py`): counters that somebody has put back
-  open nothing. It reads the log, so it is asked once for each execution, and not for each call.
-- `token_for`: what a decision that was kept leads to: one token, and only for a while.
+- `enter`: the same, and the audit log bears it out (`RecordedUses`): counters that somebody has put
+  back open nothing. It reads the log, so it is asked once for each execution, and not for each
+  call. Whoever has just asked `check` asks `borne_out` for the rest.
 """
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from silas.approval import rules
 from silas.approval.errors import DecisionRefused, NonceUsed
 from silas.approval.keys import KeyManager
 from silas.approval.models import (
     EXECUTION_SCOPES,
+    Approvable,
     ApprovalDecision,
     ApprovalScope,
+    ApprovalStrength,
     ApprovalToken,
 )
-from silas.approval.nonces import EXECUTION, NonceStore
-from silas.approval.policy import ApprovalPolicy
-from silas.approval.ports import Approvable, AuditTrail
-from silas.approval.rules import Refused
-from silas.approval.shown import shown_whole
+from silas.approval.rules import ApprovalPolicy, Refused, shown_whole
 from silas.approval.store import (
-    TokenState,
-    TokenStore,
-    complete_token,
-    consume_token,
-    insert_token,
-)
-from silas.approval.uses import (
     DONE,
+    EXECUTION,
     ISSUED,
     TAKEN_BACK,
     USED,
     WITHDRAWN,
+    NonceStore,
     RecordedUses,
+    TokenState,
+    TokenStore,
+    UseSeal,
+    complete_token,
+    consume_token,
     done_entry,
+    insert_token,
+    void_token,
 )
+from silas.audit.models import AuditTrail, ExaminedLog
 from silas.kernel import Clock, IdFactory, SilasError, format_timestamp
 from silas.storage import Database, Durability, Transaction
 
@@ -81,7 +86,6 @@ class ApprovalEngine:
         self._entropy = entropy
         self.tokens = TokenStore(database)
         self._recorded = RecordedUses(database, keys, audit)
-        self._one_at_a_time = asyncio.Lock()
 
     async def issue_token(
         self,
@@ -93,6 +97,30 @@ class ApprovalEngine:
         ttl: timedelta | None = None,
     ) -> ApprovalToken:
         """Sign the owner's yes to exactly these bytes; raises `DecisionRefused` if it cannot be."""
+        prepared = await self.prepare(
+            work_item, decision, scope, max_executions=max_executions, ttl=ttl
+        )
+        await self._database.transaction(
+            lambda tx: self.issue_in(tx, prepared), durability=Durability.TRUST
+        )
+        # An approval that could be cut off the end of the log unnoticed would not be worth much.
+        await self._audit.write_checkpoint()
+        return prepared.token
+
+    def minimum_strength(self, scope: ApprovalScope) -> ApprovalStrength:
+        """How strongly a decision of this scope has to be proven, by the settings."""
+        return self._policy.minimum_strength(scope)
+
+    async def prepare(
+        self,
+        work_item: Approvable,
+        decision: ApprovalDecision,
+        scope: ApprovalScope,
+        *,
+        max_executions: int | None = None,
+        ttl: timedelta | None = None,
+    ) -> "PreparedToken":
+        """Sign a token that is not issued yet; raises `DecisionRefused` if it cannot be."""
         shown = shown_whole(work_item.plan_bytes())
         self._policy.require_decision(decision, scope)
         conditions, spawn_policy = self._policy.conditions_of(work_item, decision, scope)
@@ -116,45 +144,42 @@ class ApprovalEngine:
         # Reading the key may mean asking the operating system's keyring: not on the event loop.
         key_id, signature = await asyncio.to_thread(self._keys.sign, token.canonical_bytes())
         token = token.model_copy(update={"signature": signature})
-        event = {**_summary(token), "key_id": key_id, "expires_at": token.expires_at}
+        return PreparedToken(token, key_id, shown, spawn_policy)
 
-        def remember(tx: Transaction) -> None:
-            insert_token(tx, token, shown=shown, spawn_policy=spawn_policy)
-            self._audit.append(tx, ISSUED, event)
+    def issue_in(self, tx: Transaction, prepared: "PreparedToken") -> None:
+        """Issue a token as part of a transaction; `vouch` belongs after it."""
+        token = prepared.token
+        insert_token(tx, token, shown=prepared.shown, spawn_policy=prepared.spawn_policy)
+        event = {**_summary(token), "key_id": prepared.key_id, "expires_at": token.expires_at}
+        self._audit.append(tx, ISSUED, event)
 
-        await self._database.transaction(remember, durability=Durability.TRUST)
-        # An approval that could be cut off the end of the log unnoticed would not be worth much.
-        await self._audit.write_checkpoint()
-        return token
+    def use_in(
+        self, tx: Transaction, token: ApprovalToken, work_item: Approvable, scope: ApprovalScope
+    ) -> None:
+        """Use a token up for this, as part of the transaction that issues it."""
+        try:
+            content_hash = self._require_rules(token, work_item, None, frozenset({scope}))
+            used = self._use(tx, token, content_hash, seal=None)
+        except (Refused, NonceUsed) as refused:
+            raise DecisionRefused(f"The decision could not be used: {refused}.") from refused
+        if not used:
+            raise DecisionRefused("The decision could not be used: The token has been used up.")
+
+    async def vouch(self) -> None:
+        """Have the log vouched for. What was committed has happened, whether that works or not."""
+        try:
+            await self._audit.write_checkpoint()
+        except SilasError as error:
+            entry = {"error": error.message}
+            with contextlib.suppress(SilasError):  # a disk that fails now takes nothing of it back
+                await self._database.transaction(
+                    lambda tx: self._audit.append(tx, "audit_checkpoint_failed", entry),
+                    durability=Durability.TRUST,
+                )
 
     def is_current(self, decided_at: datetime) -> bool:
         """Whether a decision of that time may still lead to an approval."""
         return rules.is_current(decided_at, self._clock.now(), self._policy.default_ttl)
-
-    async def token_for(
-        self,
-        work_item: Approvable,
-        decision: ApprovalDecision,
-        scope: ApprovalScope = ApprovalScope.FULL_PLAN,
-        *,
-        decided_at: datetime | None,
-        ttl: timedelta | None = None,
-    ) -> ApprovalToken | None:
-        """The one token that a decision of that time leads to, issued now or before a crash.
-
-        None if nobody vouches for the time, or if it is too long ago: it has to be decided again.
-        """
-        if decided_at is None or not self.is_current(decided_at):
-            return None
-        async with self._one_at_a_time:
-            try:
-                plan_hash = rules.digest(work_item.plan_bytes())
-                issued = await self._recorded.issued_for(plan_hash, decided_at)
-            except Refused as refused:
-                raise DecisionRefused(f"Nothing can be approved now. {refused}") from refused
-            if issued is not None:
-                return (await self.tokens.load(issued)).token
-            return await self.issue_token(work_item, decision, scope, ttl=ttl)
 
     async def verify(
         self,
@@ -178,10 +203,15 @@ class ApprovalEngine:
         work_item: Approvable,
         *,
         accept: frozenset[ApprovalScope] = EXECUTION_SCOPES,
+        as_of: datetime | None = None,
     ) -> tuple[bool, str]:
-        """Whether `verify` has authorised exactly this work; consumes nothing."""
+        """Whether `verify` has authorised exactly this work; consumes nothing.
+
+        `as_of` is when work was begun that goes on now: it must have been in time then. Whoever
+        gives it has proof of that moment. Everything else must hold now.
+        """
         try:
-            content_hash = self._require_entry(token, work_item, accept)
+            content_hash = self._require_entry(token, work_item, accept, as_of=as_of)
             await self._require_consumed(token, content_hash)
         except Refused as refused:
             return await self._refuse("check", token, work_item, str(refused))
@@ -194,17 +224,25 @@ class ApprovalEngine:
         *,
         accept: frozenset[ApprovalScope] = EXECUTION_SCOPES,
         most: int | None = None,
+        as_of: datetime | None = None,
     ) -> tuple[bool, str]:
         """`check`, borne out by the audit log; with `most`, for one of so many attempts."""
-        valid, reason = await self.check(token, work_item, accept=accept)
+        valid, reason = await self.check(token, work_item, accept=accept, as_of=as_of)
         if not valid:
             return False, reason
+        found = await self.borne_out(token, work_item, most=most)
+        return found.valid, found.reason
+
+    async def borne_out(
+        self, token: ApprovalToken, work_item: Approvable, *, most: int | None = None
+    ) -> "BorneOut":
+        """Whether the audit log bears out what `check` has just allowed; see `enter`."""
         content_hash = rules.digest(work_item.plan_bytes())
         try:
-            await self._recorded.require_open(token, content_hash, most=most)
+            examined = await self._recorded.require_open(token, content_hash, most=most)
         except Refused as refused:
-            return await self._refuse("enter", token, work_item, str(refused))
-        return VALID
+            return BorneOut(*await self._refuse("enter", token, work_item, str(refused)), None)
+        return BorneOut(*VALID, examined)
 
     async def carried_out(self, token: ApprovalToken, work_item: Approvable) -> None:
         """Remember that this was done: its approval opens no door any more."""
@@ -228,6 +266,30 @@ class ApprovalEngine:
             lambda tx: self._audit.append(tx, WITHDRAWN, entry), durability=Durability.TRUST
         )
         await self._audit.write_checkpoint()
+
+    async def revoke(
+        self, token_id: str, *, also: Callable[[Transaction, ApprovalToken], None] | None = None
+    ) -> ApprovalToken:
+        """The owner takes an approval back by its id, used or not; raises `TokenUnknown`.
+
+        From now on `verify`, `check` and `check_goal` refuse it. The log forbids it as well, if
+        somebody puts the row back, and for a standing approval the vault. `also` is written in the
+        same transaction, so that nobody finds the approval gone and its work going on.
+        """
+        token = (await self.tokens.load(token_id)).token
+        if token.scope is ApprovalScope.STANDING:
+            await asyncio.to_thread(self._keys.withdrawn.add, token.token_id)
+        now, entry = format_timestamp(self._clock.now()), done_entry(token_id, token.plan_hash)
+
+        def write(tx: Transaction) -> None:
+            void_token(tx, token_id, now=now, reason=TAKEN_BACK)
+            self._audit.append(tx, WITHDRAWN, {**entry, "work_item_id": token.work_item_id})
+            if also is not None:
+                also(tx, token)
+
+        await self._database.transaction(write, durability=Durability.TRUST)
+        await self.vouch()
+        return token
 
     async def check_goal(self, token: ApprovalToken, goal: Approvable) -> tuple[bool, str]:
         """Whether a standing approval of exactly this goal is in force; consumes nothing.
@@ -271,7 +333,12 @@ class ApprovalEngine:
         return content_hash
 
     def _require_entry(
-        self, token: ApprovalToken, work_item: Approvable, accept: frozenset[ApprovalScope]
+        self,
+        token: ApprovalToken,
+        work_item: Approvable,
+        accept: frozenset[ApprovalScope],
+        *,
+        as_of: datetime | None,
     ) -> str:
         """The rules at the door of execution, where a standing token meets the task itself."""
         rules.require_signature(token, self._keys.public)
@@ -280,7 +347,8 @@ class ApprovalEngine:
         require = rules.require_spawned if standing else rules.require_plan
         content_hash = require(token, work_item)
         rules.require_verdict(token, work_item, self._policy.condition_checks)
-        rules.require_time(token, self._clock.now())
+        now = self._clock.now()
+        rules.require_time(token, now if as_of is None else min(as_of, now))
         return content_hash
 
     async def _consume(self, token: ApprovalToken, content_hash: str) -> None:
@@ -290,29 +358,32 @@ class ApprovalEngine:
             await self._recorded.require_left(token)
             began = self._clock.now()
             seal = await asyncio.to_thread(self._recorded.seal, token, content_hash, began)
-        nonce = self._entropy(_NONCE_BYTES).hex()
-        binding = f"{token.token_id}:{content_hash}:{nonce}"
-        event = {**_summary(token), "content_hash": content_hash}
-
-        def use_once(tx: Transaction) -> bool:
-            now = self._clock.now()
-            rules.require_time(token, now)  # waiting in line may have taken it past its expiry
-            if not consume_token(
-                tx, token, content_hash=content_hash, nonce=nonce, now=format_timestamp(now)
-            ):
-                return False
-            self._nonces.record_in(tx, EXECUTION, binding)
-            if seal is not None:
-                seal.insert(tx)
-            self._audit.append(tx, USED, event)
-            return True
-
         try:
-            used = await self._database.transaction(use_once, durability=Durability.TRUST)
+            used = await self._database.transaction(
+                lambda tx: self._use(tx, token, content_hash, seal=seal),
+                durability=Durability.TRUST,
+            )
         except NonceUsed as error:
             raise Refused("The execution nonce was used before") from error
         if not used:
             raise Refused(await self._why_not_consumed(token, content_hash))
+
+    def _use(
+        self, tx: Transaction, token: ApprovalToken, content_hash: str, *, seal: UseSeal | None
+    ) -> bool:
+        """Consume one use, as part of this transaction; False if there is none."""
+        nonce = self._entropy(_NONCE_BYTES).hex()
+        now = self._clock.now()
+        rules.require_time(token, now)  # waiting in line may have taken it past its expiry
+        if not consume_token(
+            tx, token, content_hash=content_hash, nonce=nonce, now=format_timestamp(now)
+        ):
+            return False
+        self._nonces.record_in(tx, EXECUTION, f"{token.token_id}:{content_hash}:{nonce}")
+        if seal is not None:
+            seal.insert(tx)
+        self._audit.append(tx, USED, {**_summary(token), "content_hash": content_hash})
+        return True
 
     async def _why_not_consumed(self, token: ApprovalToken, content_hash: str) -> str:
         state = await self.tokens.state(token.token_id, content_hash)
@@ -358,6 +429,25 @@ class ApprovalEngine:
             durability=Durability.TRUST,
         )
         return False, reason
+
+
+class BorneOut(NamedTuple):
+    """What the audit log says to an execution."""
+
+    valid: bool
+    reason: str
+    examined: ExaminedLog | None
+    """How far the log was examined, for the checkpoint that the execution begins with."""
+
+
+@dataclass(frozen=True)
+class PreparedToken:
+    """A token that nobody has been given yet, and the bytes that it is about."""
+
+    token: ApprovalToken
+    key_id: str
+    shown: bytes
+    spawn_policy: bytes | None
 
 
 def _summary(token: ApprovalToken) -> dict[str, Any]:

@@ -7,60 +7,51 @@ class NoOwnerKey(ApprovalError):
     """There is no owner key in the vault. Run `silas init` to create one."""
 
     code = "E_APPROVAL_NO_KEY"
-    exit_code = 41
 
 
 class OwnerKeyDamaged(ApprovalError):
     """The owner key in the vault cannot be read. Bring back a backup: `silas restore`."""
 
     code = "E_APPROVAL_KEY_DAMAGED"
-    exit_code = 42
 
 
 class OwnerKeyExists(ApprovalError):
     """There is an owner key already. To replace it, run `silas keys rotate`."""
 
     code = "E_APPROVAL_KEY_EXISTS"
-    exit_code = 43
 
 
 class DecisionRefused(ApprovalError):
     """This decision cannot become an approval. Decide again on the card."""
 
     code = "E_APPROVAL_DECISION"
-    exit_code = 44
 
 
 class ProofInvalid(ApprovalError):
     """The proof does not hold. Do not rely on it; ask for the original file."""
 
     code = "E_APPROVAL_PROOF"
-    exit_code = 45
 
 
 class PublicKeyInvalid(ApprovalError):
     """This is not an Ed25519 public key. Give 64 hexadecimal digits or an `owner.pub` file."""
 
     code = "E_APPROVAL_PUBLIC_KEY"
-    exit_code = 46
 
 
 class NonceUsed(ApprovalError):
     """This nonce was used before. Whoever sent it again is replaying an old message."""
 
     code = "E_APPROVAL_REPLAY"
-    exit_code = 47
 
 
 class TokenUnknown(ApprovalError):
-    """No approval with this id was given here. Run `silas audit tail` to see what was approved."""
+    """No approval with this id was given here. `silas approvals list` shows them."""
 
     code = "E_APPROVAL_UNKNOWN"
-    exit_code = 48
 
 
 class DeviceUnknown(ChannelError):
     """This device is not the owner's, or it was revoked. `silas devices list` shows them."""
 
     code = "E_CHANNEL_DEVICE"
-    exit_code = 199

@@ -1,14 +1,19 @@
-"""The words of approval: scopes, verdicts, decisions, tokens."""
+"""What is approved and by what: scopes, verdicts, decisions, tokens, payloads that are no plans.
+
+`Approvable` is whatever can be put before the owner. Plans are; what is none (a batch, a change of
+autonomy) is wrapped here, so that the same hash, signature and checks apply.
+"""
 
 import base64
 import binascii
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from pydantic import Field, PlainSerializer, PlainValidator
 
-from silas.kernel.canonical import canonical_bytes
-from silas.kernel.clock import format_timestamp
+from silas.kernel import canonical_bytes, format_timestamp
 from silas.kernel.models import Data, UtcDatetime
 
 
@@ -43,15 +48,33 @@ class ApprovalVerdict(StrEnum):
 
 
 class ApprovalStrength(StrEnum):
-    """How the owner was recognised when deciding, from weakest to strongest."""
+    """How the owner was recognised when deciding.
+
+    A passkey is used after the gesture, so that it is as much as both biometric ones of the specs.
+    """
 
     TAP = "tap"
+    SLIDE = "slide"
     BIOMETRIC = "biometric"
     BIOMETRIC_CONFIRM = "biometric_confirm"
+    PASSKEY = "passkey"
+    VAULT = "vault"
+    """The owner's own key, on Silas's machine."""
 
     @property
     def rank(self) -> int:
-        return list(ApprovalStrength).index(self)
+        """What is stronger has a higher rank."""
+        return _RANKS[self]
+
+
+_RANKS = {
+    ApprovalStrength.TAP: 0,
+    ApprovalStrength.SLIDE: 1,
+    ApprovalStrength.BIOMETRIC: 2,
+    ApprovalStrength.BIOMETRIC_CONFIRM: 3,
+    ApprovalStrength.PASSKEY: 3,
+    ApprovalStrength.VAULT: 4,
+}
 
 
 def _bytes_from_base64(value: object) -> bytes:
@@ -126,3 +149,106 @@ class ApprovalToken(Data):
                 "conditions": self.conditions,
             }
         )
+
+
+@dataclass(frozen=True)
+class BatchPayload:
+    """One action on exactly these items, in this order. The batch's own id authorises nothing."""
+
+    goal_id: str
+    action: str
+    item_ids: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        return self.goal_id
+
+    @property
+    def parent(self) -> str | None:
+        return None
+
+    def plan_bytes(self) -> bytes:
+        return canonical_bytes(
+            {
+                "goal_id": self.goal_id,
+                "action": self.action,
+                "item_ids": self.item_ids,
+                "count": len(self.item_ids),
+            }
+        )
+
+    def spawn_policy_bytes(self) -> bytes:
+        return b""
+
+
+@dataclass(frozen=True)
+class ThresholdChange:
+    """One autonomy setting, from what to what."""
+
+    key: str
+    current_value: str
+    proposed_value: str
+    direction: str
+
+
+@dataclass(frozen=True)
+class AutonomyPayload:
+    """A change of autonomy thresholds together with the evidence that it was proposed on."""
+
+    proposal_id: str
+    scope_id: str
+    goal_id: str | None
+    changes: tuple[ThresholdChange, ...]
+    sample_size: int
+    correction_rate: float
+    evidence_window: str
+
+    @property
+    def id(self) -> str:
+        return self.proposal_id
+
+    @property
+    def parent(self) -> str | None:
+        return None
+
+    def plan_bytes(self) -> bytes:
+        changes: list[dict[str, Any]] = [vars(change) for change in self.changes]
+        return canonical_bytes(
+            {
+                "scope_id": self.scope_id,
+                "goal_id": self.goal_id,
+                "changes": changes,
+                "sample_size": self.sample_size,
+                "correction_rate": self.correction_rate,
+                "evidence_window": self.evidence_window,
+            }
+        )
+
+    def spawn_policy_bytes(self) -> bytes:
+        return b""
+
+
+class Approvable(Protocol):
+    """Something that can be put before the owner: canonical bytes, and how it is named."""
+
+    @property
+    def id(self) -> str:
+        """The id that the token will carry."""
+        ...
+
+    @property
+    def parent(self) -> str | None:
+        """The goal that this was spawned from, if any."""
+        ...
+
+    def plan_bytes(self) -> bytes:
+        """The canonical JSON of everything that is approved: what is shown and what is hashed."""
+        ...
+
+    def spawn_policy_bytes(self) -> bytes:
+        """The canonical JSON of what tasks spawned under a standing approval must be like."""
+        ...
+
+
+ConditionCheck = Callable[[Any, Approvable], bool]
+"""Whether a condition that the owner put on an approval holds for what is about to be executed."""

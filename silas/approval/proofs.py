@@ -19,8 +19,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from silas.approval.errors import ProofInvalid
+from silas.approval.keys import PublicKey, PublicKeys
 from silas.approval.models import ApprovalScope, ApprovalToken, ApprovalVerdict, Base64Bytes
-from silas.approval.public_keys import PublicKey, PublicKeys
 from silas.approval.rules import SPAWN_POLICY_HASH
 from silas.approval.store import IssuedToken
 from silas.kernel import CanonicalError, canonical_bytes, strict_loads

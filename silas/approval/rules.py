@@ -10,23 +10,37 @@
 6. Now is between issue and expiry.
 
 Whatever is not said to be allowed is refused. Each refusal carries its reason.
+
+Before a token exists, `ApprovalPolicy` says what the owner's configuration lets be signed: how
+strongly decided, for how long, how often; and only what can be shown to a person whole, in exactly
+one way, can be approved at all (`shown_whole`).
 """
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
-from silas.approval.models import ApprovalScope, ApprovalToken, ApprovalVerdict
-from silas.approval.ports import Approvable, ConditionCheck
-from silas.approval.public_keys import PublicKeys
-from silas.kernel import CanonicalError
+from silas.approval.errors import DecisionRefused
+from silas.approval.keys import PublicKeys
+from silas.approval.models import (
+    Approvable,
+    ApprovalDecision,
+    ApprovalScope,
+    ApprovalStrength,
+    ApprovalToken,
+    ApprovalVerdict,
+    ConditionCheck,
+)
+from silas.kernel import CanonicalError, canonical_bytes, strict_loads
 
 SPAWN_POLICY_HASH = "spawn_policy_hash"
 _CLOCK_TOLERANCE = timedelta(minutes=2)
 
 
 class Refused(Exception):
-    """Why a token does not allow this. It never leaves the room: doors answer (False, reason)."""
+    """Why a token does not allow this. Callers outside get it as (False, reason)."""
 
 
 def digest(payload: bytes) -> str:
@@ -111,3 +125,76 @@ def require_policy(token: ApprovalToken, goal: Approvable) -> None:
 def _follows_policy(token: ApprovalToken, approvable: Approvable) -> bool:
     policy = approvable.spawn_policy_bytes()
     return bool(policy) and digest(policy) == token.conditions.get(SPAWN_POLICY_HASH)
+
+
+@dataclass(frozen=True)
+class ApprovalPolicy:
+    """The limits that the owner's configuration sets."""
+
+    default_ttl: timedelta = timedelta(minutes=30)
+    standing_ttl: timedelta = timedelta(days=90)
+    """For goals: an approval of one plan is used at once, a standing one is not."""
+    max_executions: int = 1
+    max_standing_executions: int = 100
+    scope_min_strength: Mapping[ApprovalScope, ApprovalStrength] = field(default_factory=dict)
+    condition_checks: Mapping[str, ConditionCheck] = field(default_factory=dict)
+
+    def require_decision(self, decision: ApprovalDecision, scope: ApprovalScope) -> None:
+        """It is a yes, and made with the check that this scope needs."""
+        if decision.verdict not in {ApprovalVerdict.APPROVED, ApprovalVerdict.CONDITIONAL}:
+            raise DecisionRefused(f"The owner's verdict was {decision.verdict.value}: no token.")
+        minimum = self.minimum_strength(scope)
+        if decision.approval_strength.rank < minimum.rank:
+            raise DecisionRefused(
+                f"{scope.value} needs {minimum.value}, but the decision was made with "
+                f"{decision.approval_strength.value}. Decide again with the stronger check."
+            )
+
+    def minimum_strength(self, scope: ApprovalScope) -> ApprovalStrength:
+        """How strongly the owner has to be recognised for this scope, whatever the risk."""
+        return self.scope_min_strength.get(scope, ApprovalStrength.TAP)
+
+    def conditions_of(
+        self, work_item: Approvable, decision: ApprovalDecision, scope: ApprovalScope
+    ) -> tuple[dict[str, Any], bytes | None]:
+        """The signed conditions, and the spawn policy that a standing approval is bound to."""
+        unknown = sorted(set(decision.conditions) - set(self.condition_checks))
+        if unknown:
+            raise DecisionRefused(f"Nothing here can enforce these conditions: {unknown}.")
+        if scope is not ApprovalScope.STANDING:
+            return dict(decision.conditions), None
+        policy = work_item.spawn_policy_bytes()
+        if not policy:
+            raise DecisionRefused("A standing approval needs a goal with a spawn policy.")
+        return {**decision.conditions, SPAWN_POLICY_HASH: digest(policy)}, policy
+
+    def ttl_of(self, scope: ApprovalScope) -> timedelta:
+        """How long an approval of this scope lives."""
+        return self.standing_ttl if scope is ApprovalScope.STANDING else self.default_ttl
+
+    def uses_of(self, scope: ApprovalScope, wanted: int | None) -> int:
+        """How often an approval of this scope may be used, of which fewer can be wanted."""
+        standing = scope is ApprovalScope.STANDING
+        limit = self.max_standing_executions if standing else self.max_executions
+        uses = limit if wanted is None else wanted
+        if not 1 <= uses <= limit:
+            raise DecisionRefused(f"A {scope.value} approval may be used 1 to {limit} times.")
+        return uses
+
+
+MAX_SHOWN_BYTES = 1_000_000
+
+
+def shown_whole(payload: bytes) -> bytes:
+    """The payload, if a person can be shown all of it in exactly one way."""
+    if len(payload) > MAX_SHOWN_BYTES:
+        raise DecisionRefused(
+            f"This is too large to be shown whole ({len(payload)} bytes), so it cannot be approved."
+            " Split it into smaller plans."
+        )
+    try:
+        if canonical_bytes(strict_loads(payload)) == payload:
+            return payload
+    except CanonicalError as error:
+        raise DecisionRefused(f"What was to be approved has no canonical form: {error}.") from error
+    raise DecisionRefused("What was to be approved is not in its canonical form.")

@@ -4,8 +4,6 @@ Entries, checkpoints, their verification, export and archiving live here. Nothin
 is logged or who may act; keys come in through ports, and no secret is ever written down.
 """
 
-from silas.audit.archive import Archived
-from silas.audit.chain import GENESIS, Position
 from silas.audit.errors import (
     AuditBroken,
     AuditFileExists,
@@ -17,13 +15,18 @@ from silas.audit.errors import (
     NothingToArchive,
 )
 from silas.audit.examination import LATEST
-from silas.audit.export import ends_of, examine_file, write_new_file
-from silas.audit.log import CHECKPOINT_EVERY, AuditLog
-from silas.audit.models import AuditEntry, AuditProblem, AuditReport, ProblemKind, Signatures
-from silas.audit.ports import CheckpointSigner, CheckpointVerifier
+from silas.audit.export import Archived, ends_of, examine_file, write_new_file
+from silas.audit.log import AuditLog
+from silas.audit.models import (
+    GENESIS,
+    AuditEntry,
+    AuditReport,
+    ChainPosition,
+    ProblemKind,
+    Signatures,
+)
 
 __all__ = [
-    "CHECKPOINT_EVERY",
     "GENESIS",
     "LATEST",
     "Archived",
@@ -34,14 +37,11 @@ __all__ = [
     "AuditFileNotWritten",
     "AuditLog",
     "AuditNotSigned",
-    "AuditProblem",
     "AuditReport",
     "AuditStateDamaged",
+    "ChainPosition",
     "CheckpointNotWritten",
-    "CheckpointSigner",
-    "CheckpointVerifier",
     "NothingToArchive",
-    "Position",
     "ProblemKind",
     "Signatures",
     "ends_of",

@@ -15,9 +15,15 @@ A window of rows around the break is looked at as a whole:
 from dataclasses import dataclass
 from itertools import pairwise
 
-from silas.audit.chain import Position, StoredEntry, link, number_in
-from silas.audit.findings import Findings, entries_from_to
-from silas.audit.models import ProblemKind
+from silas.audit.models import (
+    ChainPosition,
+    Findings,
+    ProblemKind,
+    StoredEntry,
+    entries_from_to,
+    link,
+    number_in,
+)
 
 WIDEST_WINDOW = 64
 _CALM_ROWS = 2
@@ -27,7 +33,7 @@ _CALM_ROWS = 2
 class Resumption:
     """Where the chain can be followed again."""
 
-    position: Position
+    position: ChainPosition
     offset: int
     """How far the entries' own numbers are ahead of the places they lie in."""
     hashes: dict[int, str]
@@ -45,7 +51,7 @@ def is_calm(rows: list[StoredEntry]) -> bool:
 
 
 def diagnose(
-    rows: list[StoredEntry], before: Position, *, end: Position | None, findings: Findings
+    rows: list[StoredEntry], before: ChainPosition, *, end: ChainPosition | None, findings: Findings
 ) -> Resumption:
     """Name what is wrong with these rows, which follow an intact chain up to `before`.
 
@@ -56,7 +62,12 @@ def diagnose(
 
 class _Window:
     def __init__(
-        self, rows: list[StoredEntry], before: Position, *, end: Position | None, findings: Findings
+        self,
+        rows: list[StoredEntry],
+        before: ChainPosition,
+        *,
+        end: ChainPosition | None,
+        findings: Findings,
     ) -> None:
         self._rows = rows
         self._before = before
@@ -78,8 +89,8 @@ class _Window:
             self._judge(i)
         numbers = self._numbers()
         self._judge_order(numbers)
-        kept = [(n, i) for i, n in enumerate(numbers) if n is not None]
-        last, index = max(kept, default=(self._before.seq, -1))
+        placed = [(n, i) for i, n in enumerate(numbers) if n is not None]
+        last, index = max(placed, default=(self._before.seq, -1))
         if self._findings.count == problems_before:
             place = self._first_jump()
             self._findings.add(
@@ -88,9 +99,9 @@ class _Window:
                 f"From place {place} on, entries lie under other numbers than their own.",
             )
         return Resumption(
-            Position(last, self._hashes[index + 1]),
+            ChainPosition(last, self._hashes[index + 1]),
             last - self._rows[-1].seq,
-            {number: self._hashes[i + 1] for number, i in kept},
+            {number: self._hashes[i + 1] for number, i in placed},
         )
 
     def _first_jump(self) -> int:

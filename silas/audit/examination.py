@@ -3,35 +3,351 @@
 0. Its note of where it starts and ends can be read.
 1. It starts at the very beginning, or where a statement signed by the owner lets it start.
 2. Each entry's hash follows from the hash before it and the entry's own bytes; each entry lies at
-   the place whose number it carries.
-3. Each checkpoint is genuine, follows the one before it, and is borne out by the chain.
+   the place whose number it carries. As long as nothing is odd, `follow` does this at full speed.
+3. Each checkpoint along the chain (`CheckpointTrail`)
+   a. is a canonical statement, signed by a key that is trusted, if any key is known;
+   b. names the one before it: a gap means that one was removed;
+   c. vouches for the hash that the chain has at the entry of which it speaks.
 4. The chain ends where its note says.
 5. The newest checkpoint that was noted outside the log is in it.
 
 An examination may also start at a checkpoint, and then costs only what came after it.
+
+The note of rule 5 is the *witness*: a copy of the newest checkpoint in a file beside the database.
+Whoever replaces the database by an older copy, or removes its newest checkpoints, would have to
+think of this file as well. It is written after the checkpoint is in the database, so an interrupted
+run leaves it older, never newer. An owner who wants more keeps copies of it on another machine.
 """
 
+import asyncio
+import hashlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from silas.audit.chain import START, Position, StoredEntry
 from silas.audit.diagnosis import WIDEST_WINDOW, diagnose, is_calm
-from silas.audit.findings import Findings, entries_from_to
-from silas.audit.following import Stretch, follow
-from silas.audit.models import AuditReport, ProblemKind, Signatures
-from silas.audit.ports import CheckpointVerifier
-from silas.audit.source import ChainSource
-from silas.audit.statements import Checkpoint, SignedStatement, base_in
-from silas.audit.store import ChainState
-from silas.audit.trail import CheckpointTrail
-from silas.audit.witness import Witness, check_witness
+from silas.audit.errors import AuditFileNotWritten
+from silas.audit.models import (
+    START,
+    AuditReport,
+    ChainPosition,
+    Checkpoint,
+    Findings,
+    ProblemKind,
+    Signatures,
+    SignatureVerifier,
+    SignedStatement,
+    StoredEntry,
+    base_in,
+    entries_from_to,
+)
+from silas.audit.store import ChainSource, ChainState, StoredCheckpoint
 from silas.storage import Row
+from silas.storage.files import write_private_file
+
+_LONGEST = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What the witness file holds; None if there is none."""
+
+    content: bytes | None
+
+
+def read_witness(path: Path) -> Witness:
+    """What is in the file, whatever it is."""
+    try:
+        with path.open("rb") as file:
+            return Witness(file.read(_LONGEST))
+    except FileNotFoundError:
+        return Witness(None)
+    except OSError:
+        return Witness(b"")
+
+
+async def write_witness(path: Path, checkpoint: Checkpoint) -> None:
+    """Let the file hold this checkpoint; a crash leaves the old one or the new one."""
+    await asyncio.to_thread(_write, path, checkpoint)
+
+
+def _write(path: Path, checkpoint: Checkpoint) -> None:
+    try:
+        write_private_file(path, _content(checkpoint))
+    except OSError as error:
+        raise AuditFileNotWritten(
+            f"The checkpoint was made, but its witness {path} could not be written: "
+            f"{error.strerror}. Make room for it, and run the command again."
+        ) from error
+
+
+def check_witness(
+    witness: Witness,
+    source: ChainSource,
+    *,
+    verifier: SignatureVerifier | None,
+    findings: Findings,
+) -> None:
+    """The newest checkpoint that was noted outside the log is in the log."""
+    if witness.content is None:
+        _check_absence(source, findings)
+        return
+    noted = _checkpoint_in(witness)
+    stored = source.checkpoint(noted.checkpoint_id) if noted else None
+    if noted is not None and stored is not None and stored.signed == noted.signed:
+        return  # its signature is checked where it lies in the log
+    if noted is None or (verifier is not None and not noted.signed.signed_by(verifier)):
+        findings.add(
+            ProblemKind.WITNESS_DAMAGED,
+            0,
+            "The witness file is damaged, or not signed by a key that is trusted here.",
+        )
+        return
+    if stored is None or stored.signed.body != noted.signed.body:
+        _report_absence(noted, source, findings)
+
+
+def _check_absence(source: ChainSource, findings: Findings) -> None:
+    newest = source.newest_checkpoint()
+    checkpoint = Checkpoint.read(newest.signed) if newest else None
+    # A run that was killed after its very first checkpoint has not written the file yet.
+    if checkpoint is not None and checkpoint.previous is not None:
+        findings.add(
+            ProblemKind.WITNESS_DAMAGED,
+            checkpoint.position.seq,
+            "The witness file, which holds a copy of the newest checkpoint, is missing.",
+        )
+
+
+def _report_absence(noted: Checkpoint, source: ChainSource, findings: Findings) -> None:
+    state = source.state()
+    number = noted.position.seq
+    if state is not None and number < state.base.seq:
+        return  # archived: the start of the log is vouched for by a statement of its own
+    if state is not None and number > state.head.seq:
+        findings.add(
+            ProblemKind.TRUNCATED,
+            state.head.seq + 1,
+            f"The log ends at entry {state.head.seq}, but the witness file vouches for entry "
+            f"{number} (on {noted.at}): an older copy of the log was put in its place.",
+        )
+    else:
+        findings.add(
+            ProblemKind.CHECKPOINT_MISSING,
+            number,
+            f"Checkpoint {noted.checkpoint_id} of {noted.at}, which the witness file holds, is "
+            "not in the log.",
+        )
+
+
+def holds(witness: Witness, checkpoint: Checkpoint) -> bool:
+    """Whether the file holds exactly this checkpoint."""
+    return witness.content == _content(checkpoint)
+
+
+def _content(checkpoint: Checkpoint) -> bytes:
+    return checkpoint.signed.to_bytes() + b"\n"
+
+
+def _checkpoint_in(witness: Witness) -> Checkpoint | None:
+    content = witness.content or b""
+    signed = SignedStatement.from_bytes(content[:-1]) if content.endswith(b"\n") else None
+    return Checkpoint.read(signed) if signed else None
+
+
+_BEYOND = 2**63
+"""Behind every entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """How far the chain could be followed, and the row that ended it, if one did."""
+
+    position: ChainPosition
+    before: ChainPosition
+    last: Row | None
+    odd: Row | None
+
+
+def follow(rows: Iterator[Row], start: Stretch, offset: int, stop: int) -> Stretch:
+    """Rule 2 at full speed: follow the chain to `stop`, to its end, or to the first odd row."""
+    sha256 = hashlib.sha256
+    number, digest = start.position.seq, _raw(start.position.hash)
+    earlier, last, odd = _raw(start.before.hash), start.last, None
+    for row in rows:
+        place, body, stored = row
+        following = sha256(digest + body.encode()).digest()
+        if (
+            following.hex() != stored
+            or place != number + 1 - offset
+            or not body.endswith(f',"seq":{number + 1}}}')
+        ):
+            odd = row
+            break
+        number += 1
+        earlier, digest, last = digest, following, row
+        if number == stop:
+            break
+    return Stretch(
+        ChainPosition(number, digest.hex()), ChainPosition(number - 1, earlier.hex()), last, odd
+    )
+
+
+def follow_to_end(source: ChainSource, start: ChainPosition) -> ChainPosition | None:
+    """Rules 2 and 4 from a place that was examined; None if anything behind it is odd.
+
+    Checkpoints behind that place are not looked at: whoever calls this knows that there are none.
+    """
+    state = source.state()
+    if state is None:
+        return None
+    reached = follow(source.entries(start.seq), Stretch(start, start, None, None), 0, _BEYOND)
+    return reached.position if reached.odd is None and reached.position == state.head else None
+
+
+def _raw(digest: str) -> bytes:
+    try:
+        return bytes.fromhex(digest)
+    except ValueError:
+        return b""  # a destroyed hash was reported already; nothing can follow from it
+
+
+class CheckpointTrail:
+    """Walks along with the entries and compares.
+
+    `vouched` is the entry up to which nothing need be compared, `follows` the ids of the
+    checkpoints there (None: they have been archived, and their ids with them).
+    """
+
+    def __init__(
+        self,
+        stored: Iterator[StoredCheckpoint],
+        *,
+        verifier: SignatureVerifier | None,
+        findings: Findings,
+        vouched: int,
+        follows: set[str | None] | None,
+    ) -> None:
+        self._stored = stored
+        self._verifier = verifier
+        self._findings = findings
+        self._earlier_ids = follows
+        self._ids_here: set[str | None] = set()
+        self._doubtful: deque[str | None] = deque(maxlen=64)
+        self._last_seq = vouched
+        self.count = 0
+        self.vouched = vouched
+        self.key_ids: dict[str, None] = {}
+        self._next: Checkpoint | None = self._read_on()
+
+    @property
+    def next_number(self) -> int | None:
+        """The entry that the next checkpoint speaks of, or None after the last."""
+        return self._next.position.seq if self._next else None
+
+    def pass_by(self, number: int, digest: str | None) -> None:
+        """Compare all checkpoints up to this entry, which has this hash (None: it is missing)."""
+        while (checkpoint := self._next) is not None and checkpoint.position.seq <= number:
+            here = digest if checkpoint.position.seq == number else None
+            self._compare(checkpoint, here)
+            self._next = self._read_on()
+
+    def finish(self, last_number: int) -> None:
+        """Whatever is left vouches for entries that are not there."""
+        while (checkpoint := self._next) is not None:
+            first, last = last_number + 1, checkpoint.position.seq
+            self._findings.add(
+                ProblemKind.TRUNCATED,
+                first,
+                f"{entries_from_to(first, last)} at the end of the log "
+                f"{'is' if first == last else 'are'} missing: {_named(checkpoint)} vouches for "
+                f"entry {last}.",
+            )
+            self._next = self._read_on()
+
+    def _compare(self, checkpoint: Checkpoint, digest: str | None) -> None:
+        number = checkpoint.position.seq
+        if digest == checkpoint.position.hash:
+            self.vouched = number
+        elif digest is None:
+            self._findings.add(
+                ProblemKind.CHECKPOINT_MISMATCH,
+                number,
+                f"{_named(checkpoint)} vouches for entry {number}, which is not there.",
+            )
+        else:
+            first = min(self.vouched + 1, number)
+            self._findings.add(
+                ProblemKind.CHECKPOINT_MISMATCH,
+                first,
+                f"{entries_from_to(first, number)} {'is' if first == number else 'are'} not what "
+                f"{_named(checkpoint)} vouches for: the chain was rewritten.",
+            )
+
+    def _read_on(self) -> Checkpoint | None:
+        """The next checkpoint that can be believed; the others are reported."""
+        for stored in self._stored:
+            self.count += 1
+            self.key_ids[stored.signed.key_id] = None
+            checkpoint = self._believed(stored)
+            if checkpoint is not None:
+                return checkpoint
+        return None
+
+    def _believed(self, stored: StoredCheckpoint) -> Checkpoint | None:
+        checkpoint = Checkpoint.read(stored.signed)
+        doubt = self._doubt(stored, checkpoint)
+        if checkpoint is None or doubt is not None:
+            # The one after it names it rightly: only this one is to be reported.
+            self._doubtful.append(stored.checkpoint_id)
+            name = f"Checkpoint {stored.checkpoint_id or 'without a name'}"
+            sentence = f"{name} {doubt}."
+            self._findings.add(ProblemKind.CHECKPOINT_FORGED, self._last_seq, sentence)
+            return None
+        self._check_link(checkpoint)
+        return checkpoint
+
+    def _doubt(self, stored: StoredCheckpoint, checkpoint: Checkpoint | None) -> str | None:
+        if checkpoint is None or (checkpoint.checkpoint_id, checkpoint.position.seq) != (
+            stored.checkpoint_id,
+            stored.seq,
+        ):
+            return "is damaged: it does not say what was signed"
+        if checkpoint.checkpoint_id in self._ids_here:
+            return "is there twice"
+        if self._verifier is not None and not stored.signed.signed_by(self._verifier):
+            key_id = stored.signed.key_id
+            return f"is not signed by a key that is trusted here; it names {key_id}"
+        return None
+
+    def _check_link(self, checkpoint: Checkpoint) -> None:
+        if checkpoint.position.seq != self._last_seq and self._ids_here:
+            self._earlier_ids, self._ids_here = self._ids_here, set()
+        self._last_seq = checkpoint.position.seq
+        if self._earlier_ids is not None and checkpoint.previous not in {
+            *self._earlier_ids,
+            *self._ids_here,
+            *self._doubtful,
+        }:
+            self._findings.add(
+                ProblemKind.CHECKPOINT_MISSING,
+                checkpoint.position.seq,
+                f"Checkpoint {checkpoint.previous or 'number one'} is missing: "
+                f"{_named(checkpoint)} was made after it.",
+            )
+        self._ids_here.add(checkpoint.checkpoint_id)
+
+
+def _named(checkpoint: Checkpoint) -> str:
+    return f"Checkpoint {checkpoint.checkpoint_id} of {checkpoint.at}"
+
 
 LATEST = "latest"
 """In place of a checkpoint's id: the newest one."""
 
 Progress = Callable[[int, int], None]
-"""Told now and then how many entries are done, of how many; on the examining thread."""
+"""JournalReply now and then how many entries are done, of how many; on the examining thread."""
 
 _FIRST_NUMBER = -(2**63)
 _PROGRESS_EVERY = 20_000
@@ -41,7 +357,7 @@ _PROGRESS_EVERY = 20_000
 class _Start:
     """Where to begin: the base of the chain, or a checkpoint."""
 
-    position: Position
+    position: ChainPosition
     follows: set[str | None] | None
     checkpoint: Checkpoint | None = None
 
@@ -50,7 +366,7 @@ def examine_chain(
     source: ChainSource,
     *,
     from_checkpoint: str | None = None,
-    verifier: CheckpointVerifier | None = None,
+    verifier: SignatureVerifier | None = None,
     witness: Witness | None = None,
     progress: Progress | None = None,
 ) -> AuditReport:
@@ -66,7 +382,7 @@ def examine_chain(
 
 class _Examination:
     def __init__(
-        self, source: ChainSource, verifier: CheckpointVerifier | None, progress: Progress | None
+        self, source: ChainSource, verifier: SignatureVerifier | None, progress: Progress | None
     ) -> None:
         self.findings = Findings()
         self._source = source
@@ -163,7 +479,7 @@ class _Examination:
         trail.finish(self._last.seq)
         self._check_end(self._last)
 
-    def _walk_entries(self, base: Position, trail: CheckpointTrail) -> Position:
+    def _walk_entries(self, base: ChainPosition, trail: CheckpointTrail) -> ChainPosition:
         rows = self._source.entries(base.seq)
         stretch = Stretch(base, base, None, None)
         offset = 0
@@ -208,7 +524,7 @@ class _Examination:
             trail.pass_by(number, resumption.hashes[number])
         return Stretch(resumption.position, before, None, None), resumption.offset
 
-    def _check_end(self, last: Position) -> None:
+    def _check_end(self, last: ChainPosition) -> None:
         if self._state is None:
             return
         head = self._state.head

@@ -1,13 +1,21 @@
-"""The audit log's three tables, through the `Database` port alone."""
+"""The audit log's three tables, through the `Database` port alone.
+
+Entries are appended and read back; `DatabaseSource` gives an examination what it reads, as an
+exported file does (`ChainSource`); `newest_entries` are for people.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
+from itertools import islice, takewhile
+from typing import Protocol
 
-from silas.audit.chain import Position, link
 from silas.audit.drafts import Draft
 from silas.audit.errors import AuditStateDamaged
-from silas.audit.statements import Checkpoint, SignedStatement
+from silas.audit.models import AuditEntry, ChainPosition, Checkpoint, SignedStatement, link
+from silas.kernel import CanonicalError, format_timestamp, parse_timestamp, strict_loads
 from silas.storage import Reader, Row, SqlValue, Transaction
 
 # The casts make text of whatever somebody may have put there.
@@ -54,9 +62,9 @@ _BEYOND = 2**63 - 1
 class ChainState:
     """Where the chain starts, by whose leave, and where it ends."""
 
-    base: Position
+    base: ChainPosition
     base_proof: str
-    head: Position
+    head: ChainPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +90,12 @@ def read_state(reader: Reader) -> ChainState | None:
     row_id, base_seq, base_hash, base_proof, head_seq, head_hash = rows[0]
     if row_id != 1:
         return None
-    return ChainState(Position(base_seq, base_hash), base_proof, Position(head_seq, head_hash))
+    return ChainState(
+        ChainPosition(base_seq, base_hash), base_proof, ChainPosition(head_seq, head_hash)
+    )
 
 
-def append_drafts(tx: Transaction, drafts: Sequence[Draft]) -> Position:
+def append_drafts(tx: Transaction, drafts: Sequence[Draft]) -> ChainPosition:
     """Put the entries at the end of the chain, in this order; returns the new end."""
     # The end is read inside the transaction, which no other process can overlap.
     row = tx.fetch_one(_HEAD)
@@ -100,7 +110,7 @@ def append_drafts(tx: Transaction, drafts: Sequence[Draft]) -> Position:
         cells += (seq, body, digest)
     _insert_entries(tx, cells)
     tx.execute(_SET_HEAD, (seq, digest))
-    return Position(seq, digest)
+    return ChainPosition(seq, digest)
 
 
 def _insert_entries(tx: Transaction, cells: list[SqlValue]) -> None:
@@ -217,8 +227,125 @@ def has_entry(reader: Reader, entry_id: str, *, after: int) -> bool:
     return reader.fetch_one(_ENTRY_NAMED, (after, f'%"entry_id":"{entry_id}"%')) is not None
 
 
-def remove_archived(tx: Transaction, base: Position, proof: SignedStatement) -> None:
+def remove_archived(tx: Transaction, base: ChainPosition, proof: SignedStatement) -> None:
     """Let the chain start at `base`: what lies before has been archived."""
     tx.execute(_REMOVE_ENTRIES, (base.seq,))
     tx.execute(_REMOVE_CHECKPOINTS, (base.seq,))
     tx.execute(_SET_BASE, (base.seq, base.hash, proof.to_bytes().decode()))
+
+
+class ChainSource(Protocol):
+    """A chain, read from beginning to end without being held in memory."""
+
+    def state(self) -> ChainState | None:
+        """Where the chain says that it starts and ends; None if that cannot be read."""
+        ...
+
+    def entries(self, after: int) -> Iterator[Row]:
+        """Number, body and hash of the entries behind that number."""
+        ...
+
+    def strays(self, up_to: int) -> list[int]:
+        """Numbers of entries that lie before the start of the chain (the first of them)."""
+        ...
+
+    def checkpoints(self, from_seq: int) -> Iterator[StoredCheckpoint]:
+        """The checkpoints that vouch for this entry and for later ones."""
+        ...
+
+    def checkpoint(self, checkpoint_id: str) -> StoredCheckpoint | None:
+        """The checkpoint with this id, or None."""
+        ...
+
+    def newest_checkpoint(self) -> StoredCheckpoint | None:
+        """The checkpoint that vouches for most, or None."""
+        ...
+
+
+class DatabaseSource:
+    """The chain in the database, in one consistent view."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def state(self) -> ChainState | None:
+        return read_state(self._reader)
+
+    def entries(self, after: int) -> Iterator[Row]:
+        return entries_after(self._reader, after)
+
+    def strays(self, up_to: int) -> list[int]:
+        return numbers_up_to(self._reader, up_to)
+
+    def checkpoints(self, from_seq: int) -> Iterator[StoredCheckpoint]:
+        return checkpoints_from(self._reader, from_seq)
+
+    def checkpoint(self, checkpoint_id: str) -> StoredCheckpoint | None:
+        return find_checkpoint(self._reader, checkpoint_id)
+
+    def newest_checkpoint(self) -> StoredCheckpoint | None:
+        return newest_checkpoint(self._reader)
+
+
+UNREADABLE = "[unreadable]"
+
+_NEWEST_FIRST = """
+SELECT seq, CAST(body AS TEXT) FROM audit_log WHERE seq <= ? ORDER BY seq DESC
+"""
+_LAST_UP_TO = "SELECT seq FROM audit_log WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
+_LAST_NUMBER = 2**63 - 1
+_FIELDS = {"entry_id": str, "at": str, "event": str, "data": dict}
+_UNKNOWN_TIME = "0001-01-01T00:00:00.000000Z"
+
+
+def newest_entries(
+    reader: Reader, count: int, *, event: str, since: datetime | None, after: int
+) -> list[AuditEntry]:
+    """The last entries, oldest first, whose event matches the pattern (`approval_*`).
+
+    Those that cannot be read always match: nobody should overlook them.
+    """
+    rows = takewhile(lambda row: row[0] > after, _rows_backwards(reader))
+    entries = (entry_from(seq, body) for seq, body in rows)
+    wanted = (entry for entry in entries if matches(entry, event=event, since=since))
+    return list(islice(wanted, count))[::-1]
+
+
+def matches(entry: AuditEntry, *, event: str, since: datetime | None) -> bool:
+    """Whether somebody who asked for these events since then wants to see this entry."""
+    if entry.event == UNREADABLE:
+        return True
+    young = since is None or entry.at >= format_timestamp(since)
+    return young and fnmatchcase(entry.event, event)
+
+
+def entry_from(seq: int, body: str) -> AuditEntry:
+    """The entry in a stored body; one that cannot be read says so."""
+    try:
+        content = strict_loads(body)
+        fields = {name: content[name] for name in _FIELDS}
+        parse_timestamp(fields["at"])
+    except (CanonicalError, ValueError, KeyError, TypeError):
+        return _unreadable(seq)
+    if not all(isinstance(fields[name], kind) for name, kind in _FIELDS.items()):
+        return _unreadable(seq)
+    return AuditEntry(seq=seq, **fields)
+
+
+def _unreadable(seq: int) -> AuditEntry:
+    return AuditEntry(seq=seq, entry_id="", at=_UNKNOWN_TIME, event=UNREADABLE, data={})
+
+
+def _rows_backwards(reader: Reader) -> Iterator[Row]:
+    last = _LAST_NUMBER
+    while True:
+        try:
+            for row in reader.rows(_NEWEST_FIRST, (last,)):
+                last = row[0] - 1
+                yield row
+        except UnicodeDecodeError:
+            (seq,) = reader.fetch_all(_LAST_UP_TO, (last,))[0]
+            last = seq - 1
+            yield seq, ""
+        else:
+            return

@@ -1,23 +1,27 @@
-"""`silas approvals`: what was approved here, and proofs of it for others."""
+"""`silas approvals` and `silas metrics`: what was approved, with proofs, and how deciding goes."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
-from silas.app.ground import Ground
+from silas.app.core import Core
+from silas.app.work import open_executor
 from silas.approval import IssuedToken, export_proof
-from silas.cli.commands import JsonGroup
-from silas.cli.context import CliContext, pass_cli
-from silas.cli.opening import with_ground
+from silas.cli.commands import CliContext, JsonCommand, JsonGroup, pass_cli, with_core
 from silas.kernel import format_timestamp, strict_loads, visible, visible_json
 from silas.storage.errors import translated
 from silas.storage.files import write_private_file
+from silas.stream.metrics import Metric, in_words, metrics_of
+from silas.work.authorisation import Revoked, revoke_approvals
+from silas.work.errors import WorkNotDone
+
+_SECONDS_TO_STOP = 30.0
 
 
 @click.group(cls=JsonGroup)
 def approvals() -> None:
-    """Show what was approved, and export proofs of it."""
+    """Show what was approved, take it back, and export proofs of it."""
 
 
 @approvals.command("list")
@@ -25,10 +29,10 @@ def approvals() -> None:
 @pass_cli
 def list_approvals(cli: CliContext, limit: int) -> None:
     """Show the newest approvals."""
-    issued = with_ground(cli, lambda ground: _newest(ground, limit))
+    issued = with_core(cli, lambda core: _newest(core, limit))
     cli.show(
         {"approvals": [_as_data(each) for each in issued]},
-        "\n".join(_line(each) for each in issued) or "Nothing has been approved yet.",
+        "\n".join(_approval_line(each) for each in issued) or "Nothing has been approved yet.",
     )
 
 
@@ -37,11 +41,11 @@ def list_approvals(cli: CliContext, limit: int) -> None:
 @pass_cli
 def show_approval(cli: CliContext, token_id: str) -> None:
     """Show one approval with the exact content that was shown to the owner."""
-    issued = with_ground(cli, lambda ground: ground.approvals.tokens.load(token_id))
+    issued = with_core(cli, lambda core: core.approvals.tokens.load(token_id))
     shown = visible_json(strict_loads(issued.shown))
     cli.show(
         {**_as_data(issued), "shown": issued.shown.decode()},
-        f"{_line(issued)}\n\nExactly this was shown and signed:\n{shown}",
+        f"{_approval_line(issued)}\n\nExactly this was shown and signed:\n{shown}",
     )
 
 
@@ -54,29 +58,86 @@ def export_approval(cli: CliContext, token_id: str, file: Path, force: bool) -> 
     """Write a proof of an approval to FILE.
 
     Anyone who has your public key can check it, on any machine:
-    `silas verify FILE --public-key KEY`.
+    `silas verify FILE --public-key KEY`. It proves what was shown, when, for how long, and how
+    strongly the decision was proven (tap, slide, passkey or vault). It does not say which device
+    decided: that signature stays here, with the decision.
     """
     if file.exists() and not force:
         raise click.UsageError(f"{file} exists. Say --force to replace it.")
-    issued = with_ground(cli, lambda ground: ground.approvals.tokens.load(token_id))
+    issued = with_core(cli, lambda core: core.approvals.tokens.load(token_id))
     proof = export_proof(issued)
     with translated(str(file)):
         write_private_file(file, proof)
     cli.show({"file": str(file), "bytes": len(proof)}, f"Wrote {file} ({len(proof)} bytes).")
 
 
-async def _newest(ground: Ground, limit: int) -> list[IssuedToken]:
-    tokens = ground.approvals.tokens
+@approvals.command()
+@click.argument("name", metavar="TOKEN|ITEM")
+@pass_cli
+def revoke(cli: CliContext, name: str) -> None:
+    """Take an approval back: by its id, or all that a work item has.
+
+    Nothing more is done under it. Work that has it is cancelled, also in the middle; what was done
+    before stays done. A goal stops with its standing approval, and so do the tasks that it has
+    started. `silas work resume ITEM` shows the plan and asks for a new approval.
+    """
+
+    async def inside(core: Core) -> tuple[Revoked, bool]:
+        context = open_executor(core).context
+        control = context.control
+        taken = await revoke_approvals(context.approvals, context.items, control, name)
+        waits = [
+            await control.wait_until_idle(each.id, seconds=_SECONDS_TO_STOP)
+            for each in taken.stopped
+        ]
+        return taken, all(waits)
+
+    taken, idle = with_core(cli, inside)
+    data = {
+        "revoked": [each.token_id for each in taken.tokens],
+        "stopped": [{"id": each.id, "status": each.status.value} for each in taken.stopped],
+        "idle": idle,
+    }
+    lines = [f"{each.token_id} is taken back. It allows nothing any more." for each in taken.tokens]
+    lines += [f"{visible(each.id)} is cancelled." for each in taken.stopped]
+    if not idle:
+        lines.append("It has not stopped yet. Look again with `silas work list`.")
+    cli.show(data, "\n".join(lines))
+    if not idle:
+        raise click.exceptions.Exit(WorkNotDone.exit_code)
+
+
+async def _newest(core: Core, limit: int) -> list[IssuedToken]:
+    tokens = core.approvals.tokens
     return [await tokens.load(token_id) for token_id in await tokens.list_ids(limit=limit)]
 
 
 def _as_data(issued: IssuedToken) -> dict[str, Any]:
-    return issued.token.model_dump(mode="json")
+    return {**issued.token.model_dump(mode="json"), "void_reason": issued.void_reason}
 
 
-def _line(issued: IssuedToken) -> str:
+def _approval_line(issued: IssuedToken) -> str:
     token = issued.token
+    void = f"  void: {visible(issued.void_reason)}" if issued.void_reason else ""
     return (
         f"{token.token_id}  {format_timestamp(token.issued_at)}  {token.scope.value}  "
         f"{visible(token.work_item_id)}  used {token.executions_used} of {token.max_executions}"
+        f"{void}"
     )
+
+
+@click.command(cls=JsonCommand)
+@click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True, metavar="DAYS")
+@pass_cli
+def metrics(cli: CliContext, days: int) -> None:
+    """Show how deciding goes: how fast, how often no, how often undone.
+
+    All of it is computed here, from the audit log of the last DAYS. Nothing is sent anywhere.
+    """
+
+    async def load(core: Core) -> list[Metric]:
+        return await metrics_of(core.audit, core.clock, days=days)
+
+    found = with_core(cli, load)
+    data = [metric.model_dump(mode="json") for metric in found]
+    cli.show({"days": days, "metrics": data}, "\n".join(map(in_words, found)))

@@ -5,10 +5,7 @@ from pathlib import Path
 import click
 
 from silas.app.backup import RestoreReport, back_up, bring_back
-from silas.cli.commands import JsonCommand
-from silas.cli.context import CliContext, pass_cli
-from silas.cli.opening import settings_of
-from silas.cli.progress import shown_progress
+from silas.cli.commands import CliContext, JsonCommand, pass_cli, settings_of, shown_progress
 from silas.kernel import SystemClock
 from silas.storage.archive import Manifest
 
@@ -56,21 +53,24 @@ def restore(cli: CliContext, file: Path, force: bool) -> None:
             "config_file": report.config_file and str(report.config_file),
             "manifest": report.manifest.model_dump(mode="json"),
         },
-        _told(report, paths.data_dir),
+        _in_words(report, paths.data_dir),
     )
 
 
-def _told(report: RestoreReport, data_dir: Path) -> str:
+def _in_words(report: RestoreReport, data_dir: Path) -> str:
     lines = [f"Restored {data_dir} as it was on {report.manifest.created_at}."]
     if report.set_aside:
         lines.append(f"What was there before is kept in {report.set_aside}.")
     if report.config_file:
         lines.append(f"The configuration of the backup is in {report.config_file}.")
     lines.append(
-        f"Open approvals were made void ({report.voided_approvals}), because they may have been "
+        f"The approvals in it were made void ({report.voided_approvals}): they may have been "
         "used since. Decide anew where something is still wanted."
     )
-    lines.append("Messages that you sign in the next five minutes will not be taken for yours.")
+    lines.append(
+        "Wait five minutes before you talk to Silas: until then, it takes no message for yours, so "
+        "that nobody can repeat an old one."
+    )
     lines.append("Run `silas doctor` to see whether anything is missing on this machine.")
     return "\n".join(lines)
 

@@ -1,21 +1,21 @@
-"""`silas config`: check, show and describe the configuration. Secrets are never shown."""
+"""`silas config`: check, show, describe and change the configuration. Secrets are never shown."""
 
 import json
-import os
-from pathlib import Path
+from typing import Any
 
 import click
 
-from silas.app.settings import LoadedSettings, load_settings
-from silas.app.settings.schema import settings_schema
-from silas.app.settings.show import shown_settings, shown_values
-from silas.cli.commands import JsonGroup
-from silas.cli.context import CliContext, pass_cli
+from silas.cli.commands import CliContext, JsonGroup, pass_cli, settings_of
+from silas.kernel.yaml_positions import YamlError, load_yaml
+from silas.settings.keys import ValueKind, kind_at, settings_schema, walk
+from silas.settings.load import LoadedSettings, shown_settings, shown_values
+from silas.settings.problems import did_you_mean
+from silas.settings.write import change_setting
 
 
 @click.group(cls=JsonGroup)
 def config() -> None:
-    """Check and show the configuration.
+    """Check, show and change the configuration.
 
     The command line goes before environment variables (SILAS_CHANNELS__WEB__PORT=9000), these go
     before the file, and the file goes before the defaults.
@@ -26,7 +26,7 @@ def config() -> None:
 @pass_cli
 def check(cli: CliContext) -> None:
     """Say whether the configuration is right, or everything that is wrong with it."""
-    loaded = _load(cli)
+    loaded = settings_of(cli)
     where = _file_in_words(loaded)
     cli.show(
         {"valid": True, **_place(loaded), "warnings": list(loaded.warnings)},
@@ -39,7 +39,7 @@ def check(cli: CliContext) -> None:
 @pass_cli
 def show(cli: CliContext) -> None:
     """Show every setting in force, and where it comes from."""
-    loaded = _load(cli)
+    loaded = settings_of(cli)
     settings = list(shown_settings(loaded))
     lines = [
         f"{each.name} = {json.dumps(each.value, ensure_ascii=False)}  ({each.origin})"
@@ -66,14 +66,48 @@ def schema(cli: CliContext) -> None:
 @pass_cli
 def path(cli: CliContext) -> None:
     """Print the path of the configuration file in force, whether it exists or not."""
-    loaded = _load(cli)
+    loaded = settings_of(cli)
     cli.show(_place(loaded), click.format_filename(loaded.paths.config_file))
 
 
-def _load(cli: CliContext) -> LoadedSettings:
-    return load_settings(
-        data_dir=cli.data_dir, config_file=cli.config_file, environ=os.environ, cwd=Path.cwd()
+@config.command("set")
+@click.argument("key")
+@click.argument("value")
+@pass_cli
+def set_value(cli: CliContext, key: str, value: str) -> None:
+    """Set KEY, such as `models.proxy` or `channels.web.port`, to VALUE in the configuration file.
+
+    Comments and everything else in the file stay as they are. What is not right is not written.
+    VALUE is YAML: `true`, `9000`, `null`, `[a, b]`, or a text.
+    """
+    loaded, path = settings_of(cli), tuple(key.removeprefix("silas.").split("."))
+    kind = kind_at(path)
+    if kind is None or kind.shape == "section":
+        names = [".".join(each) for each, found in walk() if found.shape != "section"]
+        hint = did_you_mean(".".join(path), names)
+        raise click.UsageError(f"There is no setting {'.'.join(path)!r}{hint or '.'}")
+    if kind.is_secret:
+        raise click.UsageError(
+            f"{'.'.join(path)} is a secret, which a command line would show to others. Set it with "
+            "an environment variable, or write `${NAME}` into the file."
+        )
+    changed = change_setting(loaded, path, _typed(kind, value), reload=lambda: settings_of(cli))
+    shown = {each.name: each.value for each in shown_settings(changed)}
+    now = json.dumps(shown.get(".".join(path), value), ensure_ascii=False)
+    cli.show(
+        {**_place(changed), "key": ".".join(path), "value": shown.get(".".join(path), value)},
+        f"{'.'.join(path)} = {now}\nA Silas that runs takes it on when it is started again.",
     )
+
+
+def _typed(kind: ValueKind, text: str) -> Any:
+    """What a text means for this kind of value; a text that is no YAML is taken as it is."""
+    if kind.is_text and text not in ("null", "~"):
+        return text
+    try:
+        return load_yaml(text).value
+    except YamlError:
+        return text
 
 
 def _place(loaded: LoadedSettings) -> dict[str, object]:

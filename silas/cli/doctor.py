@@ -1,16 +1,12 @@
 """`silas doctor`: what state this machine is in, and the command that mends what is not right."""
 
 import asyncio
-import os
 import shutil
 
 import click
 
-from silas.app.doctor import Finding, Status, examine, failed, worst
-from silas.cli.commands import JsonCommand
-from silas.cli.context import CliContext, pass_cli
-from silas.cli.opening import settings_of
-from silas.cli.terminal import passphrase_prompt
+from silas.app.doctor import DoctorFinding, Status, examine, failed, worst
+from silas.cli.commands import CliContext, JsonCommand, pass_cli, passphrase_prompt, settings_of
 from silas.kernel import ConfigError, visible
 
 _MARKS = {Status.OK: "ok     ", Status.WARNING: "warning", Status.PROBLEM: "problem"}
@@ -36,7 +32,7 @@ def doctor(cli: CliContext) -> None:
         raise click.exceptions.Exit(1)
 
 
-async def _examine(cli: CliContext) -> list[Finding]:
+async def _examine(cli: CliContext) -> list[DoctorFinding]:
     try:
         loaded = settings_of(cli)
     except ConfigError as error:
@@ -45,13 +41,13 @@ async def _examine(cli: CliContext) -> list[Finding]:
         cli.say(_line(finding))
         return [finding]
     findings = []
-    async for finding in examine(loaded, environ=os.environ, prompt=passphrase_prompt()):
+    async for finding in examine(loaded, environ=cli.vault_environ, prompt=passphrase_prompt()):
         findings.append(finding)
         cli.say(_line(finding))
     return findings
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: DoctorFinding) -> str:
     mark = click.style(_MARKS[finding.status], fg=_COLOURS[finding.status])
     width = max(60, shutil.get_terminal_size().columns)
     sentence = click.wrap_text(visible(finding.sentence), width, _INDENT, _INDENT).lstrip()
@@ -59,7 +55,7 @@ def _line(finding: Finding) -> str:
     return f"{mark}  {finding.topic.ljust(14)}  {sentence}{fix}"
 
 
-def _closing_sentence(findings: list[Finding]) -> str:
+def _closing_sentence(findings: list[DoctorFinding]) -> str:
     counts = {status: sum(f.status is status for f in findings) for status in Status}
     if counts[Status.PROBLEM]:
         return f"{counts[Status.PROBLEM]} to mend before Silas can work."

@@ -7,17 +7,16 @@ from typing import Any, BinaryIO
 
 import click
 
+from silas.app.core import sandbox_of
 from silas.app.gates import gate_providers, gate_runner, sandboxed_commands
-from silas.app.settings import LoadedSettings
-from silas.cli.commands import JsonGroup
-from silas.cli.context import CliContext, pass_cli
-from silas.cli.opening import settings_of
+from silas.cli.commands import CliContext, JsonGroup, pass_cli, settings_of
 from silas.gates import Gate, GateResult, GateTrigger
-from silas.gates.decisions import strictest
 from silas.gates.errors import GateInputInvalid
-from silas.gates.loading import gate_problems
-from silas.gates.runner import GateRunner
-from silas.kernel import CanonicalError, SystemClock, strict_loads, visible
+from silas.gates.models import strictest
+from silas.gates.runner import GateRunner, gate_problems
+from silas.kernel import CanonicalError, GateError, SystemClock, strict_loads, visible
+from silas.settings.load import LoadedSettings
+from silas.testing.fakes import RecordingAudit
 
 _TEXT_OF = {GateTrigger.EVERY_USER_MESSAGE: "message", GateTrigger.EVERY_AGENT_RESPONSE: "response"}
 _ON = click.option(
@@ -28,13 +27,6 @@ _ON = click.option(
     show_default=True,
     help="Which gates look at the text.",
 )
-
-
-class _Unrecorded:
-    """`AuditTrail` of a trial: nothing happened, so nothing is written down."""
-
-    async def log(self, event: str, /, **data: Any) -> str:
-        return ""
 
 
 @click.group(cls=JsonGroup)
@@ -66,10 +58,10 @@ def check(cli: CliContext) -> None:
     problems = asyncio.run(gate_problems(found, runner.providers))
     data = [{"gate": each.gate, "problem": each.sentence} for each in problems]
     lines = [f"{each.gate}: {each.sentence}" for each in problems]
-    told = "\n".join(map(visible, lines)) or f"All {len(found)} gates can be used."
-    cli.show({"valid": not problems, "gates": len(found), "problems": data}, told)
+    text = "\n".join(map(visible, lines)) or f"All {len(found)} gates can be used."
+    cli.show({"valid": not problems, "gates": len(found), "problems": data}, text)
     if problems:
-        raise click.exceptions.Exit(91)
+        raise click.exceptions.Exit(GateError.exit_code)
 
 
 @gates.command()
@@ -102,7 +94,9 @@ def test(
     decision = strictest(results).value
     lines = [f"{decision}", *(f"  {_line(each)}" for each in results)]
     lines += [f"  {key} would become: {visible(str(value))}" for key, value in changed.items()]
-    cli.show({"decision": decision, "gates": _told(results), "changed": changed}, "\n".join(lines))
+    cli.show(
+        {"decision": decision, "gates": _result_data(results), "changed": changed}, "\n".join(lines)
+    )
 
 
 @gates.command()
@@ -128,16 +122,16 @@ async def _scan(
 ) -> None:
     for number, text in _texts(lines):
         if text is None:
-            told: dict[str, Any] = {"decision": "block", "gates": [], "error": "unreadable"}
+            answer: dict[str, Any] = {"decision": "block", "gates": [], "error": "unreadable"}
         else:
             results, _ = await _decide(runner, system, when, {_TEXT_OF[when]: text})
             caught = [each for each in results if each.action.value != "continue"]
-            told = {"decision": strictest(results).value, "gates": _told(caught)}
+            answer = {"decision": strictest(results).value, "gates": _result_data(caught)}
         if cli.as_json:
-            click.echo(json.dumps({"line": number, **told}, ensure_ascii=False))
+            click.echo(json.dumps({"line": number, **answer}, ensure_ascii=False))
         else:
-            why = "; ".join(f"{each['gate']}: {each['reason']}" for each in told["gates"])
-            click.echo(f"{number}: {told['decision']} {visible(why)}".rstrip())
+            why = "; ".join(f"{each['gate']}: {each['reason']}" for each in answer["gates"])
+            click.echo(f"{number}: {answer['decision']} {visible(why)}".rstrip())
 
 
 def _texts(lines: Iterable[bytes]) -> Iterator[tuple[int, str | None]]:
@@ -161,9 +155,11 @@ async def _decide(
 
 def _runner(loaded: LoadedSettings) -> GateRunner:
     settings, paths = loaded.settings, loaded.paths
-    commands = sandboxed_commands(settings, paths, clock=SystemClock())
+    sandbox = sandbox_of(settings, paths, clock=SystemClock())
+    commands = sandboxed_commands(settings, paths, sandbox)
     providers = gate_providers(settings, paths, commands=commands)
-    return gate_runner(settings, providers, audit=_Unrecorded())
+    # A trial: nothing happened, so nothing is written down.
+    return gate_runner(settings, providers, audit=RecordingAudit())
 
 
 def _system(loaded: LoadedSettings) -> list[Gate]:
@@ -187,7 +183,7 @@ def _decoded(content: bytes) -> str:
         raise GateInputInvalid("The text is not valid UTF-8.") from error
 
 
-def _told(results: list[GateResult]) -> list[dict[str, Any]]:
+def _result_data(results: list[GateResult]) -> list[dict[str, Any]]:
     return [
         {"gate": each.gate_name, "action": each.action.value, "reason": each.reason}
         for each in results

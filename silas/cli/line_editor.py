@@ -1,14 +1,30 @@
-"""A line that is being typed: keys in, text and cursor out. It knows nothing of any terminal.
+"""The terminal of a conversation: what is said scrolls by above the line that is being typed.
 
-The arrows, Home, End, Delete and the usual control keys work; up and down go through what was said
-before. What is half typed is kept while one looks.
+1. `LineEditor` knows nothing of any terminal: keys in, text and cursor out. The arrows, Home, End,
+   Delete and the usual control keys work; up and down go through what was said before. What is half
+   typed is kept while one looks.
+2. `Screen` draws that line below what is shown. Where the terminal can do nothing (`TERM=dumb`),
+   `Keyboard` reads lines as the terminal gives them.
+3. Both read without a thread: one that waits for a key cannot be ended, and after Ctrl-C Silas
+   would stay until somebody presses one.
 """
 
+import asyncio
 import codecs
+import contextlib
+import os
+import shutil
+import sys
+import termios
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
+
+import click
+
+from silas.kernel import visible
 
 
 class Key(Enum):
@@ -29,7 +45,11 @@ _CONTROLS = {
     "\x08": "backspace", "\x7f": "backspace", "\x15": "kill_before", "\x0b": "kill_after",
     "\x17": "kill_word",
 }  # fmt: skip
-_MOST = 32_000
+_MAX_LINE_CHARS = 32_000
+_MAX_READ_BYTES = 65_536
+_ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False}
+_DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
+_CLEAR = "\r\x1b[K"
 
 
 def _word_start(text: str, at: int) -> int:
@@ -117,7 +137,7 @@ class LineEditor:
             self._escape = sequence
 
     def _insert(self, char: str) -> None:
-        if len(self.text) < _MOST:
+        if len(self.text) < _MAX_LINE_CHARS:
             self.text = self.text[: self.cursor] + char + self.text[self.cursor :]
             self.cursor += 1
 
@@ -169,3 +189,137 @@ def recent_lines(said: Sequence[str]) -> list[str]:
         if line and kept[-1:] != [line]:
             kept.append(line)
     return kept
+
+
+class Screen:
+    """What is shown, and the line below it."""
+
+    def __init__(self, history: list[str], descriptor: int | None = None) -> None:
+        self._descriptor = sys.stdin.fileno() if descriptor is None else descriptor
+        self._editor = LineEditor(history)
+        self._drawn = False
+        self._growing = False
+        self._lines: list[str | None] = []
+        self.prompt = "> "
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[None]:
+        """Take the keys one by one; at the end the terminal is as it was."""
+        before = termios.tcgetattr(self._descriptor)
+        now: list[Any] = [*before]
+        now[3] &= ~(termios.ICANON | termios.ECHO)  # Ctrl-C stays a signal
+        now[6] = [*before[6]]
+        now[6][termios.VMIN], now[6][termios.VTIME] = 1, 0
+        termios.tcsetattr(self._descriptor, termios.TCSADRAIN, now)
+        try:
+            yield
+        finally:
+            self._erase()
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, before)
+
+    def say(self, text: str, *, dim: bool = False) -> None:
+        """Show this above the line."""
+        self._end_growing()
+        self._erase()
+        click.echo(f"{_DIM}{text}{_PLAIN}" if dim and "NO_COLOR" not in os.environ else text)
+        self._draw()
+
+    def grow(self, piece: str) -> None:
+        """Show this as the next piece of what grows; the line comes back when that is complete."""
+        self._erase()
+        self._growing = True
+        click.echo(piece, nl=False)
+        sys.stdout.flush()
+
+    def end_growing(self) -> None:
+        """What grew is complete."""
+        self._end_growing()
+        self._draw()
+
+    async def line(self) -> str | None:
+        """The next line; None when there is no more."""
+        self._draw()
+        while not self._lines:
+            piece = await _read_piece(self._descriptor)
+            if not piece:
+                return None
+            self._take(piece)
+        return self._lines.pop(0)
+
+    def _take(self, piece: bytes) -> None:
+        for key in self._editor.feed(piece):
+            if key is Key.END:
+                self._lines.append(None)
+                continue
+            line = self._editor.take_line()
+            self._erase()
+            if line.strip():
+                click.echo(f"{self.prompt}{visible(line)}")
+            self._lines.append(line)
+        self._draw()
+
+    def _end_growing(self) -> None:
+        if self._growing:
+            click.echo()
+        self._growing = False
+
+    def _erase(self) -> None:
+        if self._drawn:
+            click.echo(_CLEAR, nl=False)
+        self._drawn = False
+
+    def _draw(self) -> None:
+        if self._growing:
+            return  # it is drawn again below what grows
+        width = max(10, shutil.get_terminal_size().columns - len(self.prompt) - 1)
+        shown, column = window(self._editor.text, self._editor.cursor, width)
+        back = f"\r\x1b[{column + len(self.prompt)}C"
+        click.echo(f"{_CLEAR}{self.prompt}{shown}{back}", nl=False)
+        sys.stdout.flush()
+        self._drawn = True
+
+
+class Keyboard:
+    """What is typed; bytes that are not UTF-8 become a replacement character."""
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self._descriptor = sys.stdin.fileno() if descriptor is None else descriptor
+        self._typed = b""
+
+    async def line(self) -> str | None:
+        """The next line; None when there is no more."""
+        while b"\n" not in self._typed:
+            piece = await _read_piece(self._descriptor)
+            if not piece:
+                rest, self._typed = self._typed, b""
+                return rest.decode(errors="replace") or None
+            self._typed += piece
+        line, _, self._typed = self._typed.partition(b"\n")
+        return line.decode(errors="replace")
+
+    async def confirm(self, question: str) -> bool | None:
+        """Whether the answer is a typed yes; an empty line is a no, and no line at all is None."""
+        while True:
+            click.echo(f"{question} [y/N]: ", nl=False, err=True)
+            line = await self.line()
+            if line is None:
+                return None
+            answer = _ANSWERS.get(line.strip().lower())
+            if answer is not None:
+                return answer
+            question = "Please answer yes or no."
+
+
+async def _read_piece(descriptor: int) -> bytes:
+    """What is typed next; nothing when there is no more."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    try:
+        return os.read(descriptor, _MAX_READ_BYTES)
+    except OSError:
+        return b""  # the terminal is gone

@@ -1,24 +1,37 @@
-"""`silas models`: who plays which role, whether they answer, and what runs on this machine."""
+"""`silas models` and `silas usage`: who plays which role, who answers, and what was used."""
 
 import asyncio
-import importlib
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from silas.agents.models.choices import RoleChoice
+from silas.agents.models.choices import Role, RoleChoice
 from silas.agents.models.detection import FoundServer, detect_servers
-from silas.agents.models.roles import Role
-from silas.app.ground import Ground
-from silas.app.model_choices import lacks_key, model_choices, without_reading
-from silas.cli.commands import JsonGroup
-from silas.cli.context import CliContext, pass_cli
-from silas.cli.opening import settings_of, with_ground
+from silas.agents.models.words import what_it_cannot
+from silas.app.agents import agent_factory, lacks_key, model_choices, model_name, without_reading
+from silas.app.client import NotRunning, call_server
+from silas.app.core import Core
+from silas.cli.commands import (
+    CliContext,
+    JsonCommand,
+    JsonGroup,
+    pass_cli,
+    paths_of,
+    settings_of,
+    with_core,
+)
 from silas.kernel import visible
+from silas.stream.usage import (
+    MAX_DAYS,
+    USUAL_DAYS,
+    UsageDay,
+    UsageLine,
+    UsageReport,
+    note_on,
+)
 
-_TRIAL = "silas.app.model_trial"
-"""Loaded by name when it is used: it brings the whole agents' library."""
 _NOBODY = "offline brain"
 
 
@@ -56,13 +69,12 @@ def test_models(cli: CliContext, roles: tuple[str, ...], quick: bool) -> None:
     works is remembered. The exit code is that of the first failure.
     """
     wanted = [Role(role) for role in roles] or list(Role)
-    trial = importlib.import_module(_TRIAL)
     cli.say("Asking the models; a small one on this machine may take a minute …")
 
-    async def test(ground: Ground) -> Any:
-        return await trial.try_roles(ground, wanted, environ=os.environ, quick=quick)
+    async def test(core: Core) -> Any:
+        return await agent_factory(core, environ=os.environ).try_roles(wanted, quick=quick)
 
-    tried = with_ground(cli, test)
+    tried = with_core(cli, test)
     words = "\n".join(line for each in tried for line in _role_in_words(each))
     cli.show({"roles": [each.model_dump(mode="json") for each in tried]}, words)
     reports = [each.report for each in tried if each.report is not None]
@@ -123,6 +135,76 @@ def _role_in_words(tried: Any) -> list[str]:
         return [f"{head}: failed. {visible(report.error['message'])} [{report.error['code']}]"]
     cost = f"${report.cost_usd:.6f}" if report.cost_known else "cost unknown"
     numbers = f"{report.latency_ms} ms, {report.input_tokens}+{report.output_tokens} tokens, {cost}"
+    unfit = what_it_cannot(report) if tried.role is Role.EXECUTOR else ()
     modes = ", ".join(f"{mode} {'no' if why else 'yes'}" for mode, why in report.modes.items())
     best = f"; {report.best_mode} is used" if report.best_mode else "; none can be used"
-    return [f"{head}: {numbers}", f"{'':9} structured answers: {modes}{best}."]
+    return [
+        f"{head}: {numbers}",
+        f"{'':9} structured answers: {modes}{best}.",
+        *(f"{'':9} {each}" for each in unfit),
+    ]
+
+
+@click.command(cls=JsonCommand)
+@click.option(
+    "--days",
+    type=click.IntRange(1, MAX_DAYS),
+    default=USUAL_DAYS,
+    show_default=True,
+    metavar="DAYS",
+    help="How many days, today included.",
+)
+@pass_cli
+def usage(cli: CliContext, days: int) -> None:
+    """Show what models have used, by day, role and model, and what is left of budgets.
+
+    A price that nobody knows is called unknown. Budgets are those of the running Silas.
+    """
+    try:
+        found = call_server(paths_of(cli), "/api/usage/show", {"days": days})
+    except NotRunning:
+        found = _usage_on_disk(cli, days)
+    cli.show(found, "\n".join(_usage_in_words(found, days)))
+
+
+def _usage_on_disk(cli: CliContext, days: int) -> dict[str, Any]:
+    """What is written down; whoever is not running uses nothing of a budget."""
+
+    async def load(core: Core) -> dict[str, Any]:
+        report = await core.usage.report(days=days)
+        named = any(model_name(core.settings, role) for role in Role)
+        return {
+            "note": note_on(report, has_model=named),
+            "has_model": named,
+            "report": report.model_dump(mode="json"),
+            "budgets": [],
+            "left_out": 0,
+        }
+
+    return with_core(cli, load)
+
+
+def _usage_in_words(found: Mapping[str, Any], days: int) -> list[str]:
+    report = UsageReport.model_validate(found["report"])
+    lines = [_day_in_words(each) for each in report.days if each.lines]
+    if lines:
+        lines = [f"The last {days} days:" if days > 1 else "Today:", *lines, "By what it was for:"]
+        lines += [_use_in_words(each) for each in report.lines]
+    lines += [found["note"]] if found["note"] else []
+    for group in found["budgets"]:
+        used = "; ".join(each["words"] for each in group["meters"])
+        lines.append(f"{visible(group['name'])}: {used}. {group['anew']}")
+    more = found["left_out"]
+    return [*lines, f"{more} more budgets are in use."] if more else lines
+
+
+def _day_in_words(day: UsageDay) -> str:
+    return f"  {day.date}  {day.tokens:>11,} tokens  {day.cost}"
+
+
+def _use_in_words(line: UsageLine) -> str:
+    answers = "1 answer" if line.answers == 1 else f"{line.answers:,} answers"
+    return (
+        f"  {line.does}, {visible(line.model)}: {answers}, {line.input_tokens:,} tokens read, "
+        f"{line.output_tokens:,} written, {line.cost}"
+    )

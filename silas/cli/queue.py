@@ -6,10 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
-from silas.app.ground import Ground
-from silas.cli.commands import JsonGroup
-from silas.cli.context import CliContext, pass_cli
-from silas.cli.opening import with_ground
+from silas.app.core import Core
+from silas.cli.commands import CliContext, JsonGroup, pass_cli, with_core
 from silas.kernel import CanonicalError, strict_loads, visible, visible_json
 from silas.queue.inspection import Inspected, QueueInspector, QueueStats
 from silas.queue.models import QueueName
@@ -34,7 +32,9 @@ def queue() -> None:
 def list_queue(cli: CliContext, name: str | None, state: str | None, limit: int) -> None:
     """Show messages that wait or are being worked on."""
     chosen = QueueName(name) if name else None
-    found = _inspect(cli, lambda desk: desk.queued(queue=chosen, state=state, limit=limit))
+    found = _inspect(
+        cli, lambda inspector: inspector.queued(queue=chosen, state=state, limit=limit)
+    )
     lines = [_line(each) for each in found]
     cli.show({"messages": [_row(each) for each in found]}, "\n".join(lines) or "Nothing waits.")
 
@@ -44,7 +44,7 @@ def list_queue(cli: CliContext, name: str | None, state: str | None, limit: int)
 @pass_cli
 def dead(cli: CliContext, limit: int) -> None:
     """Show messages that were given up, and why."""
-    found = _inspect(cli, lambda desk: desk.dead(limit=limit))
+    found = _inspect(cli, lambda inspector: inspector.dead(limit=limit))
     lines = [
         f"{_line(each)}\n  {visible(each.reason or '', keep_newlines=False)}" for each in found
     ]
@@ -57,7 +57,7 @@ def dead(cli: CliContext, limit: int) -> None:
 @pass_cli
 def show(cli: CliContext, message_id: str) -> None:
     """Show one message whole."""
-    found = _inspect(cli, lambda desk: desk.show(message_id))
+    found = _inspect(cli, lambda inspector: inspector.show(message_id))
     body = _body(found)
     lines = [_line(found)]
     if found.reason:
@@ -75,15 +75,15 @@ def requeue(cli: CliContext, message_id: str | None, everything: bool) -> None:
     if everything == (message_id is not None):
         raise click.UsageError("Give the ID of a dead letter, or --all.")
 
-    async def work(desk: QueueInspector) -> list[str]:
-        names = [message_id] if message_id else [each.message_id for each in await desk.dead()]
+    async def work(inspector: QueueInspector) -> list[str]:
+        names = [message_id] if message_id else [each.message_id for each in await inspector.dead()]
         for name in names:
-            await desk.requeue(name)
+            await inspector.requeue(name)
         return names
 
     names = _inspect(cli, work)
-    told = "\n".join(f"{visible(name)} is queued again." for name in names)
-    cli.show({"requeued": names}, told or "There are no dead letters.")
+    text = "\n".join(f"{visible(name)} is queued again." for name in names)
+    cli.show({"requeued": names}, text or "There are no dead letters.")
 
 
 @queue.command()
@@ -91,7 +91,7 @@ def requeue(cli: CliContext, message_id: str | None, everything: bool) -> None:
 @pass_cli
 def drop(cli: CliContext, message_id: str) -> None:
     """Remove a dead letter, or a message that nobody works on, for good."""
-    _inspect(cli, lambda desk: desk.drop(message_id))
+    _inspect(cli, lambda inspector: inspector.drop(message_id))
     cli.show({"dropped": message_id}, f"{visible(message_id)} is gone.")
 
 
@@ -99,17 +99,17 @@ def drop(cli: CliContext, message_id: str) -> None:
 @pass_cli
 def stats(cli: CliContext) -> None:
     """Show how full the queues are, and how long messages wait and take."""
-    found = _inspect(cli, lambda desk: desk.stats())
+    found = _inspect(cli, lambda inspector: inspector.stats())
     lines = [_stats_line(each) for each in found]
     cli.show({"queues": [each.as_data() for each in found]}, "\n".join(lines))
 
 
 def _inspect(cli: CliContext, work: Callable[[QueueInspector], Awaitable[T]]) -> T:
-    async def inside(ground: Ground) -> T:
-        record = ground.audit.append
-        return await work(QueueInspector(ground.database, clock=ground.clock, record=record))
+    async def inside(core: Core) -> T:
+        record = core.audit.append
+        return await work(QueueInspector(core.database, clock=core.clock, record=record))
 
-    return with_ground(cli, inside)
+    return with_core(cli, inside)
 
 
 def _row(found: Inspected) -> dict[str, Any]:
@@ -125,12 +125,20 @@ def _row(found: Inspected) -> dict[str, Any]:
         "scope_id": message.scope_id,
         "trace_id": message.trace_id,
         "urgency": message.urgency.value,
+        "error_code": message.error_code.value if message.error_code else None,
+        "retryable": message.retryable,
+        "origin_agent": message.origin_agent.value if message.origin_agent else None,
+        "attempt_number": message.attempt_number,
     }
 
 
 def _line(found: Inspected) -> str:
     message = found.message()
     what = f"{message.sender}: {message.message_kind}" if message else "cannot be read"
+    if message is not None and message.error_code is not None:
+        again = "can be tried again" if message.retryable else "is not tried again"
+        by = f"{message.origin_agent}, attempt {message.attempt_number}"
+        what += f", {message.error_code} ({by}; {again})"
     when = f" until {found.due_at}" if found.state in ("leased", "delayed") else ""
     who = f" by {visible(found.consumer)}" if found.consumer else ""
     where = visible(f"{found.message_id}  {found.queue}", keep_newlines=False)

@@ -10,12 +10,11 @@ from typing import Any, Literal
 
 import click
 
-from silas.cli.commands import JsonGroup
-from silas.cli.context import CliContext, pass_cli
+from silas.cli.commands import CliContext, JsonGroup, pass_cli, settings_of
 from silas.kernel import visible
-from silas.sandbox import AUTO, BackendChoice, Limit, SandboxRequest, SandboxResult, all_backends
-from silas.sandbox.models import MEBIBYTE, TEMPORARY
-from silas.sandbox.requests import checked_request
+from silas.sandbox import Limit, SandboxRequest, SandboxResult
+from silas.sandbox.choice import BackendChoice, all_backends
+from silas.sandbox.models import MEBIBYTE, TEMPORARY, checked_request
 
 _TIMED_OUT = 124
 
@@ -26,11 +25,15 @@ def sandbox() -> None:
 
 
 @sandbox.command(context_settings={"allow_interspersed_args": False})
-@click.option("--backend", default=AUTO, metavar="NAME", help="bubblewrap, subprocess or docker.")
-@click.option("--image", metavar="IMAGE", help="The image for docker.  [default: python:3.12-slim]")
+@click.option(
+    "--backend", metavar="NAME", help="bubblewrap, subprocess or docker.  [sandbox.backend]"
+)
+@click.option("--image", metavar="IMAGE", help="The image for docker.  [sandbox.base_image]")
 @click.option("--read", multiple=True, metavar="PATH", help="Show this path, read-only.")
 @click.option("--write", multiple=True, metavar="PATH", help="Show this path, writable.")
-@click.option("--network", is_flag=True, help="Let it use the network.")
+@click.option(
+    "--host", multiple=True, metavar="NAME", help="Let it reach this host, through a proxy."
+)
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Set an environment variable.")
 @click.option("--cwd", metavar="PATH", help="Start here.  [default: the first path, else /tmp]")
 @click.option("--timeout", type=float, default=300.0, metavar="SECONDS", help="Stop it after this.")
@@ -41,7 +44,7 @@ def sandbox() -> None:
 def run(
     cli: CliContext,
     /,
-    backend: str,
+    backend: str | None,
     image: str | None,
     command: tuple[str, ...],
     *,
@@ -54,7 +57,10 @@ def run(
     exit code is 124 if it was stopped by the clock.
     """
     request = _request(command, _Wishes(**wishes), stdin=sys.stdin.buffer.read() if stdin else b"")
-    result = asyncio.run(_run(request, backend, image, quiet=cli.as_json))
+    settings = settings_of(cli).settings.sandbox
+    backends = all_backends(image=image or settings.base_image)
+    chosen = BackendChoice(backends, backend or settings.backend)
+    result = asyncio.run(_run(request, chosen, quiet=cli.as_json))
     if cli.as_json:
         cli.show(_as_data(result))
     for note in _notes(result):
@@ -66,7 +72,7 @@ def run(
 class _Wishes:
     read: tuple[str, ...]
     write: tuple[str, ...]
-    network: bool
+    host: tuple[str, ...]
     env: tuple[str, ...]
     cwd: str | None
     timeout: float
@@ -83,7 +89,7 @@ def _request(command: tuple[str, ...], wishes: _Wishes, *, stdin: bytes) -> Sand
         cwd=_real(wishes.cwd) if wishes.cwd else (*places, TEMPORARY)[0],
         read=read,
         write=write,
-        network=wishes.network,
+        network=wishes.host,
         limits={
             "wall_seconds": wishes.timeout,
             "memory_bytes": wishes.memory * MEBIBYTE,
@@ -105,11 +111,7 @@ def _real(path: str) -> str:
     return path if path == TEMPORARY else str(Path(path).resolve())
 
 
-async def _run(
-    request: SandboxRequest, backend: str, image: str | None, *, quiet: bool
-) -> SandboxResult:
-    backends = all_backends(image=image) if image else all_backends()
-    chosen = await BackendChoice(backends).choose(backend)
+async def _run(request: SandboxRequest, chosen: BackendChoice, *, quiet: bool) -> SandboxResult:
     if quiet:
         return await chosen.run(request)
     printer = _Printer()
@@ -168,8 +170,11 @@ def _notes(result: SandboxResult) -> list[str]:
     if result.limit is not None:
         words = "the clock" if result.limit is Limit.WALL_CLOCK else f"its limit: {result.limit}"
         notes.append(f"the command was stopped by {words}.")
-    if result.backend == "subprocess":
-        notes.append("the subprocess backend does not contain files; install bubblewrap.")
+    notes += [
+        f"{use.host}: reached {use.connections} times, refused {use.refused} times, "
+        f"{use.sent} bytes out, {use.received} bytes in."
+        for use in result.network
+    ]
     return notes
 
 

@@ -1,20 +1,24 @@
-"""`silas secrets`: passwords and keys in the vault, by name. Values are never shown."""
+"""`silas secrets`: passwords and keys in the vault, by name.
 
-import os
+`show` alone prints a value, to whoever opens the vault at the machine; the audit log says so.
+"""
+
 import sys
 from pathlib import Path
 
 import click
 
-from silas.app.instance import call_server
-from silas.cli.commands import JsonGroup
-from silas.cli.context import CliContext, pass_cli
-from silas.cli.opening import settings_of, with_ground
-from silas.cli.terminal import (
+from silas.app.client import call_server
+from silas.cli.commands import (
+    CliContext,
+    JsonGroup,
     ask_hidden_twice,
     confirm,
     on_terminal,
+    pass_cli,
     passphrase_prompt,
+    settings_of,
+    with_core,
 )
 from silas.kernel import SecretsError
 from silas.secrets import (
@@ -53,9 +57,9 @@ def ask_secret(cli: CliContext, name: str, label: str | None) -> None:
     check_name(name)
     _refuse_internal(name)
     params = {"name": name, "label": label or name}
-    answer = call_server(settings_of(cli).paths, "ask_secret", params)
-    told = f"{name} can be typed in the page now, under Review."
-    cli.show(answer, told if answer["pages"] else f"{told} No page is open.")
+    answer = call_server(settings_of(cli).paths, "/api/web/ask_secret", params)
+    text = f"{name} can be typed in the page now, under Review."
+    cli.show(answer, text if answer["pages"] else f"{text} No page is open.")
 
 
 @secrets.command("set")
@@ -89,6 +93,20 @@ def list_secrets(cli: CliContext) -> None:
         {"secrets": [{"name": name, "internal": is_internal(name)} for name in names]},
         "\n".join(lines) or "There are no secrets yet. Store one with `silas secrets set NAME`.",
     )
+
+
+@secrets.command("show")
+@click.argument("name")
+@pass_cli
+def show_secret(cli: CliContext, name: str) -> None:
+    """Print the value of NAME. The vault has to be opened for it, and the audit log says so."""
+    _refuse_internal(name)
+    value = _open(cli).get(name)
+    if value is None:
+        raise UnknownSecret(f"{name}: {UnknownSecret.sentence()}")
+    _record_change(cli, "secret_shown", ref_id=name)
+    text = value.decode("utf-8", "backslashreplace")
+    cli.show({"name": name, "value": text}, text)
 
 
 @secrets.command("rm")
@@ -143,7 +161,7 @@ def change_passphrase(cli: CliContext, key_file: Path | None, from_stdin: bool) 
 
 def _open(cli: CliContext) -> Vault:
     vault = settings_of(cli).paths.vault
-    return open_vault(vault, environ=os.environ, prompt=passphrase_prompt())
+    return open_vault(vault, environ=cli.vault_environ, prompt=passphrase_prompt())
 
 
 def _refuse_internal(name: str) -> None:
@@ -170,4 +188,4 @@ def _read_text(question: str, *, from_stdin: bool) -> str:
 
 def _record_change(cli: CliContext, event: str, **facts: str) -> None:
     """A change of the vault enters the audit log: names, never values."""
-    with_ground(cli, lambda ground: ground.audit.log(event, **facts))
+    with_core(cli, lambda core: core.audit.log(event, **facts))

@@ -7,8 +7,7 @@ import click
 
 from silas.approval import ProofReport, PublicKeyInvalid, PublicKeys, verify_proof
 from silas.approval.proofs import MAX_PROOF_BYTES
-from silas.cli.commands import JsonCommand
-from silas.cli.context import CliContext, pass_cli
+from silas.cli.commands import CliContext, JsonCommand, pass_cli
 from silas.kernel import ApprovalError, format_timestamp, strict_loads, visible, visible_json
 
 
@@ -16,26 +15,29 @@ class ProofUnreadable(ApprovalError):
     """The file cannot be read. Check the path."""
 
     code = "E_APPROVAL_FILE"
-    exit_code = 49
 
 
 @click.command(cls=JsonCommand)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--public-key",
-    required=True,
     metavar="KEY|FILE",
     help="The owner's public key: 64 hexadecimal digits, or the path of an owner.pub file.",
 )
 @pass_cli
-def verify(cli: CliContext, file: Path, public_key: str) -> None:
+def verify(cli: CliContext, file: Path, public_key: str | None) -> None:
     """Check a proof of approval, offline.
 
     Says in words what was approved, by which key and when, and shows the exact bytes that were
     signed. The exit code is 0 only if everything holds.
     """
-    keys = read_public_keys(public_key)
-    report = verify_proof(_read(file), keys)
+    proof = _read(file)
+    if public_key is None:
+        raise click.UsageError(
+            "Say whose approval it should be: --public-key with the owner's key, or with the path "
+            "of an owner.pub file."
+        )
+    report = verify_proof(proof, read_public_keys(public_key))
     cli.show(_as_data(report), _in_words(report))
 
 

@@ -26,8 +26,7 @@ from silas.companions.models import (
     Companion,
 )
 from silas.companions.ports import CallAllowance
-from silas.companions.statements import among
-from silas.companions.store import CompanionStore
+from silas.companions.store import CompanionStore, among
 from silas.kernel.models import Data
 from silas.storage import Reader, Transaction
 

@@ -6,8 +6,6 @@ policy refuses shares one exit code.
 
 from silas.kernel import CompanionError, SilasError
 
-_REFUSED = 229
-
 
 def tool_code(error: SilasError) -> str:
     """What the result of a tool, a trace and the log of wakes call this error."""
@@ -16,122 +14,99 @@ def tool_code(error: SilasError) -> str:
 
 
 class CompanionUnknown(CompanionError):
-    """There is no such companion. Run `silas agents list` to see those that there are."""
+    """There is no such companion. Run `silas companions list` to see those that there are."""
 
     code = "E_COMPANION_UNKNOWN"
-    exit_code = 222
 
 
 class AgentDestroyed(CompanionError):
     """This companion was destroyed. Nothing that it still wanted to do was written."""
 
     code = "E_COMPANION_AGENT_DESTROYED"
-    exit_code = 223
 
 
 class StaleRevision(CompanionError):
     """This was changed by somebody else in the meantime. Look at it again before you change it."""
 
     code = "E_COMPANION_STALE_REVISION"
-    exit_code = 224
 
 
 class CompanionInvalid(CompanionError):
     """A companion cannot be like this. Correct what the message names."""
 
     code = "E_COMPANION_INVALID"
-    exit_code = 225
 
 
 class SessionClosed(CompanionError):
     """This conversation with the companion has ended. Begin a new one."""
 
     code = "E_COMPANION_SESSION_CLOSED"
-    exit_code = 226
-
-
-class WakeRefused(CompanionError):
-    """The companion cannot be woken like this now. The message says what stands against it."""
-
-    code = "E_COMPANION_WAKE_REFUSED"
-    exit_code = 227
 
 
 class OutOfScope(CompanionError):
     """This lies outside of the categories that the companion may see. Add the category to it."""
 
     code = "E_COMPANION_OUT_OF_SCOPE"
-    exit_code = _REFUSED
 
 
 class ConfirmationRequired(CompanionError):
     """This needs your approval first. Decide about the card in Review."""
 
     code = "E_COMPANION_CONFIRMATION_REQUIRED"
-    exit_code = _REFUSED
 
 
 class BudgetExceeded(CompanionError):
     """The companion has used up its budget for today. Raise it, or wait until tomorrow."""
 
     code = "E_COMPANION_BUDGET_EXCEEDED"
-    exit_code = _REFUSED
 
 
 class UnsafeTarget(CompanionError):
     """It is not certain what this would change, so nothing was. Name the target by its id."""
 
     code = "E_COMPANION_UNSAFE_TARGET"
-    exit_code = _REFUSED
 
 
 class ModelNotAllowed(CompanionError):
     """The companion may not use this model in this category. Allow it in its configuration."""
 
     code = "E_COMPANION_MODEL_NOT_ALLOWED"
-    exit_code = _REFUSED
 
 
 class ProviderNotAllowed(CompanionError):
     """The companion may not use this provider in this category. Allow it in its configuration."""
 
     code = "E_COMPANION_PROVIDER_NOT_ALLOWED"
-    exit_code = _REFUSED
 
 
 class NetworkDenied(CompanionError):
     """Companions reach no hosts but those of configured model providers. Nothing was sent."""
 
     code = "E_COMPANION_NETWORK_DENIED"
-    exit_code = _REFUSED
 
 
 class PrivacyConfirmationRequired(CompanionError):
     """Read what this provider does with your data and confirm it first. Nothing was sent."""
 
     code = "E_COMPANION_PRIVACY_CONFIRMATION_REQUIRED"
-    exit_code = _REFUSED
 
 
 class SecretUnavailable(CompanionError):
     """The key of this provider cannot be read. Unlock the vault, or store the key in it."""
 
     code = "E_COMPANION_SECRET_UNAVAILABLE"
-    exit_code = _REFUSED
 
 
 class OversharedPayloadBlocked(CompanionError):
     """More would have been sent than this request needs. Nothing was sent: report this defect."""
 
     code = "E_COMPANION_OVERSHARED_PAYLOAD_BLOCKED"
-    exit_code = _REFUSED
 
 
 class Stopped(CompanionError):
     """A stop switch is on. Release it to let companions go on."""
 
     code = "E_COMPANION_STOPPED"
-    exit_code = _REFUSED
 
 
 CALLED_OFF = "This run was called off. Wake the companion again to let it begin anew."
@@ -142,53 +117,45 @@ class InvalidArguments(CompanionError):
     """These arguments do not fit the tool. Nothing was done: correct what the message names."""
 
     code = "E_COMPANION_INVALID_ARGUMENTS"
-    exit_code = _REFUSED
 
 
 class UnknownTool(CompanionError):
     """There is no such tool for companions. Nothing was done."""
 
     code = "E_COMPANION_UNKNOWN_TOOL"
-    exit_code = _REFUSED
 
 
 class CapabilityDenied(CompanionError):
     """This kind of companion may not use this tool. Allow it in the companion's definition."""
 
     code = "E_COMPANION_CAPABILITY_DENIED"
-    exit_code = _REFUSED
 
 
 class WakeReasonDenied(CompanionError):
     """The tool may not be used for what the companion was woken by. Ask the companion yourself."""
 
     code = "E_COMPANION_WAKE_REASON_DENIED"
-    exit_code = _REFUSED
 
 
 class AnswerRequired(CompanionError):
     """The companion has asked you something that must be answered first. Answer its question."""
 
     code = "E_COMPANION_ANSWER_REQUIRED"
-    exit_code = _REFUSED
 
 
 class ApprovalRefused(CompanionError):
     """What was approved is not what is to be done now. Nothing was changed: decide again."""
 
     code = "E_COMPANION_APPROVAL_REFUSED"
-    exit_code = _REFUSED
 
 
 class ReportInvalid(CompanionError):
     """A claim of the report names no source that was read. The report was not taken."""
 
     code = "E_COMPANION_REPORT_INVALID"
-    exit_code = _REFUSED
 
 
 class AgentPaused(CompanionError):
     """The companion is paused. Resume it to let it go on."""
 
     code = "E_COMPANION_AGENT_PAUSED"
-    exit_code = _REFUSED

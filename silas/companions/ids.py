@@ -36,11 +36,6 @@ def manual_run_key(agent_id: str, request_id: str) -> str:
     return digest("manual", agent_id, request_id)
 
 
-def state_run_key(agent_id: str, scheduled_at: datetime) -> str:
-    """The run for which a companion has set its own alarm."""
-    return digest("next_wake", agent_id, scheduled_at)
-
-
 def run_thread(agent_id: str, run_key: str) -> str:
     """The thread of a run that nobody speaks in."""
     return f"{agent_id}:run:{run_key}"
@@ -134,21 +129,14 @@ def budget_window_id(agent_id: str, local_date: date) -> str:
     return digest("budget_window", agent_id, local_date.isoformat())
 
 
-def consent_id(provider: str, model: str, policy_version: str) -> str:
-    """The owner's agreement to one version of a provider's policy."""
-    return digest("consent", provider, model, policy_version)
+def model_grant_id(agent_id: str, provider: str, model: str, policy_version: str) -> str:
+    """The owner's yes to a model for a companion, under one version of its terms; readable."""
+    return f"{agent_id}:{provider}:{model}:{policy_version}"
 
 
 def privacy_policy_id(provider: str, model: str, address: str) -> str:
     """What a provider says about a model at an address."""
     return digest("privacy_policy", provider, model, address)
-
-
-def access_policy_id(
-    *, agent_kind: str | None, agent_id: str | None, category_id: str, provider: str, model: str
-) -> str:
-    """The permission to use a model."""
-    return digest("access_policy", agent_kind, agent_id, category_id, provider, model)
 
 
 def projection_policy_id(boundary_type: str, operation_key: str) -> str:

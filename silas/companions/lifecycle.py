@@ -6,48 +6,60 @@ was just allowed: the journal's fence moves before it is reported as done.
 Destroying is final and complete: nothing wakes it from that moment on, its subscriptions and timers
 are tombstones, its conversations are over, what waits is at its end, and what still runs cannot
 write any more. What it has said stays readable.
+
+Whoever shows companions hears of each step (`CompanionNotifications`): typed tokens, like the
+journal's. Nobody is woken by them.
 """
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from silas.companions.errors import CompanionInvalid
+from silas.companions.gateway import Fence
 from silas.companions.ids import manual_run_key, run_thread, state_id
-from silas.companions.links import LinkBook
-from silas.companions.log import forget_log_in
+from silas.companions.log import CompanionSessions, draw_link_in, forget_log_in
+from silas.companions.messages import WakeJob
 from silas.companions.models import (
     AgentConfig,
+    AgentInteractionMode,
     AgentLifecycle,
     AgentLinkRelation,
     AgentState,
     AgentSubscription,
     AgentTimer,
     Companion,
-    InteractionMode,
     InteractiveSession,
     SubscriptionPredicate,
-    WakeJob,
     WakeReason,
     WakeStatus,
 )
-from silas.companions.policy.switches import Fence
-from silas.companions.prompt_items import PromptItems
-from silas.companions.sessions import Sessions
+from silas.companions.resumption import PromptItems
 from silas.companions.store import CompanionStore
-from silas.companions.timer_book import TimerBook, TimerDraft
+from silas.companions.timers import TimerBook, TimerDraft
 from silas.companions.wake.dispatch import WakeDispatch
-from silas.companions.wake.index import TokenIndex
-from silas.companions.wake.ports import OwnersZone
-from silas.journal.notifications import TypedToken
-from silas.kernel.field_problems import dotted, problems_in
-from silas.kernel.models import Data
+from silas.companions.wake.orchestrator import TokenIndex
+from silas.journal.notifications import (
+    ChangeUnit,
+    NotificationBatch,
+    TypedToken,
+    entity,
+    make_batch,
+    semantic,
+)
+from silas.kernel import IdFactory
+from silas.kernel.models import Data, dotted, problems_in
 from silas.storage import Transaction
 
 D = TypeVar("D", bound=Data)
+AGENT_CHANGED = "AGENT_CHANGED"
+AGENT_STATE_CHANGED = "AGENT_STATE_CHANGED"
+AGENT_MESSAGE_APPENDED = "AGENT_MESSAGE_APPENDED"
+Listener = Callable[[NotificationBatch], None]
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -65,7 +77,7 @@ class NewCompanion:
     kind: str
     display_name: str
     allowed_category_ids: tuple[str, ...]
-    mode: InteractionMode = InteractionMode.HYBRID
+    mode: AgentInteractionMode = AgentInteractionMode.HYBRID
     config: AgentConfig = field(default_factory=AgentConfig)
     subscriptions: tuple[SubscriptionDraft, ...] = ()
     timers: tuple[TimerDraft, ...] = ()
@@ -81,25 +93,24 @@ class Lifecycle:
         *,
         dispatch: WakeDispatch,
         index: TokenIndex,
-        sessions: Sessions,
-        zone: OwnersZone,
+        sessions: CompanionSessions,
+        time_zone: Callable[[], str],
         poke_alarms: Callable[[], None],
         call_off: Callable[[str], object],
         fence: Fence,
-        told: Callable[[Companion], object] = lambda _companion: None,
+        changed: Callable[[Companion], object] = lambda _companion: None,
     ) -> None:
-        """`told` is called with a companion after it was made or changed."""
+        """`changed` is called with a companion after it was made or changed."""
         self._store = store
         self._dispatch = dispatch
         self._index = index
         self._sessions = sessions
-        self.timers = TimerBook(store, zone=zone, poke_alarms=poke_alarms)
+        self.timers = TimerBook(store, time_zone=time_zone, poke_alarms=poke_alarms)
         self._poke = poke_alarms
         self._call_off = call_off
         self._fence = fence
-        self._told = told
+        self._changed = changed
         self._prompts = PromptItems(store)
-        self._links = LinkBook(store)
 
     async def create(
         self,
@@ -126,7 +137,7 @@ class Lifecycle:
         for subscription in subscriptions:
             self._index.add(subscription)
         self._poke()
-        self._told(companion)
+        self._changed(companion)
         return companion
 
     async def subscribe(self, agent_id: str, draft: SubscriptionDraft) -> AgentSubscription:
@@ -167,7 +178,7 @@ class Lifecycle:
         if _given(before) != _given(after):
             self._call_off(agent_id)
             await self._fence()
-        self._told(after)
+        self._changed(after)
         return after
 
     async def pause(self, agent_id: str) -> Companion:
@@ -180,21 +191,6 @@ class Lifecycle:
     async def resume(self, agent_id: str) -> Companion:
         """Let a paused companion go on."""
         return await self._change(agent_id, paused_at=None)
-
-    async def set_dormant(self, agent_id: str, *, dormant: bool) -> Companion:
-        """Let it sleep so that only the owner wakes it, or wake it up again."""
-        lifecycle = AgentLifecycle.DORMANT if dormant else AgentLifecycle.ACTIVE
-        return await self._change(agent_id, lifecycle=lifecycle)
-
-    async def sleep_until(self, agent_id: str, moment: datetime | None) -> AgentState:
-        """Let nothing but the owner wake it before this moment."""
-
-        def write(tx: Transaction) -> AgentState:
-            companion = self._store.require_in(tx, Companion, agent_id)
-            state = self._store.require_in(tx, AgentState, companion.current_state_id)
-            return self._store.put_in(tx, state.model_copy(update={"sleep_until": moment}))
-
-        return await self._store.transaction(write)
 
     async def wake(self, agent_id: str, *, request_id: str | None = None) -> WakeJob:
         """Wake a companion because the owner wants it."""
@@ -229,7 +225,7 @@ class Lifecycle:
         self._call_off(agent_id)
         await self._fence()
         self._poke()
-        self._told(destroyed)
+        self._changed(destroyed)
         return destroyed
 
     def _destroy_in(self, tx: Transaction, agent_id: str) -> Companion:
@@ -262,7 +258,7 @@ class Lifecycle:
             return self._store.put_in(tx, changed)
 
         changed = await self._store.transaction(write)
-        self._told(changed)
+        self._changed(changed)
         return changed
 
     def _make_in(self, tx: Transaction, agent_id: str, new: NewCompanion) -> Companion:
@@ -288,8 +284,9 @@ class Lifecycle:
         state = self._store.put_in(
             tx, AgentState(id=state_id(agent_id), agent_id=agent_id, updated_at=now)
         )
-        self._links.draw_in(
+        draw_link_in(
             tx,
+            self._store,
             AgentLinkRelation.AGENT_STATE,
             agent_id=agent_id,
             from_id=agent_id,
@@ -310,6 +307,54 @@ class Lifecycle:
         )
 
 
+class CompanionNotifications:
+    """Whoever listens hears what has changed, in the order in which it was committed."""
+
+    def __init__(self, ids: IdFactory, *, host_id: str) -> None:
+        self._ids = ids
+        self._host_id = host_id
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Hear everything from now on; the result ends it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def agent_changed(self, companion: Companion) -> NotificationBatch:
+        """A companion was made, changed or destroyed."""
+        tokens = [semantic(AGENT_CHANGED), entity(companion.id)]
+        return self._tell("agent", companion.id, companion.vector_clock, tokens)
+
+    def state_changed(self, state: AgentState) -> NotificationBatch:
+        """A run has ended: its companion's state is another, and its log has grown."""
+        tokens = [semantic(AGENT_STATE_CHANGED), entity(state.agent_id), entity(state.id)]
+        if state.recent_head is not None:
+            tokens += [semantic(AGENT_MESSAGE_APPENDED), entity(state.recent_head.message_id)]
+        return self._tell("agent_state", state.id, state.vector_clock, tokens)
+
+    def _tell(
+        self,
+        payload_type: str,
+        payload_id: str,
+        clock: dict[str, int],
+        tokens: Iterable[TypedToken],
+    ) -> NotificationBatch:
+        unit = ChangeUnit(
+            origin="local",
+            host_id=self._host_id,
+            counter=clock.get(self._host_id, 1),
+            payload_type=payload_type,
+            payload_id=payload_id,
+        )
+        batch = make_batch(self._ids.new("batch"), [unit], tokens=tokens)
+        for listener in tuple(self._listeners):
+            try:
+                listener(batch)
+            except Exception:  # noqa: BLE001 - what one does is no reason for another to miss it
+                _log.exception("a listener of companions failed")
+        return batch
+
+
 def _given(companion: Companion) -> tuple[object, ...]:
     """What a run works within."""
     return companion.allowed_category_ids, companion.config.model_id
@@ -320,5 +365,5 @@ def checked(kind: type[D], fields: Mapping[str, Any]) -> D:
     try:
         return kind.model_validate(fields)
     except ValidationError as error:
-        told = "; ".join(f"{dotted(path)} {text}" for path, text in problems_in(error))
-        raise CompanionInvalid(f"This cannot be set: {told}.") from error
+        problems = "; ".join(f"{dotted(path)} {text}" for path, text in problems_in(error))
+        raise CompanionInvalid(f"This cannot be set: {problems}.") from error

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from silas.companions.errors import CompanionInvalid, CompanionUnknown
 from silas.companions.ids import digest, persona_head_id
-from silas.companions.kinds.definition import PersonaDefinition
-from silas.companions.models import AgentPersonaHead, AgentPersonaStatus, AgentPersonaVersion
+from silas.companions.kinds.library import PersonaDefinition
+from silas.companions.messages import AgentPersonaHead, AgentPersonaVersion
+from silas.companions.models import AgentPersonaStatus
 from silas.companions.store import CompanionStore
 from silas.kernel.models import Data
 from silas.storage import Reader, Transaction

@@ -1,20 +1,112 @@
 """What companions need from others: a model, the owner's decisions, secrets, a way out.
 
 A port that is absent means no: without approvals nothing that needs one is done, without a way out
-nothing leaves the machine.
+nothing leaves the machine. What a model may answer (`CompanionProposal`) is actions of four types,
+and a report whose claims name their sources.
 """
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Protocol, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from silas.approval import ApprovalToken
-from silas.companions.models import WakeReason
-from silas.companions.proposals import CompanionProposal
+from silas.companions.models import (
+    AgentActionType,
+    AgentInteractionType,
+    ReportScope,
+    WakeReason,
+)
 from silas.gates.risk import RiskLevel
-from silas.kernel import TaintLevel, canonical_bytes
-from silas.kernel.models import Data
+from silas.kernel import canonical_bytes
+from silas.kernel.models import Data, UtcDatetime
+
+MAX_ACTIONS = 20
+MAX_CLAIMS = 60
+Sentence = Annotated[str, Field(max_length=2_000)]
+
+
+class CompanionQuestion(Data):
+    """A question to the owner."""
+
+    interaction_type: AgentInteractionType = AgentInteractionType.YES_NO
+    prompt_text: Annotated[str, Field(min_length=1, max_length=2_000)]
+    options: Annotated[tuple[Annotated[str, Field(max_length=200)], ...], Field(max_length=10)] = ()
+
+
+class ProposedAction(Data):
+    """One thing to do."""
+
+    action_type: AgentActionType
+    tool_name: str | None = None
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    question: CompanionQuestion | None = None
+    """For `ask_user` and `propose_plan`: what the owner is asked."""
+    sleep_until: UtcDatetime | None = None
+    """For `lifecycle_transition`: a companion can only ask to be left asleep for a while."""
+    after: Annotated[tuple[int, ...], Field(max_length=MAX_ACTIONS)] = ()
+    """The numbers (from 0) of the questions in this proposal that need a yes first."""
+    reason: Sentence = ""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        asks = self.action_type in (AgentActionType.ASK_USER, AgentActionType.PROPOSE_PLAN)
+        if (self.action_type is AgentActionType.TOOL_CALL) != (self.tool_name is not None):
+            raise ValueError("a tool_call names its tool, and nothing else does")
+        if asks != (self.question is not None):
+            raise ValueError("ask_user and propose_plan have a question, and nothing else has one")
+        if self.action_type is AgentActionType.LIFECYCLE_TRANSITION and self.sleep_until is None:
+            raise ValueError("a lifecycle_transition says until when to sleep")
+        return self
+
+
+class ClaimDraft(Data):
+    """One statement of a report."""
+
+    text: Annotated[str, Field(min_length=1, max_length=1_000)]
+    sources: tuple[str, ...] = ()
+    """The `source_id`s of the facts that it is drawn from."""
+    inferred: bool = False
+    """True: concluded, not read."""
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class SectionDraft(Data):
+    """A part of a report."""
+
+    section_id: Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]
+    title: Annotated[str, Field(max_length=200)]
+    claims: Annotated[tuple[ClaimDraft, ...], Field(max_length=MAX_CLAIMS)] = ()
+
+
+class ReportDraft(Data):
+    """A report before its sources were checked."""
+
+    scope: ReportScope = ReportScope.CURRENT
+    headline: Annotated[str, Field(min_length=1, max_length=500)]
+    sections: Annotated[tuple[SectionDraft, ...], Field(max_length=20)] = ()
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class ModelUsage(Data):
+    """What an answer used."""
+
+    tokens: Annotated[int, Field(ge=0)] = 0
+    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    retries: Annotated[int, Field(ge=0)] = 0
+
+
+class CompanionProposal(Data):
+    """A model's whole answer."""
+
+    actions: Annotated[tuple[ProposedAction, ...], Field(max_length=MAX_ACTIONS)] = ()
+    report: ReportDraft | None = None
+    thought: Annotated[str, Field(max_length=4_000)] = ""
+    usage: ModelUsage = ModelUsage()
+    model_id: str = "offline:brain"
+    fallback: str | None = None
+    """A sentence that says why this is not the model's own answer, if it is not."""
+
 
 _HTTPS = 443
 
@@ -62,7 +154,7 @@ class CompanionModel(Protocol):
         ...
 
 
-class Destination(Data):
+class ModelDestination(Data):
     """Where a model is, and what is needed to reach it."""
 
     provider: str
@@ -96,23 +188,19 @@ class ProviderGateway(Protocol):
         """The models that a companion may be given."""
         ...
 
-    def destination(self, model_id: str | None) -> Destination | None:
+    def destination(self, model_id: str | None) -> ModelDestination | None:
         """Where this model is; None if the owner has configured no such model."""
         ...
 
     async def propose(
-        self, destination: Destination, request: CompanionRequest
+        self, destination: ModelDestination, request: CompanionRequest
     ) -> CompanionProposal:
         """Ask the model there."""
         ...
 
 
-class SecretProvider(Protocol):
-    """Whether a secret can be used. Its value never comes this way."""
-
-    def available(self, secret_ref_id: str) -> bool:
-        """Whether the vault is open and has it."""
-        ...
+SecretAvailable = Callable[[str], bool]
+"""Whether the vault is open and has the secret of this name. Its value never comes this way."""
 
 
 class ApprovableAction(Data):
@@ -153,35 +241,3 @@ class ApprovableAction(Data):
             "type": "companion_action",
             **self.model_dump(mode="json"),
         }
-
-
-class ActionApprovals(Protocol):
-    """Durable cards for actions. Absent: nothing that needs a yes is ever done."""
-
-    async def ask(self, action: ApprovableAction, *, taint: TaintLevel) -> None:
-        """Put the action before the owner, once: asking again changes nothing."""
-        ...
-
-    async def token_for(self, action: ApprovableAction) -> ApprovalToken | None:
-        """A token for the owner's yes to exactly this action; None if there is no yes (yet)."""
-        ...
-
-    async def declined(self, action: ApprovableAction) -> bool:
-        """Whether the owner said no, or the time to say yes is over."""
-        ...
-
-    async def consume(self, token: ApprovalToken, action: ApprovableAction) -> tuple[bool, str]:
-        """Use the token up for exactly this action; (False, why) if it cannot be used."""
-        ...
-
-    async def check(self, token: ApprovalToken, action: ApprovableAction) -> tuple[bool, str]:
-        """At the door of the tool: whether the token was used up for exactly this action."""
-        ...
-
-    async def carried_out(self, token: ApprovalToken, action: ApprovableAction) -> None:
-        """It was done: the token opens no door any more, whatever the rows will say."""
-        ...
-
-    async def withdraw(self, agent_id: str) -> None:
-        """Take the open cards of a companion away: it was stopped or destroyed."""
-        ...

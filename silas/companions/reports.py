@@ -1,21 +1,146 @@
 """Reports: every claim names its sources, what was concluded is marked, and age is told.
 
-1. A claim without a source that this run has read is no claim: the report is refused.
-2. A claim is `observed` or `inferred`; the headline is a conclusion from everything below it.
-3. A report is stale when it is older than its kind allows, or when the journal has changed since in
+1. A fact is what a run has read, with the source that a claim about it can name.
+2. A claim without a source that this run has read is no claim: the report is refused.
+3. A claim is `observed` or `inferred`; the headline is a conclusion from everything below it.
+4. A report is stale when it is older than its kind allows, or when the journal has changed since in
    one of the companion's categories. Either is enough, and both are told.
+5. Without a model, or in the place of a report that was refused, the facts alone are told, in the
+   sections of the kind's template.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from pydantic import Field
+
 from silas.companions.errors import ReportInvalid
-from silas.companions.facts import Fact
 from silas.companions.ids import digest, source_ref_id
-from silas.companions.models import AgentReport, InferenceFlag, ReportScope, ReportSourceRef
-from silas.companions.proposals import ClaimDraft, ReportDraft
-from silas.kernel.models import Data
+from silas.companions.kinds.library import CompanionDefinition
+from silas.companions.messages import AgentReport, ReportSourceRef
+from silas.companions.models import InferenceFlag, ReportScope, SourceType
+from silas.companions.ports import ClaimDraft, ReportDraft, SectionDraft
+from silas.kernel import parse_timestamp
+from silas.kernel.models import Data, UtcDatetime
+
+
+class Fact(Data):
+    """Something that was read, and where."""
+
+    source_id: str
+    """`task:ID`; what a claim names as its source."""
+    source_type: SourceType = SourceType.JOURNAL
+    locator: str
+    captured_at: UtcDatetime
+    freshness_at: UtcDatetime
+    """When what was read was last changed."""
+    category_id: str | None = None
+    fields: dict[str, Any] = Field(default_factory=dict)
+
+    def shown(self) -> dict[str, Any]:
+        """The fact as a model may be told it, before it is projected."""
+        return {"source_id": self.source_id, **self.fields}
+
+
+def facts_from(
+    tool_name: str,
+    payload: Mapping[str, Any],
+    *,
+    captured_at: UtcDatetime,
+    changed: frozenset[str] = frozenset(),
+) -> list[Fact]:
+    """The facts in the result of a reading tool; of a tool that is not known, none."""
+    read = _READERS.get(tool_name)
+    if read is None:
+        return []
+    return [
+        _fact(kind, each, captured_at=captured_at, changed=changed) for kind, each in read(payload)
+    ]
+
+
+def merged(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """Each source once, in the order in which they were first read; what was read last counts."""
+    found: dict[str, Fact] = {}
+    for fact in facts:
+        known = found.get(fact.source_id)
+        marked = known is not None and known.fields.get("changed", False)
+        fields = {**fact.fields, "changed": True} if marked else fact.fields
+        found[fact.source_id] = fact.model_copy(update={"fields": fields})
+    return tuple(found.values())
+
+
+def _fact(
+    kind: str, fields: Mapping[str, Any], *, captured_at: UtcDatetime, changed: frozenset[str]
+) -> Fact:
+    locator = str(fields["locator"] if "locator" in fields else fields["id"])
+    shown = {key: each for key, each in fields.items() if key not in ("locator", "updated_at")}
+    if locator in changed:
+        shown["changed"] = True
+    return Fact(
+        source_id=f"{kind}:{locator}",
+        source_type=SourceType.JOURNAL if "id" in fields else SourceType.TOOL_OUTPUT,
+        locator=locator,
+        captured_at=captured_at,
+        freshness_at=fields.get("updated_at") or captured_at,
+        category_id=fields.get("category_id"),
+        fields={"kind": kind, **shown},
+    )
+
+
+def _tasks_read(payload: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    return (("task", each) for each in payload["tasks"])
+
+
+def _candidates_read(payload: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    for each in payload["candidates"]:
+        yield "candidate", {**each, "certain": not payload["ambiguous"]}
+
+
+def _categories_read(payload: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    return (("category", {**each, "category_id": each["id"]}) for each in payload["categories"])
+
+
+def _ratings_read(payload: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    for each in payload["dimensions"]:
+        yield (
+            "ratings",
+            {**each, "days": payload["days"], "locator": f"{each['dimension']}/{payload['days']}"},
+        )
+
+
+def _time_read(payload: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    for each in payload["categories"]:
+        yield (
+            "time",
+            {
+                **each,
+                "days": payload["days"],
+                "locator": f"{each['category_id']}/{payload['days']}",
+            },
+        )
+
+
+def _day_read(payload: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    if payload.get("id") is None:
+        return
+    yield (
+        "day_plan",
+        {key: payload[key] for key in ("id", "date", "pinned_task_ids", "updated_at")},
+    )
+    for block in payload["blocks"]:
+        yield "day_block", block
+
+
+_READERS = {
+    "list_tasks_in_scope": _tasks_read,
+    "resolve_task_reference": _candidates_read,
+    "list_allowed_categories": _categories_read,
+    "get_ratings_summary": _ratings_read,
+    "get_time_summary": _time_read,
+    "get_day_plan": _day_read,
+}
+
 
 HEADLINE = "headline"
 MAX_AGE: Mapping[ReportScope, timedelta] = {
@@ -45,7 +170,7 @@ def build_report(
     now: datetime,
     provenance: Mapping[str, Any],
 ) -> tuple[AgentReport, tuple[ReportSourceRef, ...]]:
-    """The report with the sources of its claims; raises `ReportInvalid` (rule 1)."""
+    """The report with the sources of its claims; raises `ReportInvalid` (rule 2)."""
     known = {fact.source_id: fact for fact in facts}
     report_id = digest("report", run_key, draft.scope)
     sections: list[dict[str, Any]] = []
@@ -78,7 +203,7 @@ def build_report(
 def freshness_of(
     report: AgentReport, *, now: datetime, max_age: timedelta | None, latest_cursor: int
 ) -> Freshness:
-    """Rule 3. `latest_cursor` is the place of the newest change in the companion's categories."""
+    """Rule 4. `latest_cursor` is the place of the newest change in the companion's categories."""
     age = now - report.created_at
     seen = int(report.provenance.get("source_cursor", 0))
     too_old, newer = staleness(
@@ -105,7 +230,7 @@ def staleness(
     max_age: timedelta | None,
     latest_cursor: int,
 ) -> tuple[bool, bool]:
-    """Whether a report is too old, and whether something has changed since (rule 3)."""
+    """Whether a report is too old, and whether something has changed since (rule 4)."""
     return age >= (max_age or MAX_AGE[scope]), latest_cursor > seen
 
 
@@ -146,3 +271,164 @@ def _ref(
         confidence=confidence,
         inference_flag=InferenceFlag.INFERRED if inferred else InferenceFlag.OBSERVED,
     )
+
+
+_SOON = timedelta(days=2)
+_MOST = 12
+_CLOSED = frozenset({"done", "rejected"})
+Claims = Callable[[Sequence[Fact], datetime], list[ClaimDraft]]
+
+
+def template_report(
+    definition: CompanionDefinition, facts: Sequence[Fact], *, now: datetime
+) -> ReportDraft:
+    """The report that the facts alone allow; every claim is one of them, or a sum over them.
+
+    Times are told in the time zone of `now`.
+    """
+    sections = tuple(
+        SectionDraft(
+            section_id=each.id,
+            title=each.title,
+            claims=tuple(_SHOWS[each.shows](facts, now)[:_MOST]) if each.shows in _SHOWS else (),
+        )
+        for each in definition.report.sections
+    )
+    return ReportDraft(
+        scope=definition.report.scope,
+        headline=f"{definition.report.headline}: {_count(facts, now)}",
+        sections=sections,
+    )
+
+
+def is_open(fact: Fact) -> bool:
+    """Whether the fact is a task that is not closed."""
+    return fact.fields.get("kind") == "task" and fact.fields.get("status") not in _CLOSED
+
+
+def due(fact: Fact) -> datetime | None:
+    """When the task is due."""
+    at = fact.fields.get("due_at")
+    return parse_timestamp(at) if isinstance(at, str) else None
+
+
+def _count(facts: Sequence[Fact], now: datetime) -> str:
+    still_open = [each for each in facts if is_open(each)]
+    overdue = [each for each in still_open if (at := due(each)) is not None and at < now]
+    return f"{len(still_open)} open, {len(overdue)} overdue"
+
+
+def _tasks(facts: Sequence[Fact], now: datetime, fits: Callable[[Fact], bool]) -> list[ClaimDraft]:
+    return [_claim(_task_line(each.fields, now), each) for each in facts if fits(each)]
+
+
+def _local(at: str, now: datetime) -> datetime:
+    return parse_timestamp(at).astimezone(now.tzinfo)
+
+
+def _task_line(task: dict[str, Any], now: datetime) -> str:
+    steps = task.get("open_item_count") or 0
+    parts = [f"“{task['title']}” is {str(task['status']).replace('_', ' ')}"]
+    if isinstance(at := task.get("due_at"), str):
+        parts.append(f"due {_local(at, now):%Y-%m-%d %H:%M}")
+    if steps:
+        parts.append(f"{steps} open step{'s' if steps > 1 else ''}")
+    return ", ".join(parts) + "."
+
+
+def _open(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
+    return _tasks(facts, now, is_open)
+
+
+def _changed(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
+    return _tasks(facts, now, lambda each: _is_task(each) and bool(each.fields.get("changed")))
+
+
+def _done(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
+    return _tasks(facts, now, lambda each: _is_task(each) and each.fields.get("status") == "done")
+
+
+def _overdue(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
+    return _tasks(
+        facts, now, lambda each: is_open(each) and (at := due(each)) is not None and at < now
+    )
+
+
+def _due_soon(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
+    return _tasks(
+        facts,
+        now,
+        lambda each: is_open(each) and (at := due(each)) is not None and now <= at <= now + _SOON,
+    )
+
+
+def _checklists(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
+    del now
+    return [
+        _claim(
+            f"“{each.fields['title']}” still needs: {', '.join(each.fields['open_items'])}.", each
+        )
+        for each in facts
+        if _is_task(each) and each.fields.get("open_items")
+    ]
+
+
+def _time(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
+    del now
+    return [
+        _claim(
+            f"{each.fields['minutes']} minutes in {each.fields['count']} session(s) "
+            f"over the last {each.fields['days']} days.",
+            each,
+        )
+        for each in facts
+        if each.fields.get("kind") == "time"
+    ]
+
+
+def _ratings(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
+    del now
+    return [
+        _claim(
+            f"{each.fields['dimension']}: {each.fields['average']} on average of "
+            f"{each.fields['count']}, {each.fields['latest']} at last.",
+            each,
+        )
+        for each in facts
+        if each.fields.get("kind") == "ratings"
+    ]
+
+
+def _day(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
+    titles = {each.fields["id"]: each.fields["title"] for each in facts if _is_task(each)}
+    return [
+        _claim(
+            f"{_local(str(each.fields['starts_at']), now):%H:%M} to "
+            f"{_local(str(each.fields['ends_at']), now):%H:%M}: "
+            f"{titles.get(each.fields.get('task_id')) or each.fields['note'] or 'planned'}.",
+            each,
+        )
+        for each in facts
+        if each.fields.get("kind") == "day_block"
+    ]
+
+
+def _is_task(fact: Fact) -> bool:
+    return fact.fields.get("kind") == "task"
+
+
+def _claim(text: str, fact: Fact) -> ClaimDraft:
+    return ClaimDraft(text=text[:1000], sources=(fact.source_id,))
+
+
+_SHOWS: dict[str, Claims] = {
+    "changed": _changed,
+    "open_tasks": _open,
+    "overdue": _overdue,
+    "due_soon": _due_soon,
+    "done": _done,
+    "checklists": _checklists,
+    "time": _time,
+    "ratings": _ratings,
+    "day_plan": _day,
+}

@@ -99,7 +99,7 @@ _STATEMENTS: Mapping[ArtifactClass, tuple[str, ...]] = MappingProxyType(
         ),
         ArtifactClass.WAKE: (
             _ENDED_WAKES,
-            "DELETE FROM agent_saga_log WHERE updated_at < ? AND status = 'done'",
+            "DELETE FROM agent_operations WHERE updated_at < ? AND status = 'done'",
             "DELETE FROM agent_action_plans WHERE created_at < ?",
         ),
         ArtifactClass.PROMPT: (
@@ -135,15 +135,14 @@ _OF_ONE = (
     "agent_budget_reservations",
     "agent_compaction_jobs",
     "agent_action_plans",
-    "agent_saga_log",
+    "agent_operations",
     "agent_run_traces",
     "agent_diagnostics",
-    "agent_waiting_actions",
     "agent_definitions",
     "agent_sessions",
     "agent_timers",
     "wake_run_log",
-    "provider_access_policies",
+    "model_grants",
 )
 _TOKENS = """
 DELETE FROM agent_subscription_tokens WHERE subscription_id IN (

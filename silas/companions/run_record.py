@@ -1,75 +1,189 @@
-"""What a run has gathered so far, and what it will leave behind. Nothing here does I/O."""
+"""What a run begins with, what it has done, and what it leaves behind. Nothing here does I/O.
 
-from collections.abc import Mapping, Sequence
+What a model is shown is put together from what was read, then cut down to what may be shown. The
+state after a run follows from the state before it, and is the same when it is done again.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from silas.companions.actions import (
-    Provenance,
-    action_draft,
-    planned_action,
-    result_draft,
-)
-from silas.companions.decisions import Decisions
+from pydantic import Field
+
 from silas.companions.errors import AnswerRequired, CompanionUnknown, ReportInvalid, tool_code
-from silas.companions.facts import Fact, facts_from, merged
 from silas.companions.ids import run_message_id
-from silas.companions.kinds.definition import CompanionDefinition
-from silas.companions.kinds.template import template_report
-from silas.companions.models import (
-    AgentActionType,
-    AgentMessageKind,
+from silas.companions.kinds.library import CompanionDefinition
+from silas.companions.log import AssembledMemory, Remembered
+from silas.companions.messages import (
     AgentMessageMetadata,
     AgentPersonaVersion,
     AgentPromptItem,
     AgentReport,
-    AgentState,
-    BudgetUsage,
-    Companion,
     MessageDraft,
     PlannedAction,
     PolicyDecision,
+    PolicyDecisions,
     ReportSourceRef,
     RunTrace,
-    ToolResultStatus,
     TracedCall,
     WakeJob,
+)
+from silas.companions.models import (
+    AgentActionType,
+    AgentMessageKind,
+    AgentSlots,
+    AgentState,
+    BudgetUsage,
+    Companion,
+    JsonMap,
+    ToolResultStatus,
     WakeStatus,
 )
-from silas.companions.prompt_items import PromptItems, prompt_item_id
-from silas.companions.proposals import CompanionProposal, ProposedAction, Question, ReportDraft
-from silas.companions.reducer import reduce_state
-from silas.companions.reports import build_report
-from silas.companions.requests import PROMPT_ID, PROMPT_VERSION, build_payload
+from silas.companions.operations import (
+    MessageProvenance,
+    action_draft,
+    planned_action,
+    result_draft,
+)
+from silas.companions.ports import CompanionProposal, CompanionQuestion, ProposedAction, ReportDraft
+from silas.companions.projection import project
+from silas.companions.reports import Fact, build_report, facts_from, merged, template_report
+from silas.companions.resumption import prompt_item, prompt_item_id
 from silas.companions.tools.executor import refused
-from silas.companions.tools.models import AgentToolCall, AgentToolResult
+from silas.companions.tools.registry import AgentToolCall, AgentToolResult
 from silas.kernel import CompanionError, format_timestamp
+from silas.kernel.models import Data
 
+PROMPT_ID = "companion"
+PROMPT_VERSION = "1"
 MODEL_INFERENCE = "model_inference"
 """What the log calls a question to a model that was refused."""
 _MICRO = 1_000_000
 
 
-@dataclass
-class RunRecord:
-    """One run on its way."""
+class RunSetting(Data):
+    """What a run begins with. A trace keeps it, and a replay begins with the same."""
 
     job: WakeJob
     companion: Companion
     state: AgentState
-    started_at: datetime
-    scope: tuple[str, ...] = ()
-    """The border of the actions; that of the companion when it began, or when they were planned."""
     definition: CompanionDefinition | None = None
     persona: AgentPersonaVersion | None = None
-    memory: Mapping[str, Any] = field(default_factory=dict)
-    answers: Sequence[Mapping[str, str]] = ()
+    memory: JsonMap = Field(default_factory=dict)
+    answers: tuple[dict[str, str], ...] = ()
     time_zone: str = "UTC"
     allowed_fields: frozenset[str] = frozenset()
     """What a model may be shown."""
-    decisions: Decisions = field(default_factory=Decisions)
+
+    def require_definition(self) -> CompanionDefinition:
+        """What the companion is; raises `CompanionUnknown`."""
+        if self.definition is None:
+            raise CompanionUnknown
+        return self.definition
+
+    def payload(
+        self, facts: Iterable[Fact], results: Iterable[AgentToolResult], *, now: datetime
+    ) -> dict[str, Any]:
+        """What the model is shown now: of what is built here, only the allowlisted part is left."""
+        definition, job = self.require_definition(), self.job
+        whole = {
+            "now": now.astimezone(ZoneInfo(self.time_zone)).isoformat(timespec="minutes"),
+            "time_zone": self.time_zone,
+            "companion": {
+                "display_name": self.companion.display_name,
+                "kind": self.companion.kind,
+                "instructions": definition.instructions,
+            },
+            "persona": persona_shown(self.persona),
+            "wake": {
+                "reason": job.reason.value,
+                "said": job.seed_input,
+                "answers": list(self.answers),
+            },
+            "memory": self.memory,
+            "slots": {"primary_goal": self.state.slots.primary_goal},
+            "report": {
+                "scope": definition.report.scope.value,
+                "headline": definition.report.headline,
+                "sections": [
+                    {"id": each.id, "title": each.title} for each in definition.report.sections
+                ],
+            },
+            "facts": [fact.shown() for fact in facts],
+            "results": [
+                each.model_dump(mode="json", include={"tool_name", "status", "error_code"})
+                for each in results
+            ],
+        }
+        return project(whole, self.allowed_fields)
+
+    def provenance(self, model_id: str | None) -> MessageProvenance:
+        """Where an entry of this run's log comes from."""
+        return MessageProvenance(
+            prompt_id=PROMPT_ID, prompt_version=PROMPT_VERSION, model_id=model_id
+        )
+
+    def report(
+        self,
+        facts: Sequence[Fact],
+        proposals: Sequence[CompanionProposal],
+        *,
+        cursor: int,
+        at: datetime,
+    ) -> "RunReport":
+        """The last report that was proposed, if its claims have sources; else what facts say."""
+        model = proposals[-1].model_id if proposals else None
+        provenance = {
+            "source_cursor": cursor,
+            "persona_version_id": self.persona.id if self.persona else None,
+            **self.provenance(model).model_dump(),
+        }
+
+        def built(draft: ReportDraft, refusal: str | None = None) -> RunReport:
+            report, refs = build_report(
+                draft,
+                facts,
+                agent_id=self.companion.id,
+                run_key=self.job.run_key,
+                now=at,
+                provenance=provenance,
+            )
+            return RunReport(report, refs, cursor=cursor, at=at, refusal=refusal)
+
+        refusal = None
+        proposed = next((each.report for each in reversed(proposals) if each.report), None)
+        if proposed is not None:
+            try:
+                return built(proposed)
+            except ReportInvalid as error:
+                refusal = error.message
+        local = at.astimezone(ZoneInfo(self.time_zone))
+        return built(template_report(self.require_definition(), facts, now=local), refusal)
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """The report of a run, with what its claims rest on."""
+
+    report: AgentReport
+    source_refs: tuple[ReportSourceRef, ...]
+    cursor: int
+    """How much of the journal it knows."""
+    at: datetime
+    refusal: str | None = None
+    """Why the report that was proposed is not the one."""
+
+
+@dataclass
+class RunRecord:
+    """What a run has done so far."""
+
+    setting: RunSetting
+    scope: tuple[str, ...] = ()
+    """The border of the actions; that of the companion when it began, or when they were planned."""
+    decisions: PolicyDecisions = field(default_factory=PolicyDecisions)
     facts: tuple[Fact, ...] = ()
     reads: list[dict[str, Any]] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -81,45 +195,22 @@ class RunRecord:
     questions: list[AgentPromptItem] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     sleep_until: datetime | None = None
-    source_cursor: int = 0
-    report_at: datetime | None = None
-    after: AgentState | None = None
-    report: AgentReport | None = None
-    source_refs: tuple[ReportSourceRef, ...] = ()
-    refused_report: str | None = None
-    latency_ms: int = 0
-    asked_ms: int = 0
-    """How much of it models took that were asked in this run."""
 
     def __post_init__(self) -> None:
-        self.scope = self.scope or self.companion.allowed_category_ids
+        self.scope = self.scope or self.setting.companion.allowed_category_ids
 
-    def require_definition(self) -> CompanionDefinition:
-        """What the companion is; raises `CompanionUnknown`."""
-        if self.definition is None:
-            raise CompanionUnknown
-        return self.definition
+    @property
+    def job(self) -> WakeJob:
+        return self.setting.job
+
+    @property
+    def model_id(self) -> str | None:
+        """The model that was asked last."""
+        return self.proposals[-1].model_id if self.proposals else None
 
     def planned(self, action: ProposedAction) -> PlannedAction:
         """The action with its ids."""
         return planned_action(self.job.run_key, action, scope=self.scope)
-
-    def payload(self) -> dict[str, Any]:
-        """What the model is shown now."""
-        return build_payload(
-            self.companion,
-            self.require_definition(),
-            job=self.job,
-            state=self.state,
-            persona=self.persona,
-            memory=self.memory,
-            facts=self.facts,
-            results=self.results,
-            answers=self.answers,
-            now=self.started_at,
-            time_zone=self.time_zone,
-            allowed_fields=self.allowed_fields,
-        )
 
     def note_wake(self) -> None:
         """The first entry: what it was woken by, or what the owner said."""
@@ -137,7 +228,7 @@ class RunRecord:
         *,
         at: datetime,
     ) -> None:
-        """Something that is looked up in every run; it is no action, and tells no story."""
+        """Keep what is looked up in every run; the log does not show it as an action."""
         self.reads.append(
             {
                 "tool": tool,
@@ -158,16 +249,16 @@ class RunRecord:
 
     def note_action(self, planned: PlannedAction, action: ProposedAction) -> None:
         """What is about to be done."""
+        provenance = self.setting.provenance(self.model_id)
         self.drafts.append(
-            action_draft(planned, job=self.job, reason=action.reason, provenance=self.provenance)
+            action_draft(planned, job=self.job, reason=action.reason, provenance=provenance)
         )
 
     def add_result(
         self, planned: PlannedAction, result: AgentToolResult, *, latency_ms: int, at: datetime
     ) -> None:
         """What came of it."""
-        self.results.append(result)
-        self.drafts.append(self._result_draft(result))
+        self._add_result(result)
         self.calls.append(_traced(planned, result, latency_ms=latency_ms))
         if result.changed_entity_ids or result.status is ToolResultStatus.SUCCESS:
             self.operations.append(result.operation_id)
@@ -176,18 +267,10 @@ class RunRecord:
         if result.success:
             self._learn(result.tool_name, result.payload, at)
 
-    def ask(
-        self, prompts: PromptItems, planned: PlannedAction, question: Question, *, now: datetime
-    ) -> None:
+    def ask(self, planned: PlannedAction, question: CompanionQuestion, *, now: datetime) -> None:
         """A question to the owner."""
-        item = prompts.made(
-            self.companion.id,
-            self.job.run_key,
-            question,
-            operation_id=planned.operation_id,
-            now=now,
-        )
-        self.questions.append(item)
+        asked = prompt_item(self.job, question, operation_id=planned.operation_id, now=now)
+        self.questions.append(asked)
 
     def questions_before(
         self, proposal: CompanionProposal, action: ProposedAction
@@ -205,35 +288,18 @@ class RunRecord:
         result = refused(call, AnswerRequired()).model_copy(
             update={"status": ToolResultStatus.PARTIAL}
         )
-        self.results.append(result)
+        self._add_result(result)
         self.waiting.append(call.operation_id)
-        self.drafts.append(self._result_draft(result))
 
-    def build_report(self, now: datetime) -> None:
-        """The last report that was proposed, if its claims have sources; else what facts say."""
-        self.report_at = now
-        proposed = next((each.report for each in reversed(self.proposals) if each.report), None)
-        if proposed is not None:
-            try:
-                self._keep_report(proposed, now)
-            except ReportInvalid as error:
-                self.refused_report = error.message
-            else:
-                return
-        local = now.astimezone(ZoneInfo(self.time_zone))
-        self._keep_report(template_report(self.require_definition(), self.facts, now=local), now)
-
-    def note_end(self, status: WakeStatus, error: CompanionError | None) -> None:
-        """How it ended, if not as it should: a refusal of the model's door is a result as well."""
-        if error is None:
-            return
-        content = {"text": error.message, "status": status.value}
-        refused = self.decisions.made[-1:] and not self.decisions.made[-1].allowed
-        at_the_door = bool(refused) and len(self.requests) > len(self.proposals)
+    def note_end(self, status: WakeStatus, error: CompanionError) -> None:
+        """Why it did not end as it should; a refusal to ask the model is a result as well."""
+        last = self.decisions.made[-1:]
+        refused = any(not each.allowed for each in last)
+        at_the_door = refused and len(self.requests) > len(self.proposals)
         self._say(
             AgentMessageKind.TOOL_RESULT if at_the_door else AgentMessageKind.SYSTEM,
             "end",
-            content,
+            {"text": error.message, "status": status.value},
             error_code=tool_code(error),
             error_message=error.message,
             tool_name=MODEL_INFERENCE if at_the_door else None,
@@ -243,8 +309,8 @@ class RunRecord:
     def reduced(self, status: WakeStatus, *, now: datetime, host_id: str) -> AgentState:
         """The state after the run."""
         changed = [each for each in self.facts if each.fields.get("changed")]
-        self.after = reduce_state(
-            self.state,
+        return reduce_state(
+            self.setting.state,
             status=status,
             now=now,
             host_id=host_id,
@@ -252,112 +318,23 @@ class RunRecord:
             open_loop_ids=(*self.waiting, *(each.id for each in self.questions)),
             sleep_until=self.sleep_until,
         )
-        return self.after
 
-    @property
-    def provenance(self) -> Provenance:
-        model = self.proposals[-1].model_id if self.proposals else None
-        return Provenance(prompt_id=PROMPT_ID, prompt_version=PROMPT_VERSION, model_id=model)
-
-    @property
-    def usage(self) -> BudgetUsage:
-        spent = [each.usage for each in self.proposals]
-        return BudgetUsage(
-            tokens=sum(each.tokens for each in spent),
-            cost_micro_usd=round(sum(each.cost_usd for each in spent) * _MICRO),
-            runtime_ms=self.latency_ms,
-            tool_calls=len(self.calls) + len(self.reads),
-        )
-
-    def trace(self, status: WakeStatus, error: CompanionError | None, *, now: datetime) -> RunTrace:
-        """Everything that explains the run, and lets it be replayed."""
-        model = self.proposals[-1].model_id if self.proposals else None
-        return RunTrace(
-            run_key=self.job.run_key,
-            agent_id=self.companion.id,
-            thread_id=self.job.thread_id,
-            reason=self.job.reason,
-            reason_id=self.job.reason_id,
-            status=status,
-            persona_version_id=self.persona.id if self.persona else None,
-            prompt_id=PROMPT_ID,
-            prompt_version=PROMPT_VERSION,
-            provider_id=model.partition(":")[0] if model else None,
-            model_id=model,
-            inputs=self._inputs(),
-            proposal={"rounds": [each.model_dump(mode="json") for each in self.proposals]},
-            tool_calls=tuple(self.calls),
-            policy_decisions=self._all_decisions(),
-            retries=sum(each.usage.retries for each in self.proposals),
-            usage=self.usage,
-            latency_ms=self.latency_ms,
-            report_id=self.report.id if self.report else None,
-            error_code=tool_code(error) if error else None,
-            error_message=error.message if error else None,
-            started_at=self.started_at,
-            ended_at=now,
-        )
-
-    def _all_decisions(self) -> tuple[PolicyDecision, ...]:
-        if self.refused_report is None:
-            return self.decisions.made
-        refusal = PolicyDecision(
-            check="report_sources",
-            subject=self.companion.kind,
-            allowed=False,
-            error_code="report_invalid",
-            detail=self.refused_report,
-        )
-        return (*self.decisions.made, refusal)
-
-    def _inputs(self) -> dict[str, Any]:
-        definition = self.definition
-        return {
-            "job": self.job.model_dump(mode="json"),
-            "companion": self.companion.model_dump(mode="json"),
-            "state": self.state.model_dump(mode="json"),
-            "definition": definition.model_dump(mode="json") if definition else None,
-            "persona": self.persona.model_dump(mode="json") if self.persona else None,
-            "memory": dict(self.memory),
-            "answers": [dict(each) for each in self.answers],
-            "time_zone": self.time_zone,
-            "allowed_fields": sorted(self.allowed_fields),
-            "reads": self.reads,
-            "requests": self.requests,
-            "results": [each.model_dump(mode="json") for each in self.results],
-            "report": self.report.content if self.report else None,
-            "source_cursor": self.source_cursor,
-            "report_at": format_timestamp(self.report_at) if self.report_at else None,
-            "state_after": self.after.model_dump(mode="json") if self.after else None,
-        }
-
-    def _keep_report(self, draft: ReportDraft, now: datetime) -> None:
-        self.report, self.source_refs = build_report(
-            draft,
-            self.facts,
-            agent_id=self.companion.id,
-            run_key=self.job.run_key,
-            now=now,
-            provenance={
-                "source_cursor": self.source_cursor,
-                "persona_version_id": self.persona.id if self.persona else None,
-                **self.provenance.model_dump(),
-            },
+    def _add_result(self, result: AgentToolResult) -> None:
+        self.results.append(result)
+        self.drafts.append(
+            result_draft(
+                result,
+                agent_id=self.job.agent_id,
+                thread_id=self.job.thread_id,
+                run_key=self.job.run_key,
+                provenance=self.setting.provenance(self.model_id),
+            )
         )
 
     def _learn(self, tool: str, payload: Mapping[str, Any], at: datetime) -> None:
         changed = frozenset(self.job.changed_entity_ids)
         new = facts_from(tool, payload, captured_at=at, changed=changed) if payload else []
         self.facts = merged([*self.facts, *new])
-
-    def _result_draft(self, result: AgentToolResult) -> MessageDraft:
-        return result_draft(
-            result,
-            agent_id=self.companion.id,
-            thread_id=self.job.thread_id,
-            run_key=self.job.run_key,
-            provenance=self.provenance,
-        )
 
     def _say(
         self,
@@ -366,17 +343,184 @@ class RunRecord:
         content: dict[str, Any],
         **metadata: Any,
     ) -> None:
+        provenance = self.setting.provenance(self.model_id).model_dump()
         self.drafts.append(
             MessageDraft(
-                agent_id=self.companion.id,
+                agent_id=self.job.agent_id,
                 thread_id=self.job.thread_id,
                 kind=kind,
                 message_id=run_message_id(self.job.run_key, place),
                 trigger_source_id=self.job.reason_id,
                 content=content,
-                metadata=AgentMessageMetadata(**metadata, **self.provenance.model_dump()),
+                metadata=AgentMessageMetadata(**metadata, **provenance),
             )
         )
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """How a run ended."""
+
+    status: WakeStatus
+    error: CompanionError | None
+    report: RunReport | None
+    state: AgentState
+    started_at: datetime
+    ended_at: datetime
+    latency_ms: int
+
+    @property
+    def error_code(self) -> str | None:
+        return tool_code(self.error) if self.error else None
+
+
+def trace_of(record: RunRecord, end: RunEnd) -> RunTrace:
+    """Everything that explains the run, and lets it be replayed."""
+    job, persona, model = record.job, record.setting.persona, record.model_id
+    report = end.report.report if end.report else None
+    return RunTrace(
+        run_key=job.run_key,
+        agent_id=job.agent_id,
+        thread_id=job.thread_id,
+        reason=job.reason,
+        reason_id=job.reason_id,
+        status=end.status,
+        persona_version_id=persona.id if persona else None,
+        prompt_id=PROMPT_ID,
+        prompt_version=PROMPT_VERSION,
+        provider_id=model.partition(":")[0] if model else None,
+        model_id=model,
+        inputs=_inputs(record, end),
+        proposal={"rounds": [each.model_dump(mode="json") for each in record.proposals]},
+        tool_calls=tuple(record.calls),
+        policy_decisions=_all_decisions(record, end.report),
+        retries=sum(each.usage.retries for each in record.proposals),
+        usage=_usage(record, end.latency_ms),
+        latency_ms=end.latency_ms,
+        report_id=report.id if report else None,
+        error_code=end.error_code,
+        error_message=end.error.message if end.error else None,
+        started_at=end.started_at,
+        ended_at=end.ended_at,
+    )
+
+
+def _usage(record: RunRecord, latency_ms: int) -> BudgetUsage:
+    spent = [each.usage for each in record.proposals]
+    return BudgetUsage(
+        tokens=sum(each.tokens for each in spent),
+        cost_micro_usd=round(sum(each.cost_usd for each in spent) * _MICRO),
+        runtime_ms=latency_ms,
+        tool_calls=len(record.calls) + len(record.reads),
+    )
+
+
+def _all_decisions(record: RunRecord, report: RunReport | None) -> tuple[PolicyDecision, ...]:
+    if report is None or report.refusal is None:
+        return record.decisions.made
+    refusal = PolicyDecision(
+        check="report_sources",
+        subject=record.setting.companion.kind,
+        allowed=False,
+        error_code="report_invalid",
+        detail=report.refusal,
+    )
+    return (*record.decisions.made, refusal)
+
+
+def _inputs(record: RunRecord, end: RunEnd) -> dict[str, Any]:
+    setting, report = record.setting, end.report
+    return {
+        **setting.model_dump(mode="json"),
+        "allowed_fields": sorted(setting.allowed_fields),
+        "reads": record.reads,
+        "requests": record.requests,
+        "results": [each.model_dump(mode="json") for each in record.results],
+        "report": report.report.content if report else None,
+        "source_cursor": report.cursor if report else 0,
+        "report_at": format_timestamp(report.at) if report else None,
+        "state_after": end.state.model_dump(mode="json"),
+    }
+
+
+def persona_shown(persona: AgentPersonaVersion | None) -> dict[str, Any]:
+    """A persona as a model is shown it."""
+    if persona is None:
+        return {}
+    return {
+        **persona.voice_directives,
+        "tone_bounds": persona.tone_bounds,
+        "coaching_style": persona.coaching_style,
+        "anti_sycophancy_policy": persona.anti_sycophancy_policy,
+    }
+
+
+def memory_shown(memory: AssembledMemory) -> dict[str, Any]:
+    """What is remembered, in short lines."""
+    return {
+        "recent": [
+            {"kind": each.message.kind.value, "text": _line(each)}
+            for each in memory.hot
+            if _line(each)
+        ],
+        "summaries": [
+            {"text": str((each.content or {}).get("text", ""))}
+            for each in (*memory.cold, *memory.warm)
+        ],
+    }
+
+
+def _line(remembered: Remembered) -> str:
+    message, content = remembered.message, remembered.content or {}
+    metadata = message.metadata
+    if message.kind is AgentMessageKind.ACTION:
+        return f"{metadata.tool_name or metadata.action_type}: {content.get('reason', '')}"
+    if message.kind is AgentMessageKind.TOOL_RESULT:
+        return f"{metadata.tool_name}: {metadata.error_code or metadata.status}"
+    return str(content.get("text", ""))
+
+
+def reduce_state(
+    state: AgentState,
+    *,
+    status: WakeStatus,
+    now: datetime,
+    host_id: str,
+    active_task_id: str | None = None,
+    open_loop_ids: Collection[str] = (),
+    sleep_until: datetime | None = None,
+    processed: Mapping[str, int] | None = None,
+) -> AgentState:
+    """The state after a run; only a completed one forgets failures and counts changes as seen."""
+    completed = status is WakeStatus.COMPLETED
+    changes: dict[str, Any] = {"last_wake_at": now, "updated_at": now}
+    if completed:
+        changes |= {
+            "consecutive_failure_count": 0,
+            "processed_counter_by_host": _seen(state.processed_counter_by_host, processed or {}),
+            "slots": _slots(state.slots, active_task_id, open_loop_ids, host_id=host_id),
+        }
+        if sleep_until is not None:
+            changes["sleep_until"] = sleep_until
+    elif status is WakeStatus.FAILED_TERMINAL:
+        changes["consecutive_failure_count"] = state.consecutive_failure_count + 1
+    return state.model_copy(update=changes)
+
+
+def _seen(known: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    hosts = sorted(known.keys() | more.keys())
+    return {host: max(known.get(host, 0), more.get(host, 0)) for host in hosts}
+
+
+def _slots(
+    slots: AgentSlots, active_task_id: str | None, open_loop_ids: Collection[str], *, host_id: str
+) -> AgentSlots:
+    loops = tuple(sorted(open_loop_ids))
+    if loops != slots.open_loop_ids:
+        slots = slots.with_slot("open_loop_ids", loops, host_id=host_id)
+    if active_task_id is not None and active_task_id != slots.active_task_id:
+        slots = slots.with_slot("active_task_id", active_task_id, host_id=host_id)
+    return slots
 
 
 def _traced(planned: PlannedAction, result: AgentToolResult, *, latency_ms: int) -> TracedCall:

@@ -1,4 +1,4 @@
-"""Where companions' records are kept.
+"""Where companions' records are kept: the one store of `agent.db`, and its statements.
 
 1. Every write of a synced record counts this host's counter up and joins the clocks, so that it is
    after whatever was there.
@@ -6,30 +6,294 @@
 3. Whoever was destroyed writes nothing any more, not even in the middle of a transaction.
 4. A state is written only over the revision that it was made from.
 5. Removing a record leaves a tombstone.
+6. The names in a statement come from `TABLES` alone; values travel as parameters.
+
+`TABLES` says which table keeps which record, and which of its fields are columns to find it by.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
 from silas.companions.errors import AgentDestroyed, CompanionUnknown, StaleRevision
+from silas.companions.messages import (
+    ActionPlan,
+    AgentLink,
+    AgentMessage,
+    AgentMessagePayload,
+    AgentOperation,
+    AgentPersonaHead,
+    AgentPersonaVersion,
+    AgentPromptItem,
+    AgentPromptResponse,
+    AgentReport,
+    AgentReportHead,
+    CompactionJob,
+    Diagnostic,
+    KeptDefinition,
+    NotificationProvenance,
+    ReportSourceRef,
+    RunTrace,
+    WakeRun,
+)
 from silas.companions.models import (
     AgentLifecycle,
     AgentState,
     AgentSubscription,
     AgentTimer,
+    BudgetReservation,
+    BudgetWindow,
     Companion,
+    InteractiveSession,
+    ModelGrant,
+    ProjectionPolicy,
+    ProviderPrivacyPolicy,
+    StopSwitch,
+    Synced,
 )
-from silas.companions.models.synced import Synced
-from silas.companions.statements import select_many, select_one, upsert
-from silas.companions.tables import TABLES, Table
-from silas.journal.merging import join_clocks
-from silas.kernel import Clock, IdFactory
+from silas.journal.edit import join_clocks
+from silas.journal.notifications import TokenClass
+from silas.kernel import Clock, IdFactory, format_timestamp
 from silas.kernel.models import Data
-from silas.storage import Database, Durability, Reader, Transaction
+from silas.storage import Database, Durability, Reader, SqlValue, Transaction
 
 R = TypeVar("R", bound=Data)
-T = TypeVar("T")
 
+
+def _semantic_key(subscription: AgentSubscription) -> str | None:
+    kinds = (each for each in subscription.tokens if each.token_class is TokenClass.SEMANTIC_KEY)
+    return next((each.token_value for each in kinds), None)
+
+
+_TAKEN_OUT: Mapping[tuple[type[Data], str], Callable[[Any], Any]] = MappingProxyType(
+    {
+        (AgentSubscription, "notification_key"): _semantic_key,
+        (AgentLink, "type"): lambda link: link.relation,
+        (ReportSourceRef, "source_id"): lambda ref: ref.source_locator,
+        (AgentMessage, "operation_id"): lambda message: message.metadata.operation_id,
+    }
+)
+"""The columns that are not simply a field."""
+
+
+@dataclass(frozen=True)
+class Table(Generic[R]):
+    """Where one kind of record is kept."""
+
+    name: str
+    record: type[R]
+    columns: tuple[str, ...]
+    key: str = "id"
+    order: str = "id"
+    written_once: bool = False
+    """A second write with the same key changes nothing."""
+    outlives: bool = False
+    """It may be written for a companion that was destroyed: it says what has become of it."""
+
+    @property
+    def synced(self) -> bool:
+        return issubclass(self.record, Synced)
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        return (self.key, *self.columns, *(["deleted_at"] if self.synced else []), "body")
+
+    def values(self, record: R) -> list[SqlValue]:
+        """The row of a record."""
+        named = (self.key, *self.columns, *(["deleted_at"] if self.synced else []))
+        return [*(self._value(record, name) for name in named), record.model_dump_json()]
+
+    def read(self, body: str) -> R:
+        """The record of a row."""
+        return self.record.model_validate_json(body)
+
+    def _value(self, record: R, name: str) -> SqlValue:
+        taken = _TAKEN_OUT.get((self.record, name))
+        return plain(taken(record) if taken else getattr(record, name))
+
+
+def plain(value: Any) -> SqlValue:
+    """A value of a record as a database has it."""
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, datetime):
+        return format_timestamp(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bool):
+        return int(value)
+    if value is None or isinstance(value, int | float | str | bytes):
+        return value
+    raise TypeError(f"{type(value).__name__} is no column")
+
+
+_ALL: tuple[Table[Any], ...] = (
+    Table("agents", Companion, ("kind", "lifecycle", "created_at"), order="created_at"),
+    Table("agent_states", AgentState, ("agent_id", "revision")),
+    Table("agent_subscriptions", AgentSubscription, ("agent_id", "notification_key", "active")),
+    Table("agent_timers", AgentTimer, ("agent_id", "active", "next_run_at"), order="next_run_at"),
+    Table(
+        "agent_sessions",
+        InteractiveSession,
+        ("agent_id", "expires_at", "closed_at"),
+        order="expires_at",
+    ),
+    Table(
+        "agent_messages",
+        AgentMessage,
+        (
+            "agent_id",
+            "thread_id",
+            "kind",
+            "sequence",
+            "summary_depth",
+            "operation_id",
+            "content_entry_id",
+            "created_at",
+        ),
+        order="sequence",
+        written_once=True,
+    ),
+    Table(
+        "agent_message_payloads",
+        AgentMessagePayload,
+        ("agent_id", "created_at"),
+        order="created_at",
+        written_once=True,
+    ),
+    Table(
+        "agent_links",
+        AgentLink,
+        ("agent_id", "type", "from_id", "to_id", "hidden", "created_at"),
+        order="created_at",
+    ),
+    Table(
+        "agent_reports",
+        AgentReport,
+        ("agent_id", "scope", "created_at"),
+        order="created_at",
+        written_once=True,
+    ),
+    Table("agent_report_heads", AgentReportHead, ("agent_id", "scope", "report_id")),
+    Table(
+        "agent_source_refs",
+        ReportSourceRef,
+        ("agent_id", "report_id", "source_type", "source_id"),
+        written_once=True,
+    ),
+    Table(
+        "agent_persona_versions",
+        AgentPersonaVersion,
+        ("agent_id", "version", "status"),
+        order="version",
+    ),
+    Table("agent_persona_heads", AgentPersonaHead, ("agent_id", "persona_version_id")),
+    Table(
+        "agent_prompt_items",
+        AgentPromptItem,
+        ("agent_id", "run_key", "state", "required_by", "created_at"),
+        order="created_at",
+    ),
+    Table(
+        "agent_prompt_responses",
+        AgentPromptResponse,
+        ("agent_id", "prompt_item_id", "responded_at"),
+        order="responded_at",
+        written_once=True,
+    ),
+    Table(
+        "agent_compaction_jobs",
+        CompactionJob,
+        ("agent_id", "thread_id", "status", "next_attempt_at", "created_at"),
+        order="created_at",
+        outlives=True,
+    ),
+    Table(
+        "agent_diagnostics",
+        Diagnostic,
+        ("agent_id", "kind", "subject_id", "created_at"),
+        order="created_at",
+        outlives=True,
+    ),
+    Table(
+        "wake_run_log",
+        WakeRun,
+        ("agent_id", "status", "queued_at"),
+        key="run_key",
+        order="queued_at",
+        outlives=True,
+    ),
+    Table(
+        "notification_provenance",
+        NotificationProvenance,
+        ("position", "received_at"),
+        key="logical_change_key",
+        order="position",
+        written_once=True,
+    ),
+    Table(
+        "agent_action_plans",
+        ActionPlan,
+        ("agent_id", "created_at"),
+        key="run_key",
+        order="created_at",
+        written_once=True,
+    ),
+    Table(
+        "agent_operations",
+        AgentOperation,
+        ("run_key", "agent_id", "phase", "status", "last_error", "created_at", "updated_at"),
+        key="operation_id",
+        order="created_at",
+        outlives=True,
+    ),
+    Table(
+        "agent_run_traces",
+        RunTrace,
+        ("agent_id", "started_at"),
+        key="run_key",
+        order="started_at",
+        outlives=True,
+    ),
+    Table("agent_budget_windows", BudgetWindow, ("agent_id", "window_start_local_date")),
+    Table(
+        "agent_budget_reservations",
+        BudgetReservation,
+        ("agent_id", "window_start_local_date", "created_at"),
+        order="created_at",
+        outlives=True,
+    ),
+    Table(
+        "provider_privacy_policies",
+        ProviderPrivacyPolicy,
+        ("provider", "model", "policy_version"),
+    ),
+    Table(
+        "model_grants",
+        ModelGrant,
+        ("agent_id", "provider", "model", "policy_version", "confirmed_at"),
+        order="confirmed_at",
+    ),
+    Table("projection_policies", ProjectionPolicy, ("boundary_type", "operation_key")),
+    Table("stop_switches", StopSwitch, ("scope", "target", "engaged")),
+    Table(
+        "agent_definitions",
+        KeptDefinition,
+        ("definition_hash", "updated_at"),
+        key="agent_id",
+        order="updated_at",
+    ),
+)
+
+TABLES: Mapping[type[Data], Table[Any]] = MappingProxyType({each.record: each for each in _ALL})
+"""Every kind of record, and its table."""
+
+
+T = TypeVar("T")
 _NEXT_COUNTER = """
 INSERT INTO agent_host (one, host_id, counter) VALUES (1, ?, 1)
 ON CONFLICT (one) DO UPDATE SET counter = agent_host.counter + 1, host_id = excluded.host_id
@@ -216,3 +480,54 @@ def _materialise(tx: Transaction, subscription: AgentSubscription) -> None:
             for each in subscription.tokens
         ],
     )
+
+
+def select_one(table: Table[Any], *, with_deleted: bool = False) -> str:
+    """One record by its key."""
+    alive = " AND deleted_at IS NULL" if table.synced and not with_deleted else ""
+    return f"SELECT body FROM {table.name} WHERE {table.key} = ?{alive}"  # noqa: S608 - our names
+
+
+def select_many(
+    table: Table[Any],
+    where: Mapping[str, Any],
+    *,
+    newest_first: bool,
+    limit: int | None,
+    with_deleted: bool,
+) -> tuple[str, list[SqlValue]]:
+    """The records whose columns have these values, and the parameters for them."""
+    unknown = sorted(where.keys() - set(table.all_columns))
+    if unknown:
+        raise ValueError(f"{table.name} has no column {', '.join(unknown)}")
+    tests = [f"{name} IS NULL" if where[name] is None else f"{name} = ?" for name in where]
+    params = [plain(value) for value in where.values() if value is not None]
+    if table.synced and not with_deleted:
+        tests.append("deleted_at IS NULL")
+    way = "DESC" if newest_first else "ASC"
+    sql = f"SELECT body FROM {table.name}"  # noqa: S608 - our names
+    if tests:
+        sql += f" WHERE {' AND '.join(tests)}"
+    sql += f" ORDER BY {table.order} {way}, {table.key} {way}"
+    if limit is None:
+        return sql, params
+    return f"{sql} LIMIT ?", [*params, limit]
+
+
+def upsert(table: Table[Any]) -> str:
+    """Write a record, over the one with its key if there is one."""
+    names = table.all_columns
+    places = ", ".join("?" * len(names))
+    changes = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
+    return (
+        f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({places}) "  # noqa: S608 - our names
+        f"ON CONFLICT ({table.key}) DO UPDATE SET {changes}"
+    )
+
+
+def among(sql: str, column: str, keys: Sequence[str] | None) -> tuple[str, tuple[str, ...]]:
+    """The statement, with its `{these}` filled in: only rows with these keys, or all (None)."""
+    if keys is None:
+        return sql.format(these=""), ()
+    these = f" AND {column} IN (SELECT value FROM json_each(?))"  # noqa: S608 - our names
+    return sql.format(these=these), (json.dumps(list(keys)),)

@@ -4,12 +4,11 @@ from enum import StrEnum
 from typing import Any
 
 from silas.companions.budgets import BudgetState
+from silas.companions.messages import AgentPersonaVersion, AgentReport
 from silas.companions.models import (
+    AgentInteractionMode,
     AgentInteractionType,
     AgentLifecycle,
-    AgentPersonaVersion,
-    AgentReport,
-    InteractionMode,
     StopScope,
     TimerKind,
     WakeReason,
@@ -20,7 +19,7 @@ from silas.companions.reports import Freshness
 from silas.kernel.models import Data, UtcDatetime
 
 
-class Health(StrEnum):
+class CompanionHealth(StrEnum):
     """How a companion is, in one word."""
 
     RUNNING = "running"
@@ -46,9 +45,9 @@ class CompanionView(Data):
     id: str
     kind: str
     display_name: str
-    health: Health
+    health: CompanionHealth
     lifecycle: AgentLifecycle
-    mode: InteractionMode
+    mode: AgentInteractionMode
     categories: tuple[CategoryRef, ...]
     model_id: str | None
     """None: the offline brain."""
@@ -166,7 +165,7 @@ class KindView(Data):
     """What is wrong with the owner's file, if something is."""
 
 
-class ModelView(Data):
+class CompanionModelView(Data):
     """A model that a companion can be given, and where it is."""
 
     model_id: str

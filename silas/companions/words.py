@@ -6,8 +6,6 @@ What has no words here is shown by its name: it is never left out.
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
-from silas.companions.models import AgentTimer, TimerKind
-from silas.companions.schedules import spoken, weekly
 from silas.journal.notifications import TokenClass, TypedToken
 
 TOOLS: Mapping[str, str] = MappingProxyType(
@@ -150,7 +148,6 @@ _FACTS = MappingProxyType(
     }
 )
 _OF_FACTS = "facts[]."
-_TO_THE_MINUTE = len("2026-01-01T07:00")
 
 
 def spoken_tool(name: str) -> str:
@@ -180,28 +177,18 @@ def spoken_token(token: TypedToken) -> str:
     return f"when {named} changes"
 
 
-def spoken_timer(timer: AgentTimer) -> str:
-    """When a timer wakes: `every day at 07:00`, `every Sunday at 18:00`."""
-    when = weekly(timer)
-    if when is not None:
-        return spoken(when)
-    if timer.kind == TimerKind.ONCE:
-        return f"once at {timer.expression[:_TO_THE_MINUTE].replace('T', ' ')} UTC"
-    return f"{timer.kind} {timer.expression}"
-
-
 def sent_in_words(fields: Collection[str]) -> tuple[str, ...]:
     """Everything that a model may be told, in words; what has none, by its name."""
-    left, told = set(fields), []
+    left, phrases = set(fields), []
     for phrase, beginnings in _SENT:
         meant = {each for each in left if _begins(each, beginnings)}
         left -= meant
-        told += [phrase] if meant else []
+        phrases += [phrase] if meant else []
     known = {f"{_OF_FACTS}{name}": phrase for name, phrase in _FACTS.items()}
     facts = [phrase for name, phrase in known.items() if name in left]
     if facts:
-        told.append(f"of what it sees in your journal: {', '.join(facts)}")
-    return (*told, *sorted(left - known.keys()))
+        phrases.append(f"of what it sees in your journal: {', '.join(facts)}")
+    return (*phrases, *sorted(left - known.keys()))
 
 
 def _begins(field: str, beginnings: Iterable[str]) -> bool:

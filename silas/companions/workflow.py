@@ -12,134 +12,163 @@
 
 Before every step it is asked whether the owner has called the run off. Then it ends here: what the
 journal has already is told, and nothing follows.
+
+Replaying a run from its trace: the same inputs, and nothing happens.
+
+What was read, remembered, answered and done is taken from the trace; no tool is called, nothing is
+written, nobody is asked. What the code of today makes of it is compared with what was made then:
+the requests, the actions, the report, the state.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from silas.companions.actions import make_plan, plan_key
-from silas.companions.budgets import Budgets
-from silas.companions.errors import CALLED_OFF, AnswerRequired, Stopped, UnsafeTarget, tool_code
-from silas.companions.kinds.kept import Definitions
-from silas.companions.memory import MemoryAssembler
-from silas.companions.models import (
+from silas.companions.errors import CALLED_OFF, AnswerRequired, Stopped, UnsafeTarget
+from silas.companions.gateway import ModelDoor
+from silas.companions.kinds.library import Definitions
+from silas.companions.kinds.offline import OFFLINE_MODEL
+from silas.companions.log import MemoryAssembler
+from silas.companions.messages import (
     ActionPlan,
-    AgentActionType,
-    AgentState,
-    BudgetUsage,
-    Companion,
+    PlannedAction,
+    PolicyDecisions,
     RunOutcome,
+    RunTrace,
     WakeJob,
     WakeRun,
-    WakeStatus,
 )
-from silas.companions.models.runs import PlannedAction
-from silas.companions.origins import taint_of_action
+from silas.companions.models import AgentActionType, AgentState, BudgetUsage, Companion, WakeStatus
+from silas.companions.operations import make_plan, plan_key, target_refs
 from silas.companions.persona import Personas
-from silas.companions.policy.gateway import ModelDoor
-from silas.companions.policy.projecting import ProjectionPolicies
-from silas.companions.ports import CallAllowance, CompanionRequest
-from silas.companions.prompt_items import PromptItems
-from silas.companions.proposals import CompanionProposal, ProposedAction
-from silas.companions.requests import (
+from silas.companions.ports import (
+    CallAllowance,
+    CompanionProposal,
+    CompanionRequest,
+    ProposedAction,
+)
+from silas.companions.projection import PROVIDER_FIELDS, ProjectionPolicies
+from silas.companions.resumption import PromptItems
+from silas.companions.run_record import (
     PROMPT_ID,
     PROMPT_VERSION,
+    RunEnd,
+    RunRecord,
+    RunReport,
+    RunSetting,
     memory_shown,
+    trace_of,
 )
-from silas.companions.run_record import RunRecord
-from silas.companions.saga import SagaLog
 from silas.companions.store import CompanionStore
 from silas.companions.tools.executor import ToolExecutor
-from silas.companions.tools.models import AgentAccessScope, AgentToolCall
+from silas.companions.tools.registry import AgentAccessScope, AgentToolCall, AgentToolResult
+from silas.journal import queries
+from silas.journal.records import taint_of
 from silas.journal.store import Journal
-from silas.kernel import CompanionError
-from silas.storage import Transaction
+from silas.kernel import Clock, CompanionError, TaintLevel, parse_timestamp
+from silas.kernel.models import Data
+from silas.storage import Reader, Transaction
 
 ROUNDS = 3
 _LOOK_SECONDS = 0.2
 _LONGEST_SLEEP = timedelta(days=31)
 _NO_ALLOWANCE = CallAllowance(tokens=0, cost_usd=0.0, seconds=0.0)
-
-
 GoOn = Callable[[], Awaitable[None]]
 
 
-@dataclass(frozen=True)
 class CompanionWorkflow:
-    """`silas.companions.wake.ports.CompanionRuns`."""
+    """Runs companions; what came of a run is committed by whoever has asked for it."""
 
-    store: CompanionStore
-    journal: Journal
-    memory: MemoryAssembler
-    definitions: Definitions
-    personas: Personas
-    prompts: PromptItems
-    executor: ToolExecutor
-    door: ModelDoor
-    projections: ProjectionPolicies
-    saga: SagaLog
-    budgets: Budgets
-    time_zone: Callable[[], str]
+    def __init__(
+        self,
+        store: CompanionStore,
+        journal: Journal,
+        *,
+        executor: ToolExecutor,
+        door: ModelDoor,
+        time_zone: Callable[[], str],
+    ) -> None:
+        self.store = store
+        self.journal = journal
+        self.executor = executor
+        self.door = door
+        self.time_zone = time_zone
+        self.budgets = executor.budgets
+        self.memory = MemoryAssembler(store)
+        self.definitions = Definitions(store)
+        self.personas = Personas(store)
+        self.prompts = PromptItems(store)
+        self.projections = ProjectionPolicies(store)
 
     async def run(
         self,
         job: WakeJob,
         companion: Companion,
         state: AgentState,
-        *,
         stopping: Callable[[], bool],
     ) -> RunOutcome:
         """What came of the run; a refusal of the policy is an outcome, too."""
-        record = RunRecord(job, companion, state, started_at=self.store.clock.now())
-        begun = self.store.clock.monotonic()
+        record = RunRecord(RunSetting(job=job, companion=companion, state=state))
+        timing = _Timing(self.store.clock)
         error: CompanionError | None = None
+        report: RunReport | None = None
         status = WakeStatus.COMPLETED
         try:
-            await self._run(record, stopping)
+            report = await self._run(record, timing, stopping)
         except Stopped as called_off:
             status, error = WakeStatus.CANCELLED, called_off
         except CompanionError as refused:
             status, error = WakeStatus.FAILED_TERMINAL, refused
-        record.latency_ms = round((self.store.clock.monotonic() - begun) * 1000)
-        return self._outcome(record, status, error)
+        return self._outcome(record, timing, report, status, error)
 
-    async def _run(self, record: RunRecord, stopping: Callable[[], bool]) -> None:
+    async def _run(
+        self, record: RunRecord, timing: "_Timing", stopping: Callable[[], bool]
+    ) -> RunReport:
+        agent_id = record.job.agent_id
+
         async def go_on() -> None:
             if stopping():
                 raise Stopped(CALLED_OFF)
-            await self.executor.switches.require(record.companion.id)
+            await self.executor.switches.require(agent_id)
 
         await go_on()
-        await self._begin(record)
+        record.setting = setting = await self._begin(record.setting)
+        record.note_wake()
         await self._look(record, go_on)
         for number in range(ROUNDS):
             await go_on()
-            proposal, plan = await self._propose(record, number, go_on)
+            payload = setting.payload(record.facts, record.results, now=timing.started_at)
+            record.requests.append(payload)
+            request = self._request(setting, payload, number)
+            proposal, plan = await self._propose(record, request, timing, go_on)
             looked = await self._carry_out(record, proposal, plan, go_on)
             if not looked:
                 break
         await go_on()
-        record.source_cursor = await self.journal.last_cursor()
-        record.build_report(self.store.clock.now())
+        cursor = await self.journal.last_cursor()
+        return setting.report(
+            record.facts, record.proposals, cursor=cursor, at=self.store.clock.now()
+        )
 
-    async def _begin(self, record: RunRecord) -> None:
+    async def _begin(self, setting: RunSetting) -> RunSetting:
         """Step 0."""
-        agent_id, job = record.companion.id, record.job
-        definition = record.definition = await self.definitions.of(agent_id)
-        record.allowed_fields = await self.projections.allowed(definition)
-        record.persona = await self.personas.in_use(agent_id)
-        record.memory = memory_shown(await self.memory.assemble(agent_id, job.thread_id))
-        record.answers = await self.prompts.recent_answers(agent_id)
-        record.time_zone = self.time_zone()
-        record.note_wake()
+        agent_id, thread_id = setting.companion.id, setting.job.thread_id
+        definition = await self.definitions.of(agent_id)
+        known = {
+            "definition": definition,
+            "allowed_fields": await self.projections.allowed(definition.provider_fields),
+            "persona": await self.personas.in_use(agent_id),
+            "memory": memory_shown(await self.memory.assemble(agent_id, thread_id)),
+            "answers": tuple(await self.prompts.recent_answers(agent_id)),
+            "time_zone": self.time_zone(),
+        }
+        return setting.model_copy(update=known)
 
     async def _look(self, record: RunRecord, go_on: GoOn) -> None:
         """Step 1."""
-        definition = record.require_definition()
+        definition = record.setting.require_definition()
         changed = record.job.changed_entity_ids[:100]
         today = self.budgets.today()
         reads = [(each.tool, each.arguments_on(today)) for each in definition.reads]
@@ -150,65 +179,57 @@ class CompanionWorkflow:
             action = ProposedAction(
                 action_type=AgentActionType.TOOL_CALL, tool_name=tool, arguments=arguments
             )
-            call = self._call(record, record.planned(action))
+            call = _call(record.setting, record.planned(action))
             result = await self.executor.execute(call, decisions=record.decisions)
             record.add_read(tool, arguments, result, at=self.store.clock.now())
 
     async def _propose(
-        self, record: RunRecord, number: int, go_on: GoOn
+        self, record: RunRecord, request: CompanionRequest, timing: "_Timing", go_on: GoOn
     ) -> tuple[CompanionProposal, ActionPlan]:
         """Step 2: the plan that was written down, or a new one."""
-        key = plan_key(record.job.run_key, number)
-        request = self._request(record, number)
-        record.requests.append(request.payload)
-        kept = await self.store.get(ActionPlan, key)
+        job, number = record.job, request.round
+        kept = await self.store.get(ActionPlan, plan_key(job.run_key, number))
         if kept is None:
-            proposal = await self._ask(record, request, go_on)
-            plan = make_plan(
-                record.job,
-                proposal,
-                number=number,
-                scope=record.scope,
-                at=self.store.clock.now(),
-            )
+            with timing.asking():
+                answer = self._ask(record.setting, request, record.decisions)
+                proposal = await _unless_called_off(answer, go_on)
+            at = self.store.clock.now()
+            plan = make_plan(job, proposal, number=number, scope=record.scope, at=at)
             kept = await self.store.put(plan)
         proposal = CompanionProposal.model_validate(kept.proposal)
         if kept.actions:
             record.scope = kept.actions[0].scope_snapshot
-        _require_genuine(kept, record, proposal, number=number)
+        _require_genuine(kept, job, proposal, number=number, scope=record.scope)
         record.add_proposal(proposal)
         return proposal, kept
 
     async def _ask(
-        self, record: RunRecord, request: CompanionRequest, go_on: GoOn
+        self, setting: RunSetting, request: CompanionRequest, decisions: PolicyDecisions
     ) -> CompanionProposal:
-        begun = self.store.clock.monotonic()
-        asking = self.door.ask(
-            record.companion,
+        return await self.door.ask(
+            setting.companion,
             request,
-            definition=record.require_definition(),
-            decisions=record.decisions,
+            definition=setting.require_definition(),
+            decisions=decisions,
         )
-        try:
-            return await _unless_called_off(asking, go_on)
-        finally:
-            record.asked_ms += round((self.store.clock.monotonic() - begun) * 1000)
 
-    def _request(self, record: RunRecord, number: int) -> CompanionRequest:
-        companion, definition = record.companion, record.require_definition()
-        registry = self.executor.registry
+    def _request(
+        self, setting: RunSetting, payload: dict[str, Any], number: int
+    ) -> CompanionRequest:
+        companion, definition = setting.companion, setting.require_definition()
+        offered = [tool for tool in self.executor.registry.tools.values() if tool.offered]
         return CompanionRequest(
             agent_id=companion.id,
             agent_kind=companion.kind,
             category_ids=companion.allowed_category_ids,
-            run_key=record.job.run_key,
+            run_key=setting.job.run_key,
             round=number,
-            wake_reason=record.job.reason,
+            wake_reason=setting.job.reason,
             prompt_id=PROMPT_ID,
             prompt_version=PROMPT_VERSION,
-            persona_version_id=record.persona.id if record.persona else None,
-            payload=record.payload(),
-            tools=tuple(tool.sketch for tool in registry.tools if tool.name in definition.tools),
+            persona_version_id=setting.persona.id if setting.persona else None,
+            payload=payload,
+            tools=tuple(tool.sketch for tool in offered if tool.name in definition.tools),
             offline_rules=definition.offline,
             allowance=_NO_ALLOWANCE,
         )
@@ -249,14 +270,14 @@ class CompanionWorkflow:
             record.sleep_until = bounded_sleep(action.sleep_until, self.store.clock.now())
             return False
         if action.question is not None:
-            record.ask(self.prompts, planned, action.question, now=self.store.clock.now())
+            record.ask(planned, action.question, now=self.store.clock.now())
             return False
         taint = await taint_of_action(self.journal, record.job, planned, model_id=proposal.model_id)
-        call = self._call(record, planned).model_copy(update={"taint": taint})
+        call = _call(record.setting, planned).model_copy(update={"taint": taint})
         needed = record.questions_before(proposal, action)
         if needed:
             with contextlib.suppress(AnswerRequired):
-                await self.executor.waiting.block(
+                await self.executor.operations.block(
                     call, prompt_item_ids=needed, reason=action.reason
                 )
             record.note_blocked(call)
@@ -273,46 +294,78 @@ class CompanionWorkflow:
         tool = self.executor.registry.get(call.tool_name)
         return tool is not None and not tool.writes and result.success
 
-    def _call(self, record: RunRecord, planned: PlannedAction) -> AgentToolCall:
-        return AgentToolCall(
-            agent_id=record.companion.id,
-            agent_kind=record.companion.kind,
-            thread_id=record.job.thread_id,
-            run_key=record.job.run_key,
-            tool_name=planned.tool_name or "",
-            operation_id=planned.operation_id,
-            wake_reason=record.job.reason,
-            scope=AgentAccessScope(allowed_category_ids=frozenset(planned.scope_snapshot)),
-            arguments=planned.arguments,
-        )
-
     def _outcome(
-        self, record: RunRecord, status: WakeStatus, error: CompanionError | None
+        self,
+        record: RunRecord,
+        timing: "_Timing",
+        report: RunReport | None,
+        status: WakeStatus,
+        error: CompanionError | None,
     ) -> RunOutcome:
         """Step 6."""
-        record.note_end(status, error)
-        done = tuple(record.operations)
-        # The time of the models was charged at their door.
-        spent = BudgetUsage(runtime_ms=max(0, record.latency_ms - record.asked_ms))
+        latency_ms = timing.elapsed_ms()
+        if error is not None:
+            record.note_end(status, error)
+        done, questions, agent_id = tuple(record.operations), record.questions, record.job.agent_id
+        # The time of the models was charged when they were asked.
+        spent = BudgetUsage(runtime_ms=max(0, latency_ms - timing.asked_ms))
 
         def finish(tx: Transaction) -> None:
             for each in done:
-                self.saga.finish_in(tx, each)
-            for item in record.questions:
+                self.executor.operations.finish_in(tx, each)
+            for item in questions:
                 self.prompts.keep_in(tx, item)
-            self.budgets.charge_in(tx, record.companion.id, spent)
+            self.budgets.charge_in(tx, agent_id, spent)
 
         now = self.store.clock.now()
+        state = record.reduced(status, now=now, host_id=self.store.host_id)
+        end = RunEnd(status, error, report, state, timing.started_at, now, latency_ms)
         return RunOutcome(
             status=status,
-            state=record.reduced(status, now=now, host_id=self.store.host_id),
-            trace=record.trace(status, error, now=now),
+            state=state,
+            trace=trace_of(record, end),
             drafts=tuple(record.drafts),
-            report=record.report if status is WakeStatus.COMPLETED else None,
-            source_refs=record.source_refs if status is WakeStatus.COMPLETED else (),
+            report=report.report if report else None,
+            source_refs=report.source_refs if report else (),
             writes=(finish,),
-            error_code=tool_code(error) if error else None,
+            error_code=end.error_code,
         )
+
+
+class _Timing:
+    """When a run began, and how much of its time the models took that it asked."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._begun = clock.monotonic()
+        self.started_at = clock.now()
+        self.asked_ms = 0
+
+    def elapsed_ms(self) -> int:
+        return round((self._clock.monotonic() - self._begun) * 1000)
+
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        begun = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            self.asked_ms += round((self._clock.monotonic() - begun) * 1000)
+
+
+def _call(setting: RunSetting, planned: PlannedAction) -> AgentToolCall:
+    companion, job = setting.companion, setting.job
+    return AgentToolCall(
+        agent_id=companion.id,
+        agent_kind=companion.kind,
+        thread_id=job.thread_id,
+        run_key=job.run_key,
+        tool_name=planned.tool_name or "",
+        operation_id=planned.operation_id,
+        wake_reason=job.reason,
+        scope=AgentAccessScope(allowed_category_ids=frozenset(planned.scope_snapshot)),
+        arguments=planned.arguments,
+    )
 
 
 async def _unless_called_off(
@@ -330,13 +383,17 @@ async def _unless_called_off(
 
 
 def _require_genuine(
-    kept: ActionPlan, record: RunRecord, proposal: CompanionProposal, *, number: int
+    kept: ActionPlan,
+    job: WakeJob,
+    proposal: CompanionProposal,
+    *,
+    number: int,
+    scope: Sequence[str],
 ) -> None:
     """A plan that was written down must be that of this run, and of what was proposed in it.
 
     Its border is that of the time when it was made; whether it still holds is asked at every call.
     """
-    job, scope = record.job, record.scope
     made = make_plan(job, proposal, number=number, scope=scope, at=kept.created_at)
     if (kept.agent_id, kept.actions) != (made.agent_id, made.actions):
         raise UnsafeTarget("The plan of this run was changed after it was made. Nothing was done.")
@@ -345,3 +402,181 @@ def _require_genuine(
 def bounded_sleep(wanted: datetime | None, now: datetime) -> datetime | None:
     """How long a companion may ask to be left asleep; None if that is not in the future."""
     return min(wanted, now + _LONGEST_SLEEP) if wanted is not None and wanted > now else None
+
+
+async def taint_of_action(
+    journal: Journal, job: WakeJob, planned: PlannedAction, *, model_id: str
+) -> TaintLevel:
+    """Whose words an action is made of: the owner's alone, or perhaps somebody else's.
+
+    1. If a model was asked, nobody knows which of the words that it was told had a part: external.
+    2. Fixed rules look at what woke the companion and at the records that the action names, with
+       the checklists of the tasks among them. It is the owner's if each of these was only ever
+       written by the owner on this device.
+    3. What names nothing and was woken by nothing that can be looked up is external, too.
+    """
+    concerned = {*job.changed_entity_ids, *target_refs(planned.arguments)}
+    if model_id != OFFLINE_MODEL or not concerned:
+        return TaintLevel.EXTERNAL
+    return await journal.read(lambda view: taint_of(view, _with_checklists(view, concerned)))
+
+
+def _with_checklists(view: Reader, record_ids: Iterable[str]) -> set[str]:
+    wanted = sorted(record_ids)
+    found = set(wanted)
+    for lists in queries.checklists_of_all(view, wanted).values():
+        for checklist, items in lists:
+            found |= {checklist.id, *(item.id for item in items)}
+    return found
+
+
+_VOLATILE = ("vector_clock", "revision", "recent_head")
+
+
+class ReplayDifference(Data):
+    """One thing that came out differently."""
+
+    what: str
+    recorded: Any
+    replayed: Any
+
+
+class ReplayResult(Data):
+    """What a replay gave."""
+
+    run_key: str
+    matches: bool
+    differences: tuple[ReplayDifference, ...] = ()
+    operations: tuple[str, ...] = ()
+    report: dict[str, Any] | None = None
+
+
+class Replayer:
+    """Replays runs of this device."""
+
+    def __init__(self, store: CompanionStore) -> None:
+        self._store = store
+
+    async def replay(self, run_key: str) -> ReplayResult:
+        """Replay the run with this key; raises `CompanionUnknown`."""
+        trace = await self._store.require(RunTrace, run_key)
+        return self.replay_trace(trace)
+
+    def replay_trace(self, trace: RunTrace) -> ReplayResult:
+        """Replay what a trace tells."""
+        setting = _setting(trace)
+        record = RunRecord(setting)
+        if setting.definition is not None:
+            record.note_wake()
+        for each in trace.inputs["reads"]:
+            result = _read_result(each)
+            at = parse_timestamp(each["at"])
+            record.add_read(each["tool"], each["arguments"], result, at=at)
+        known = {
+            each["operation_id"]: AgentToolResult.model_validate(each)
+            for each in trace.inputs["results"]
+        }
+        for recorded in trace.proposal.get("rounds", ()):
+            payload = setting.payload(record.facts, record.results, now=trace.started_at)
+            record.requests.append(payload)
+            proposal = CompanionProposal.model_validate(recorded)
+            record.add_proposal(proposal)
+            _carry_out(record, proposal, known, at=trace.ended_at)
+        after = record.reduced(trace.status, now=trace.ended_at, host_id=self._store.host_id)
+        return _compared(trace, record, report=_report(trace, record), after=after)
+
+
+def _carry_out(
+    record: RunRecord,
+    proposal: CompanionProposal,
+    known: dict[str, AgentToolResult],
+    *,
+    at: datetime,
+) -> None:
+    seen: set[str] = set()
+    for action in proposal.actions:
+        planned = record.planned(action)
+        if planned.operation_id in seen:
+            continue
+        seen.add(planned.operation_id)
+        record.note_action(planned, action)
+        _replay_action(record, planned, action, known.get(planned.operation_id), at=at)
+
+
+def _replay_action(
+    record: RunRecord,
+    planned: PlannedAction,
+    action: ProposedAction,
+    result: AgentToolResult | None,
+    *,
+    at: datetime,
+) -> None:
+    if action.action_type is AgentActionType.LIFECYCLE_TRANSITION:
+        record.sleep_until = bounded_sleep(action.sleep_until, at)
+    elif action.question is not None:
+        record.ask(planned, action.question, now=at)
+    elif result is not None and result.error_code == "answer_required":
+        record.results.append(result)
+        record.waiting.append(result.operation_id)
+    elif result is not None:
+        record.add_result(planned, result, latency_ms=0, at=at)
+
+
+def _setting(trace: RunTrace) -> RunSetting:
+    kept = {name: each for name, each in trace.inputs.items() if name in RunSetting.model_fields}
+    # A trace of an earlier version does not say what might be shown.
+    return RunSetting.model_validate({"allowed_fields": PROVIDER_FIELDS, **kept})
+
+
+def _report(trace: RunTrace, record: RunRecord) -> dict[str, Any] | None:
+    at, cursor = trace.inputs["report_at"], trace.inputs["source_cursor"]
+    if at is None:
+        return None
+    made = record.setting.report(
+        record.facts, record.proposals, cursor=cursor, at=parse_timestamp(at)
+    )
+    return made.report.content
+
+
+def _read_result(read: dict[str, Any]) -> AgentToolResult:
+    failed = read["error_code"] is not None
+    return AgentToolResult(
+        success=not failed,
+        status="error" if failed else "success",
+        tool_action_id="replay",
+        tool_name=read["tool"],
+        operation_id="replay",
+        payload=read["payload"],
+        error_code=read["error_code"],
+    )
+
+
+def _compared(
+    trace: RunTrace, record: RunRecord, *, report: dict[str, Any] | None, after: AgentState
+) -> ReplayResult:
+    inputs = trace.inputs
+    operations = tuple(each.operation_id for each in record.calls)
+    pairs = (
+        ("requests", inputs["requests"][: len(record.requests)], record.requests),
+        ("operations", [each.operation_id for each in trace.tool_calls], list(operations)),
+        ("report", inputs["report"], report),
+        ("state", _stable(inputs["state_after"]), _stable(after.model_dump(mode="json"))),
+    )
+    differences = tuple(
+        ReplayDifference(what=what, recorded=then, replayed=now)
+        for what, then, now in pairs
+        if then != now
+    )
+    return ReplayResult(
+        run_key=trace.run_key,
+        matches=not differences,
+        differences=differences,
+        operations=operations,
+        report=report,
+    )
+
+
+def _stable(state: dict[str, Any] | None) -> dict[str, Any] | None:
+    if state is None:
+        return None
+    return {key: each for key, each in state.items() if key not in _VOLATILE}

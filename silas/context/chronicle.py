@@ -1,35 +1,61 @@
 """`ChronicleStore`: what was said in each conversation, on the disk.
 
-Every statement names one scope; only retention, which reads nothing out loud, goes by age alone.
+Every statement names one scope; only retention goes by age alone, and hands what is over to
+`FileArchive`: a file of lines of JSON each day.
 """
 
-from collections.abc import Sequence
+import asyncio
+import json
+import os
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import NamedTuple
 
 from silas.context.models import ContextItem, ContextKind, ContextZone
-from silas.kernel import TaintLevel, format_timestamp, parse_timestamp
+from silas.kernel import (
+    CanonicalError,
+    Clock,
+    TaintLevel,
+    canonical_bytes,
+    format_timestamp,
+    parse_timestamp,
+    strict_loads,
+)
+from silas.kernel.ids import person_of
 from silas.kernel.models import Data, UtcDatetime
-from silas.storage import Database, Reader, Row, Transaction, briefly
+from silas.storage import Database, Reader, Row, Transaction
+from silas.storage.errors import translated
+from silas.storage.files import (
+    PRIVATE_FILE,
+    make_private_directory,
+    sync_directory,
+    write_private_file,
+)
 
-_COLUMNS = "entry_id, turn_number, kind, source, content, taint, created_at"
+_COLUMNS = "entry_id, turn_number, kind, source, content, taint, sources, created_at"
 _APPEND = f"""
-INSERT INTO chronicle (scope_id, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO chronicle_entries (scope_id, {_COLUMNS}, words_from, session_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (scope_id, entry_id) DO NOTHING
 """  # noqa: S608 - names of columns only
 _RECENT = f"""
 SELECT {_COLUMNS} FROM (
-    SELECT number, {_COLUMNS} FROM chronicle WHERE scope_id = ? ORDER BY number DESC LIMIT ?
+    SELECT number, {_COLUMNS} FROM chronicle_entries WHERE scope_id = ? AND archived = 0
+    ORDER BY number DESC LIMIT ?
 ) AS newest ORDER BY number
 """  # noqa: S608
 _SINCE = f"""
-SELECT {_COLUMNS} FROM chronicle WHERE scope_id = ? AND number > ? ORDER BY number LIMIT ?
+SELECT {_COLUMNS} FROM chronicle_entries WHERE scope_id = ? AND number > ? AND archived = 0
+ORDER BY number LIMIT ?
 """  # noqa: S608
-_TURN_OF = "SELECT turn_number FROM chronicle WHERE scope_id = ? AND entry_id = ?"
-_FORGET = "DELETE FROM chronicle WHERE scope_id = ? AND entry_id = ?"
-_LAST = "SELECT max(number) FROM chronicle WHERE scope_id = ?"
+_TURN_OF = """
+SELECT turn_number FROM chronicle_entries WHERE scope_id = ? AND entry_id = ? AND archived = 0
+"""
+_FORGET = "DELETE FROM chronicle_entries WHERE scope_id = ? AND entry_id = ?"
+_LAST = "SELECT max(number) FROM chronicle_entries WHERE scope_id = ?"
 _OLD = f"""
-SELECT number, scope_id, {_COLUMNS} FROM chronicle WHERE created_at < ?
+SELECT number, scope_id, {_COLUMNS} FROM chronicle_entries WHERE created_at < ? AND archived = 0
 ORDER BY created_at, number LIMIT ?
 """  # noqa: S608
 _BATCH = 500
@@ -53,15 +79,7 @@ class ArchivedEntry(Data):
     created_at: UtcDatetime
 
 
-class ArchiveSink(Protocol):
-    """Where entries go whose retention is over. Absent: they are deleted."""
-
-    async def write(self, entries: Sequence[ArchivedEntry]) -> None:
-        """Keep these for good; what was written before a crash may come once more."""
-        ...
-
-
-class Place(NamedTuple):
+class ChroniclePlace(NamedTuple):
     """Where the end of a scope's chronicle was before and after an entry was added."""
 
     before: int
@@ -71,24 +89,33 @@ class Place(NamedTuple):
 class ChronicleStore:
     """The chronicle of every scope."""
 
-    def __init__(self, database: Database, *, sink: ArchiveSink | None = None) -> None:
+    def __init__(self, database: Database, *, sink: "FileArchive | None" = None) -> None:
         self._database = database
         self._sink = sink
 
-    async def append(self, scope_id: str, item: ContextItem) -> Place:
+    async def append(self, scope_id: str, item: ContextItem) -> ChroniclePlace:
         """Add an entry; one that is there already stays as is."""
-        return await briefly(self._database, lambda tx: self.append_in(tx, scope_id, item))
+        return await self._database.transaction(
+            lambda tx: self.append_in(tx, scope_id, item), brief=True
+        )
 
-    def append_in(self, tx: Transaction, scope_id: str, item: ContextItem) -> Place:
-        """The same in the caller's transaction."""
+    def append_in(
+        self,
+        tx: Transaction,
+        scope_id: str,
+        item: ContextItem,
+        *,
+        words_from: int | None = None,
+        session_id: str | None = None,
+    ) -> ChroniclePlace:
+        """The same in the caller's transaction.
+
+        With `words_from`, the entry is the raw record of what was said, from that character on.
+        """
         before = _end(tx, scope_id)
-        added = tx.execute(_APPEND, _values(scope_id, item))
-        return Place(before, _end(tx, scope_id) if added else before)
-
-    async def get_recent(self, scope_id: str, limit: int) -> list[ContextItem]:
-        """The newest entries, the oldest of them first."""
-        rows = await self._database.fetch_all(_RECENT, (scope_id, limit))
-        return [_item(row) for row in rows]
+        first = words_from + 1 if words_from is not None else None
+        added = tx.execute(_APPEND, (*_values(scope_id, item), first, session_id))
+        return ChroniclePlace(before, _end(tx, scope_id) if added else before)
 
     async def since(self, scope_id: str, number: int, *, limit: int) -> list[ContextItem]:
         """Entries behind a place, the oldest first."""
@@ -115,23 +142,29 @@ class ChronicleStore:
         turns = [row[0] for row in here if row is not None]
         if turns:
             # Before anything goes: its number has to be one that nobody has seen.
-            tx.execute(_APPEND, _values(scope_id, _note_of_forgetting(max(turns), at)))
+            note = _note_of_forgetting(max(turns), at)
+            tx.execute(_APPEND, (*_values(scope_id, note), None, None))
         for entry_id in entry_ids:
             tx.execute(_FORGET, (scope_id, entry_id))
         return len(turns)
 
     async def prune_before(self, cutoff: datetime) -> int:
-        """Archive and delete entries that are older; returns how many."""
+        """Archive entries that are older; returns how many. Raw records stay, as such alone."""
         moment, pruned = format_timestamp(cutoff), 0
         while rows := await self._database.fetch_all(_OLD, (moment, _BATCH)):
             if self._sink is not None:
                 await self._sink.write([_archived(row) for row in rows])
             numbers = [row[0] for row in rows]
             marks = ", ".join("?" * len(numbers))
-            pruned += await self._database.execute(
-                f"DELETE FROM chronicle WHERE number IN ({marks})",  # noqa: S608 - only marks
-                numbers,
-            )
+            named = f"number IN ({marks})"
+
+            def leave(tx: Transaction, named: str = named, numbers: list[int] = numbers) -> None:
+                gone = f"DELETE FROM chronicle_entries WHERE {named} AND words_from IS NULL"  # noqa: S608 - only marks
+                tx.execute(gone, numbers)
+                tx.execute(f"UPDATE chronicle_entries SET archived = 1 WHERE {named}", numbers)  # noqa: S608
+
+            await self._database.transaction(leave)
+            pruned += len(rows)
         return pruned
 
 
@@ -162,12 +195,13 @@ def _values(scope_id: str, item: ContextItem) -> tuple[str | int, ...]:
         item.source,
         item.content,
         item.taint.value,
+        json.dumps(item.sources),
         format_timestamp(item.created_at),
     )
 
 
 def _item(row: Row) -> ContextItem:
-    entry_id, turn_number, kind, source, content, taint, created_at = row
+    entry_id, turn_number, kind, source, content, taint, sources, created_at = row
     return ContextItem(
         ctx_id=entry_id,
         zone=ContextZone.CHRONICLE,
@@ -176,6 +210,7 @@ def _item(row: Row) -> ContextItem:
         turn_number=turn_number,
         source=source,
         taint=TaintLevel(taint),
+        sources=tuple(json.loads(sources)),
         kind=ContextKind(kind),
     )
 
@@ -193,3 +228,68 @@ def _archived(row: Row) -> ArchivedEntry:
         taint=item.taint,
         created_at=item.created_at,
     )
+
+
+_APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class FileArchive:
+    """Entries whose retention is over, as lines of JSON, one file a day, for the owner alone."""
+
+    def __init__(self, directory: Path, *, clock: Clock) -> None:
+        self._directory = directory
+        self._clock = clock
+
+    async def write(self, entries: Sequence[ArchivedEntry]) -> None:
+        """Append these, and return when they are on the disk."""
+        lines = b"".join(
+            canonical_bytes(entry.model_dump(mode="json")) + b"\n" for entry in entries
+        )
+        path = self._directory / f"chronicle-{self._clock.now():%Y-%m-%d}.jsonl"
+        await asyncio.to_thread(_append, path, lines)
+
+    async def forget(self, scope_id: str, entry_ids: Collection[str]) -> int:
+        """Take entries of a person's conversations out of all files for good; returns how many."""
+        names = frozenset(entry_ids)
+
+        def goes(entry: dict[str, object]) -> bool:
+            mine = person_of(str(entry.get("scope_id"))) == scope_id
+            return mine and entry.get("entry_id") in names
+
+        return await asyncio.to_thread(_without, self._directory, goes)
+
+    async def forget_scope(self, scope_id: str) -> int:
+        """Take a whole conversation out of all files for good; returns how many entries it had."""
+        return await asyncio.to_thread(
+            _without, self._directory, lambda entry: entry.get("scope_id") == scope_id
+        )
+
+
+def _without(directory: Path, goes: Callable[[dict[str, object]], bool]) -> int:
+    gone = 0
+    for path in sorted(directory.glob("chronicle-*.jsonl")):
+        with translated(str(path)):
+            lines = path.read_bytes().splitlines(keepends=True)
+            kept = [line for line in lines if not _is_one(line, goes)]
+            if len(kept) < len(lines):
+                write_private_file(path, b"".join(kept))
+        gone += len(lines) - len(kept)
+    return gone
+
+
+def _is_one(line: bytes, goes: Callable[[dict[str, object]], bool]) -> bool:
+    try:
+        entry = strict_loads(line)
+    except (CanonicalError, ValueError):
+        return False  # what cannot be read is left to the owner's eyes
+    return isinstance(entry, dict) and goes(entry)
+
+
+def _append(path: Path, lines: bytes) -> None:
+    with translated(str(path)):
+        make_private_directory(path.parent)
+        with os.fdopen(os.open(path, _APPEND_FLAGS, PRIVATE_FILE), "ab") as file:
+            file.write(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(path.parent)

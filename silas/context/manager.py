@@ -2,43 +2,98 @@
 
 Everything is of one scope, and no method reads another. Agents do not call any of this: they see
 the rendered text, and all decisions about what stays are made here.
+What leaves becomes a memory: an episode that is trusted no further than before.
 """
 
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 
-from silas.context.blocks import Block
-from silas.context.budget import ZoneBudgets, most_pinned, zone_budgets
-from silas.context.episodes import episodes
-from silas.context.errors import ProfileUnknown, ZoneFull
 from silas.context.eviction import (
+    EVICTABLE,
+    GuardedScorer,
+    ScorerLimits,
+    Sleep,
+    ZoneBudgets,
+    as_shown,
     candidates,
     drop_trivial,
     evict,
     evict_by_zone,
     evict_down_to,
+    groups_of,
     mask_old_results,
+    most_pinned,
     put_to_sleep,
     rest_subscriptions,
+    zone_budgets,
 )
-from silas.context.exact import CountingServer, SettlingCounter
-from silas.context.files import WatchedFiles
-from silas.context.materialising import Materialiser
 from silas.context.models import (
     ContextItem,
     ContextKind,
     ContextSubscription,
     ContextZone,
+    ExactTokens,
+    ProfileUnknown,
+    Scorer,
     TokenBudget,
+    TokenCounter,
+    ZoneFull,
 )
-from silas.context.ports import ExactTokens, Recall, Scorer, TokenCounter
-from silas.context.scope import ScopeContext
-from silas.context.scoring import GuardedScorer, ScorerLimits, Sleep, as_shown, groups_of
-from silas.context.subscriptions import note_reference, watch
-from silas.context.tokens import HeuristicTokenCounter
-from silas.kernel import Clock, SilasError, TaintLevel
+from silas.context.scope import (
+    Block,
+    CountingServer,
+    HeuristicTokenCounter,
+    ScopeContext,
+    SettlingCounter,
+)
+from silas.context.subscriptions import Materialiser, WatchedFiles, note_reference, watch
+from silas.kernel import Clock, Provenance, SilasError, TaintLevel, join_taint
+from silas.kernel.ids import person_of
+from silas.memory.intake import scrub
+from silas.memory.models import MemoryItem, MemoryType, TrustLevel
+from silas.memory.service import MemoryService
+
+_KEPT_ELSEWHERE = frozenset({ContextKind.MEMORY, ContextKind.SUBSCRIPTION, ContextKind.SYSTEM})
+
+
+def episodes(scope_id: str, items: Iterable[ContextItem], *, now: datetime) -> list[MemoryItem]:
+    """Memories of what would be lost. What came from memory, or is read anew, would not be."""
+    return [
+        _episode(scope_id, item, now)
+        for item in items
+        if item.kind not in _KEPT_ELSEWHERE and not item.masked and item.content.strip()
+    ]
+
+
+def _episode(scope_id: str, item: ContextItem, now: datetime) -> MemoryItem:
+    content = item.content
+    removed: tuple[str, ...] = ()
+    # What an agent has said was never the owner's words, whatever it was made from.
+    taint = join_taint(item.taint, TaintLevel.AUTH) if _is_agents(item) else item.taint
+    if taint is not TaintLevel.OWNER:
+        cleaned = scrub(content)
+        content, removed = cleaned.text, cleaned.removed
+    return MemoryItem(
+        # The same item, evicted again after a restart, is the same memory.
+        memory_id=f"ctx_{item.ctx_id}",
+        scope_id=scope_id,
+        content=content,
+        memory_type=MemoryType.EPISODE,
+        trust_level=TrustLevel.WORKING,
+        taint=taint,
+        created_at=item.created_at,
+        updated_at=now,
+        source_kind="context",
+        scrubbed=list(removed),
+    )
+
+
+def _is_agents(item: ContextItem) -> bool:
+    return item.source.startswith("agent:")
+
 
 _log = logging.getLogger(__name__)
 _MOST_SCOPES = 1_000
@@ -48,7 +103,10 @@ _MOST_LEAVING = 2_000
 
 
 class ContextManager:
-    """The contexts of all conversations, each for itself."""
+    """The contexts of all conversations, each for itself.
+
+    Without `recall` nothing that leaves is kept in the memory, and no query is watched.
+    """
 
     def __init__(
         self,
@@ -57,7 +115,7 @@ class ContextManager:
         clock: Clock,
         counter: TokenCounter | None = None,
         exact: ExactTokens | None = None,
-        recall: Recall | None = None,
+        recall: MemoryService | None = None,
         scorer: Scorer | None = None,
         limits: ScorerLimits | None = None,
         files: WatchedFiles | None = None,
@@ -80,6 +138,18 @@ class ContextManager:
         self._touched: set[str] = set()
         """Scopes that may have other sizes by now."""
 
+    def reserve(self, given: Sequence[str]) -> None:
+        """Leave room for what agents are given beside the context; `given` has each agent's whole.
+
+        At most half of what the system zone leaves: a window that is too small for its agents must
+        not lose the conversation as well.
+        """
+        most = (self._budget.total - self._budget.system_max) // 2
+        beside = max(map(self._counter.count, given), default=0)
+        if beside > most:
+            _log.warning("agents are given %d tokens beside a context of %d", beside, most)
+        self._budget = self._budget.model_copy(update={"beside": min(beside, most)})
+
     def add(self, scope_id: str, item: ContextItem) -> str:
         """Add an item to a zone; one with an id that is known takes the place of the old one.
 
@@ -92,7 +162,7 @@ class ContextManager:
         block = scope.made(item)
         if old is None or old != block:
             if item.pinned:
-                self._require_room(scope, block, old)
+                self._require_space(scope, block, old)
             scope.put(block)
         if item.source.startswith("agent:") and scope.watched:
             note_reference(scope, item.content, item.turn_number)
@@ -160,7 +230,7 @@ class ContextManager:
         if scope.watched:
             await self._materialiser.refresh(scope, turn_number)
         left = mask_old_results(scope, self._budget, turn_number) if scope.maskable else []
-        if scope.tokens > self._budget.total:
+        if scope.tokens > self._budget.usable:
             left += evict_by_zone(scope, self._budgets(scope))
         if left:
             await self._keep(scope, left)
@@ -172,18 +242,36 @@ class ContextManager:
         """Let leave what does not fit; returns the ids of what left, in the order of leaving."""
         scope, budget = self._scope(scope_id), self._budget
         await scope.settle_counts()
-        pressure = scope.tokens / budget.total
+        is_crowded = self._is_crowded(scope)
         masked = mask_old_results(scope, budget, turn_number)
         dropped = drop_trivial(scope, turn_number) + rest_subscriptions(scope, budget, turn_number)
-        left = evict_by_zone(scope, self._budgets(scope))
-        most = int(budget.total * budget.eviction_threshold_pct)
+        left = await self._evict_as_scored(scope, current_goal) if is_crowded else []
+        left += evict_by_zone(scope, self._budgets(scope))
+        most = self._most
         if scope.tokens > most:
-            if pressure > budget.scorer_threshold_pct:
-                left += await self._evict_as_scored(scope, most, current_goal)
             left += evict_down_to(scope, self._budgets(scope), most)
         await self._keep(scope, masked + left)
         self._forget_silent(scope_id)
         return dropped + [item.ctx_id for item in left]
+
+    @property
+    def _most(self) -> int:
+        return int(self._budget.usable * self._budget.eviction_threshold_pct)
+
+    def _is_crowded(self, scope: ScopeContext) -> bool:
+        """Whether so much is there that it is worth asking what can leave.
+
+        The zones share what `scorer_threshold_pct` refers to: together they never reach the total.
+        """
+        budgets = self._budgets(scope)
+        allotted = sum(budgets.of(zone) for zone in EVICTABLE)
+        used = sum(scope.zones[zone].tokens for zone in EVICTABLE)
+        return used > self._budget.scorer_threshold_pct * allotted
+
+    def _is_too_much(self, scope: ScopeContext) -> bool:
+        budgets = self._budgets(scope)
+        over = any(scope.zones[zone].tokens > budgets.of(zone) for zone in EVICTABLE)
+        return over or scope.tokens > self._most
 
     def token_usage(self, scope_id: str) -> dict[str, int]:
         """How many tokens each zone takes."""
@@ -194,9 +282,9 @@ class ContextManager:
         """How many tokens each zone may take."""
         return self._budgets(self._scope(scope_id))
 
-    def taint(self, scope_id: str) -> TaintLevel:
+    def provenance(self, scope_id: str) -> Provenance:
         """What the context is derived from, joined."""
-        return self._scope(scope_id).taint()
+        return self._scope(scope_id).provenance()
 
     def knows(self, scope_id: str) -> bool:
         """Whether this scope has a context in memory."""
@@ -207,6 +295,10 @@ class ContextManager:
         self._scopes.pop(scope_id, None)
         self._sizes.pop(scope_id, None)
         self._touched.discard(scope_id)
+
+    def scopes_of(self, person: str) -> list[str]:
+        """The scopes in memory that are conversations of this person."""
+        return [each for each in self._scopes if person_of(each) == person]
 
     def has(self, scope_id: str, ctx_id: str) -> bool:
         """Whether this item is in the context."""
@@ -266,7 +358,7 @@ class ContextManager:
             self._budget, self._budget.profiles[scope.profile], system_tokens=system
         )
 
-    def _require_room(self, scope: ScopeContext, new: Block, old: Block | None) -> None:
+    def _require_space(self, scope: ScopeContext, new: Block, old: Block | None) -> None:
         in_system = new.item.zone is ContextZone.SYSTEM
         most = self._budget.system_max if in_system else most_pinned(self._budget)
         taken = scope.zones[ContextZone.SYSTEM].tokens if in_system else scope.pinned_tokens
@@ -278,10 +370,8 @@ class ContextManager:
                 ctx_id=new.item.ctx_id,
             )
 
-    async def _evict_as_scored(
-        self, scope: ScopeContext, most: int, goal: str | None
-    ) -> list[ContextItem]:
-        if not self._scorer.available:
+    async def _evict_as_scored(self, scope: ScopeContext, goal: str | None) -> list[ContextItem]:
+        if not self._scorer.available or not self._is_too_much(scope):
             return []
         may_leave = (
             block for block in candidates(scope) if block.item.kind is not ContextKind.SUBSCRIPTION
@@ -290,7 +380,7 @@ class ContextManager:
         shown = [as_shown(name, blocks) for name, blocks in groups.items()]
         left: list[ContextItem] = []
         for name in await self._scorer.ask(shown, goal) or ():
-            if scope.tokens <= most:
+            if not self._is_too_much(scope):
                 break
             left += _still_there(scope, groups[name])
         return left
@@ -299,12 +389,14 @@ class ContextManager:
         """Hand what left to the memory; what it does not take now is offered again."""
         if self._recall is None:
             return
-        new = episodes(scope.scope_id, items, now=self._clock.now())
+        # What is remembered is the person's, in whichever conversation it was said.
+        person = person_of(scope.scope_id)
+        new = episodes(person, items, now=self._clock.now())
         waiting, scope.leaving = scope.leaving + new, []
         if not waiting:
             return
         try:
-            await self._recall.keep(scope.scope_id, waiting)
+            await self._recall.keep(person, waiting)
         except SilasError as error:
             _log.warning("what left the context is not kept yet: %s", error.message)
             scope.leaving = (waiting + scope.leaving)[-_MOST_LEAVING:]

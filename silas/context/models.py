@@ -1,14 +1,37 @@
-"""What a context is made of: items in four zones, references to live things, and a budget."""
+"""What a context is made of: items in four zones, references to live things, and a budget.
+
+And what the context needs from others. A port that is absent means no: see each one.
+"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, NamedTuple, Protocol, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from silas.kernel import TaintLevel
+from silas.kernel import ContextError, Provenance, TaintLevel
 from silas.kernel.models import Data, UtcDatetime
+
+
+class ProfileUnknown(ContextError):
+    """There is no context profile of this name. Choose one of `context.profiles`."""
+
+    code = "E_CONTEXT_PROFILE"
+
+
+class ZoneFull(ContextError):
+    """What stays in the context for good would take too much of it. Make it shorter."""
+
+    code = "E_CONTEXT_FULL"
+
+
+class SubscriptionRefused(ContextError):
+    """This cannot be watched. Name a file below a directory that is allowed, or a query."""
+
+    code = "E_CONTEXT_SUBSCRIPTION"
+
 
 _MAX_PROFILE_SUM = 0.80
 _ROUNDING = 1e-9  # 0.45 + 0.20 + 0.15 is a little more than 0.80
@@ -73,6 +96,8 @@ class ContextItem(Data):
     source: str
     """Such as `channel:web`, `agent:planner`, `memory:profile` or `tool:shell_exec:failed`."""
     taint: TaintLevel
+    sources: tuple[str, ...] = ()
+    """The strangers' texts that an `external` item comes from, in words for the owner."""
     kind: ContextKind
     relevance: float = Field(default=1.0, allow_inf_nan=False)
     masked: bool = False
@@ -120,6 +145,8 @@ class TokenBudget(Data):
 
     total: int = Field(default=180_000, ge=1)
     system_max: int = Field(default=8_000, ge=0)
+    beside: int = Field(default=0, ge=0)
+    """What an agent is given beside the context: its instructions and the descriptions of tools."""
     skill_metadata_budget_pct: float = Field(default=0.02, ge=0.0, le=1.0)
     eviction_threshold_pct: float = Field(default=0.80, ge=0.0, le=1.0)
     scorer_threshold_pct: float = Field(default=0.90, ge=0.0, le=1.0)
@@ -128,6 +155,11 @@ class TokenBudget(Data):
     observation_mask_after_turns: int = Field(default=5, ge=0)
     profiles: Mapping[str, ContextProfile] = Field(default_factory=_default_profiles)
     default_profile: str = "conversation"
+
+    @property
+    def usable(self) -> int:
+        """What the whole context may take."""
+        return max(self.total - self.beside, 0)
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
@@ -158,3 +190,78 @@ class Session(Data):
     turn_count: int = Field(default=0, ge=0)
     active: bool = True
     pinned_ctx_ids: list[str] = Field(default_factory=list)
+
+
+class ContextGroup(Data):
+    """Blocks that make sense only together, as the scorer is shown them."""
+
+    group_id: str
+    kind: str
+    """Such as `message`, `tool_result` or `memory`."""
+    turn_number: int
+    token_count: int
+    text: str
+    taint: TaintLevel
+
+
+class Scorer(Protocol):
+    """A model that says which groups are worth least. Absent: the rules alone decide."""
+
+    async def score(self, groups: Sequence[ContextGroup], goal: str | None) -> list[str]:
+        """The ids of the groups to drop, the least valuable first.
+
+        Raises `LlmError` if there is no usable answer in time; then the rules alone decide.
+        """
+        ...
+
+
+class TokenCounter(Protocol):
+    """Says how much of a model's window a text takes."""
+
+    def count(self, text: str) -> int:
+        """How many tokens the text has; never less than nought."""
+        ...
+
+
+class ExactTokens(Protocol):
+    """A server that counts tokens as its model does. Absent: they are estimated."""
+
+    async def count(self, text: str) -> int:
+        """How many tokens the text has; raises a `SilasError` if nobody can tell now."""
+        ...
+
+
+class WorkFile(NamedTuple):
+    """A file that a piece of work is about."""
+
+    work_item_id: str
+    target: str
+    """A path, or `path:start-end`."""
+    is_range: bool = False
+
+
+class PlannedWork(NamedTuple):
+    """A plan of a conversation, and what came of it."""
+
+    work_item_id: str
+    text: str
+    created_at: datetime
+    provenance: Provenance
+    result: str = ""
+    """Empty as long as it has not ended."""
+
+
+class OngoingWork(Protocol):
+    """The work of a conversation. Absent: no file of it is watched."""
+
+    async def files(self, scope_id: str) -> list[WorkFile]:
+        """The files that the unfinished work of this scope is about."""
+        ...
+
+    async def ended(self, work_item_ids: Sequence[str]) -> list[str]:
+        """Those of these pieces of work that have ended, or are not known any more."""
+        ...
+
+    async def planned(self, scope_id: str) -> list[PlannedWork]:
+        """The last plans of this scope, the newest first."""
+        ...

@@ -6,11 +6,10 @@ No model's opinion decides anything here, and whatever is not expressly allowed 
 
 from silas.gates.envelopes import ActionEnvelope, ArgumentConstraint
 from silas.gates.escalation import EscalationAction
-from silas.gates.expectations import Expectation
 from silas.gates.models import (
     ALLOWED_MUTATIONS,
     AccessLevel,
-    BlockRange,
+    Expectation,
     Gate,
     GateAction,
     GateLane,
@@ -27,7 +26,6 @@ __all__ = [
     "AccessLevel",
     "ActionEnvelope",
     "ArgumentConstraint",
-    "BlockRange",
     "EscalationAction",
     "Expectation",
     "Gate",

@@ -9,15 +9,16 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
-from silas.gates.models import Name
-from silas.gates.ports import AuditTrail, EscalationDesk, GateBlock
+from silas.gates.models import EscalationHandler, GateBlock, Name
 from silas.kernel import SilasError
-from silas.kernel.field_problems import FieldProblem, refuse
-from silas.kernel.models import Data
+from silas.kernel.models import Data, FieldProblem, refuse
+
+if TYPE_CHECKING:  # the settings know `EscalationAction`, and load no audit log
+    from silas.audit.models import AuditTrail
 
 
 class EscalationAction(Data):
@@ -77,12 +78,12 @@ class Escalator:
 
     def __init__(
         self,
-        desk: EscalationDesk,
+        handler: EscalationHandler,
         *,
-        audit: AuditTrail,
+        audit: "AuditTrail",
         escalations: Mapping[str, EscalationAction] | None = None,
     ) -> None:
-        self._desk = desk
+        self._handler = handler
         self._audit = audit
         self._known = {**BUILT_IN_ESCALATIONS, **(escalations or {})}
 
@@ -134,11 +135,11 @@ class Escalator:
             case "respond":
                 await self._say(escalation)
             case "spawn_task":
-                await self._desk.spawn_task(block)
+                await self._handler.spawn_task(block)
             case "transfer_to_queue":
                 ended = await self._transfer(escalation)
             case "escalate_human":
-                taken = await self._desk.hand_over(escalation.message)
+                taken = await self._handler.hand_over(escalation.message)
                 ended = False if taken else await self._transfer(escalation)
             case "suppress_and_escalate":
                 await self._say(escalation)
@@ -150,16 +151,16 @@ class Escalator:
     async def _transfer(self, escalation: EscalationAction) -> bool | None:
         if escalation.queue is None:
             return None
-        await self._say(escalation)
-        await self._desk.transfer(escalation.queue)
+        await self._handler.transfer(escalation.queue)
+        await self._say(escalation)  # only now: what is announced has happened
         return False
 
     async def _again(self, escalation: EscalationAction) -> bool | None:
         for _ in range(escalation.max_retries):
             passed = (
-                await self._desk.rephrase(escalation.instruction or "")
+                await self._handler.rephrase(escalation.instruction or "")
                 if escalation.action == "suppress_and_rephrase"
-                else await self._desk.retry()
+                else await self._handler.retry()
             )
             if passed:
                 return True
@@ -167,12 +168,12 @@ class Escalator:
 
     async def _say(self, escalation: EscalationAction) -> None:
         if escalation.message is not None:
-            await self._desk.send(escalation.message)
+            await self._handler.send(escalation.message)
 
     async def _report(self, block: GateBlock) -> None:
         """The owner is told; if that fails too, the log still has it."""
         try:
-            await self._desk.notify_owner(
+            await self._handler.notify_owner(
                 f"The gate {block.gate_name} stopped this: {block.reason}"
             )
         except SilasError as error:

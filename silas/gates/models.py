@@ -3,18 +3,143 @@
 A gate's `type` says how the value is judged, its `provider` who judges. `Gate` refuses a
 combination that could never let anything pass or never look at anything: such a gate is a mistake,
 and a mistake in a guard must be found when it is written, not when it is needed.
+
+Results are ordered, and the strictest wins: continue < require_approval < block.
+`Expectation` says what a command must give for a check to pass: exactly one predicate, decided
+without opinion.
+
+And what the gates need from others. A port that is absent means no: see each one.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Protocol, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
-from silas.gates.expectations import Expectation, Finite
-from silas.kernel.field_problems import FieldProblem, refuse, text_like
-from silas.kernel.models import Data
-from silas.kernel.safe_regex import regex_problem
+from silas.kernel.models import Data, FieldProblem, refuse, text_like
+from silas.kernel.safe_regex import compiled, regex_problem
+
+_PREDICATES = (
+    "exit_code",
+    "equals",
+    "contains",
+    "regex",
+    "output_lt",
+    "output_gt",
+    "file_exists",
+    "not_empty",
+)
+_UNLIKELY_OUTPUT = "\ue000"
+
+
+def check_regex(pattern: str) -> str:
+    """A validator: the expression compiles and cannot take for ever."""
+    problem = regex_problem(pattern)
+    if problem:
+        raise ValueError(problem)
+    return pattern
+
+
+def check_path(path: str) -> str:
+    """A validator: the path stays where it starts, whatever directory that is.
+
+    Which directories are permitted is decided by whoever looks the file up.
+    """
+    if any(ord(char) < 32 for char in path):
+        raise ValueError("a path must not contain control characters")
+    if ".." in re.split(r"[/\\]", path):
+        raise ValueError("a path must not contain `..`; name a file below the working directory")
+    if path.startswith("~"):
+        raise ValueError("a path must not start with `~`; write it out")
+    return path
+
+
+def _decides_something(pattern: str) -> str:
+    expression = compiled(pattern)
+    if expression.search("") and expression.search(_UNLIKELY_OUTPUT):
+        raise ValueError("this matches any output; a check must be able to fail")
+    return pattern
+
+
+SafeRegex = Annotated[str, Field(min_length=1), AfterValidator(check_regex)]
+SafePath = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(check_path)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Expectation(Data):
+    """A deterministic predicate about a command's output, exit code or files; exactly one is set.
+
+    `output_lt` and `output_gt` read the output as a number. `file_exists` is looked up only inside
+    directories that the runtime permits.
+    """
+
+    exit_code: int | None = Field(default=None, ge=0, le=255)
+    equals: str | None = None
+    contains: str | None = Field(default=None, min_length=1)
+    regex: Annotated[SafeRegex, AfterValidator(_decides_something)] | None = None
+    output_lt: Finite | None = None
+    output_gt: Finite | None = None
+    file_exists: SafePath | None = None
+    not_empty: bool | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        if len(self.predicates) != 1:
+            found = ", ".join(self.predicates) or "none"
+            raise ValueError(f"set exactly one of {', '.join(_PREDICATES)} (set here: {found})")
+        return self
+
+    @property
+    def predicates(self) -> tuple[str, ...]:
+        """The names of the predicates that are set; `not_empty: false` asks for nothing."""
+        return tuple(
+            name
+            for name in _PREDICATES
+            if getattr(self, name) is not None and not (name == "not_empty" and not self.not_empty)
+        )
+
+
+def judge_output(expect: Expectation, output: str, exit_code: int) -> tuple[bool, str]:
+    """Whether a command's output and exit code are as expected, and why (not).
+
+    A file is not looked for: whoever knows the permitted directories does that.
+    """
+    (named,) = expect.predicates
+    wanted = getattr(expect, named)
+    if named == "exit_code":
+        return exit_code == wanted, f"exit code {exit_code}, expected {wanted}"
+    if named in ("output_lt", "output_gt"):
+        return _compare(named, output, wanted)
+    if named == "regex":
+        passed = compiled(wanted).search(output)
+    elif named == "contains":
+        passed = wanted in output
+    elif named == "equals":
+        passed = output == wanted
+    else:
+        passed = named == "not_empty" and bool(output)
+    return passed, f"{named}: {'as expected' if passed else 'not as expected'}"
+
+
+def _compare(named: str, output: str, wanted: float) -> tuple[bool, str]:
+    try:
+        number = float(output)
+    except ValueError:
+        return False, "the output is not a number"
+    if not math.isfinite(number):
+        return False, "the output is not a finite number"
+    passed = number < wanted if named == "output_lt" else number > wanted
+    return passed, f"{number:g}, expected {'below' if named == 'output_lt' else 'above'} {wanted:g}"
+
 
 ALLOWED_MUTATIONS = frozenset({"response", "message", "tool_args"})
 """The only keys that a gate's `modified_context` may change; the gate runner drops the others."""
@@ -241,3 +366,113 @@ class AccessLevel(Data):
     tools: list[str] = Field(default_factory=list)
     requires: list[str] = Field(default_factory=list)
     expires_after: int | None = Field(default=None, gt=0)
+
+
+_STRICTNESS = {action: rank for rank, action in enumerate(GateAction)}
+
+
+def strictest(results: Iterable[GateResult]) -> GateAction:
+    """What all results together mean. Where no gate looks, nothing stands in the way."""
+    actions = [result.action for result in results]
+    return max(actions, key=_STRICTNESS.__getitem__, default=GateAction.CONTINUE)
+
+
+def passes(gate: Gate, reason: str = "", **more: Any) -> GateResult:
+    """The gate lets it pass."""
+    return _result(gate, GateAction.CONTINUE, reason, more)
+
+
+def asks(gate: Gate, reason: str, **more: Any) -> GateResult:
+    """The owner has to decide."""
+    return _result(gate, GateAction.REQUIRE_APPROVAL, reason, more)
+
+
+def blocks(gate: Gate, reason: str, **more: Any) -> GateResult:
+    """The gate stops it."""
+    return _result(gate, GateAction.BLOCK, reason, more)
+
+
+def _result(gate: Gate, action: GateAction, reason: str, more: dict[str, Any]) -> GateResult:
+    return GateResult(gate_name=gate.name, lane=gate.lane, action=action, reason=reason, **more)
+
+
+class GateCheckProvider(Protocol):
+    """Evaluates the gates of one provider name. Not registered: its gates block."""
+
+    async def check(self, gate: Gate, context: dict[str, Any]) -> GateResult:
+        """The provider's word about one gate; whatever it raises counts as a block."""
+        ...
+
+    def problem(self, gate: Gate) -> str | None:
+        """Why this gate can never be evaluated here, as a sentence; None if it can."""
+        ...
+
+
+class CommandOutcome(Data):
+    """What a gate's script did. `stopped` says why it did not end by itself."""
+
+    exit_code: int
+    output: bytes
+    truncated: bool = False
+    stopped: str | None = None
+
+
+class CommandRunner(Protocol):
+    """Runs the command of a script gate, contained. Absent: script gates block."""
+
+    async def run(self, command: str, *, env: Mapping[str, str], seconds: int) -> CommandOutcome:
+        """Run the command in the gates' own directory; raises `SilasError` if it cannot."""
+        ...
+
+
+class GateModel(Protocol):
+    """A language model that is asked one question. Absent: see `LlmProvider`."""
+
+    async def ask(self, prompt: str, *, schema: Mapping[str, Any]) -> str:
+        """The model's answer as text; raises `SilasError` if there is none.
+
+        `schema` is the JSON schema of the answer, for models that can be held to one.
+        """
+        ...
+
+
+class GateBlock(Data):
+    """One block, as whoever handles it needs to know it."""
+
+    gate_name: str
+    reason: str
+    sender_id: str = ""
+    on_block: str = "report"
+    context: dict[str, Any] = Field(default_factory=dict)
+
+
+class EscalationHandler(Protocol):
+    """The channel and the runtime, as far as escalations need them. It may raise `SilasError`."""
+
+    async def send(self, message: str) -> None:
+        """Show the user a message."""
+        ...
+
+    async def hand_over(self, message: str | None) -> bool:
+        """Ask a person to take over; False if this channel has nobody to ask."""
+        ...
+
+    async def transfer(self, queue: str) -> None:
+        """Move the conversation to a queue of the channel."""
+        ...
+
+    async def rephrase(self, instruction: str) -> bool:
+        """Have the agent answer anew; True if the new answer passed the gates and was sent."""
+        ...
+
+    async def retry(self) -> bool:
+        """Do the current step again; True if it passed."""
+        ...
+
+    async def spawn_task(self, block: GateBlock) -> None:
+        """Make a task that repairs what went wrong; it needs its own approval."""
+        ...
+
+    async def notify_owner(self, text: str) -> None:
+        """Tell the owner."""
+        ...

@@ -1,4 +1,4 @@
-"""The risk ladder: how risky something is, and what the owner has to do to agree to it.
+"""The risk ladder: how risky something is. What a yes to it takes is `silas.review.decisions`.
 
 One pure function gives the level. It is told what will be done, by the runtime; there is no way to
 hand it a level, so no agent and no plan can have an opinion.
@@ -10,10 +10,9 @@ hand it a level, so no agent and no plan can have an opinion.
 4. Outside of the envelope, foreign content in the run raises the level by one, up to `high`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Literal
 
 from silas.approval import ApprovalScope
 from silas.kernel import TaintLevel
@@ -54,15 +53,15 @@ class Reversibility(StrEnum):
     IRREVERSIBLE = "irreversible"
 
 
-Step = Literal["tap", "confirm", "slide", "strong_auth"]
+class DeclaredEffect(Data):
+    """What a tool declares where it is defined. Nothing is read out of a tool's name."""
+
+    action: ActionKind
+    reversibility: Reversibility
 
 
-class Interaction(Data):
-    """What the owner has to do, and whether the details are open from the start."""
-
-    steps: tuple[Step, ...]
-    details_expanded: bool
-
+EffectOf = Callable[[str], DeclaredEffect | None]
+"""Gives what the tool with exactly this name declares; None if no tool has this name."""
 
 _LADDER = tuple(RiskLevel)
 _LOW, _MEDIUM, _HIGH, _FINAL = _LADDER
@@ -93,14 +92,6 @@ _SCOPES: Mapping[ApprovalScope, RiskLevel] = MappingProxyType(
         ApprovalScope.STANDING: _HIGH,
     }
 )
-_INTERACTIONS: Mapping[RiskLevel, Interaction] = MappingProxyType(
-    {
-        _LOW: Interaction(steps=("tap",), details_expanded=False),
-        _MEDIUM: Interaction(steps=("tap", "confirm"), details_expanded=False),
-        _HIGH: Interaction(steps=("tap", "slide"), details_expanded=True),
-        _FINAL: Interaction(steps=("tap", "slide", "strong_auth"), details_expanded=True),
-    }
-)
 
 
 def risk_of(
@@ -125,11 +116,23 @@ def risk_of(
     return level
 
 
+def risk_of_tool(
+    scope: ApprovalScope,
+    effect: DeclaredEffect | None,
+    *,
+    taint: TaintLevel,
+    inside_envelope: bool = False,
+) -> RiskLevel:
+    """The level of risk of what a tool declares; a tool that declares nothing is the worst."""
+    return risk_of(
+        scope,
+        effect.action if effect else None,
+        reversibility=effect.reversibility if effect else None,
+        taint=taint,
+        inside_envelope=inside_envelope,
+    )
+
+
 def riskiest(*levels: RiskLevel) -> RiskLevel:
     """The highest of the levels; of none, `irreversible`: nothing known earns no trust."""
     return max(levels, key=_LADDER.index, default=_FINAL)
-
-
-def interaction_for(risk: RiskLevel) -> Interaction:
-    """What a card of this risk asks of the owner."""
-    return _INTERACTIONS[risk]

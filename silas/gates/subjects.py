@@ -33,7 +33,7 @@ class NotConcerned(Exception):
 
 
 @dataclass(frozen=True)
-class Subject:
+class GateSubject:
     """One value, and the way to it."""
 
     path: Path
@@ -54,11 +54,11 @@ class Subject:
         return {"tool_args": {argument: _replaced(whole, self.path[2:], value)}}
 
 
-def subject_of(gate: Gate, context: Mapping[str, Any]) -> Subject:
+def subject_of(gate: Gate, context: Mapping[str, Any]) -> GateSubject:
     """What the gate looks at; raises `NoValue` or `NotConcerned`."""
     for path in _paths(gate, context):
         try:
-            return Subject(path, _walk(context, path))
+            return GateSubject(path, _walk(context, path))
         except KeyError:
             continue
     name = gate.extract or _DEFAULTS[gate.on][0]

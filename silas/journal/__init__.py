@@ -7,7 +7,6 @@ no companion's state and no report is kept here. Whoever acts for the owner is h
 from silas.journal.edit import Edit
 from silas.journal.models import OWNER, AccessScope
 from silas.journal.notifications import NotificationBatch
-from silas.journal.results import Outcome
-from silas.journal.store import Journal
+from silas.journal.store import Journal, Outcome
 
 __all__ = ["OWNER", "AccessScope", "Edit", "Journal", "NotificationBatch", "Outcome"]

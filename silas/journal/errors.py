@@ -8,11 +8,10 @@ from typing import ClassVar
 from silas.kernel.errors import JournalError
 
 
-class OutOfScope(JournalError):
+class RecordOutOfScope(JournalError):
     """This belongs to a category that is out of reach. Allow the category, or ask the owner."""
 
     code = "E_JOURNAL_OUT_OF_SCOPE"
-    exit_code = 72
     tool_code: ClassVar[str] = "out_of_scope"
 
 
@@ -20,7 +19,6 @@ class RecordUnknown(JournalError):
     """There is no such record in the journal. Run `silas journal search` to find it."""
 
     code = "E_JOURNAL_UNKNOWN"
-    exit_code = 73
     tool_code: ClassVar[str] = "not_found"
 
 
@@ -28,7 +26,6 @@ class AmbiguousReference(JournalError):
     """Several records fit this. Nothing was changed: name one of them by its id."""
 
     code = "E_JOURNAL_AMBIGUOUS"
-    exit_code = 74
     tool_code: ClassVar[str] = "ambiguous_reference"
 
 
@@ -36,7 +33,6 @@ class RecordInvalid(JournalError):
     """The journal cannot keep this as it is. Correct what the message names."""
 
     code = "E_JOURNAL_INVALID"
-    exit_code = 75
     tool_code: ClassVar[str] = "invalid_arguments"
 
 
@@ -44,7 +40,6 @@ class OperationReused(JournalError):
     """This operation was made before with other arguments. Nothing was changed: use a new id."""
 
     code = "E_JOURNAL_OPERATION"
-    exit_code = 76
     tool_code: ClassVar[str] = "operation_conflict"
 
 
@@ -52,7 +47,6 @@ class MissingChangeProvenance(JournalError):
     """A change does not say where it came from, so nobody is woken by it. Report this defect."""
 
     code = "E_JOURNAL_PROVENANCE"
-    exit_code = 77
     tool_code: ClassVar[str] = "missing_change_provenance"
 
 
@@ -60,13 +54,4 @@ class ImportRefused(JournalError):
     """This file cannot be taken in. Nothing was changed: correct what the message names."""
 
     code = "E_JOURNAL_IMPORT"
-    exit_code = 78
     tool_code: ClassVar[str] = "import_refused"
-
-
-class TimeNotUnderstood(JournalError):
-    """This is not a time that Silas understands. Write `tomorrow 9am` or `2026-03-01 08:30`."""
-
-    code = "E_JOURNAL_TIME"
-    exit_code = 79
-    tool_code: ClassVar[str] = "invalid_time"

@@ -1,11 +1,13 @@
-"""The journal as a file: export and import in JSON, tasks also from todo.txt and CSV (pure).
+"""The journal as a file: export and import in JSON, tasks also from todo.txt and CSV.
 
-A file is read and checked whole before anything of it is written.
+A file is read and checked whole before anything of it is written. Another journal's records are
+counted first, then all of them are merged in one change, or none.
 """
 
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time
 from typing import Any, Literal
@@ -13,12 +15,15 @@ from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 
-from silas.journal.errors import ImportRefused, TimeNotUnderstood
+from silas.journal.edit import Edit
+from silas.journal.errors import ImportRefused
 from silas.journal.models import AnyRecord, Priority, Record, TaskStatus
-from silas.journal.moments import local, understand, understand_minutes
-from silas.journal.operations.importing import TaskInput
-from silas.kernel.field_problems import dotted, problems_in
-from silas.kernel.models import Data, UtcDatetime
+from silas.journal.operations.records import TaskInput
+from silas.journal.records import kind_of, load
+from silas.journal.store import Journal
+from silas.kernel.errors import TimeNotUnderstood
+from silas.kernel.models import Data, UtcDatetime, dotted, problems_in
+from silas.kernel.when import local, parse_minutes, parse_moment
 
 _PRIORITIES = {"A": Priority.P0, "B": Priority.P1, "C": Priority.P2}
 _TODO = re.compile(
@@ -138,9 +143,9 @@ def _row(
         fields["labels"] = _labels(said["labels"])
     try:
         if "due" in said:
-            fields["due_at"] = understand(said["due"], now=now, zone=zone, day_means="end")
+            fields["due_at"] = parse_moment(said["due"], now=now, zone=zone, day_means="end")
         if "estimate" in said:
-            fields["estimate_minutes"] = understand_minutes(said["estimate"])
+            fields["estimate_minutes"] = parse_minutes(said["estimate"])
     except TimeNotUnderstood as error:
         raise ImportRefused(f"Line {number}: {error.message}") from error
     return _task(fields, number)
@@ -167,15 +172,67 @@ def _not_an_export(error: ValidationError) -> ImportRefused:
         return ImportRefused("This file is not an export of a journal. Nothing was changed.")
     path, text = problems_in(error)[0]
     named = dotted(path[_IN_A_RECORD:])
-    told = "its kind is not known" if first["type"].startswith("union_tag") else f"{named} {text}"
+    reason = "its kind is not known" if first["type"].startswith("union_tag") else f"{named} {text}"
     more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
     return ImportRefused(
-        f"Record {int(first['loc'][1]) + 1} of this file cannot be read: {told.strip()}{more}. "
+        f"Record {int(first['loc'][1]) + 1} of this file cannot be read: {reason.strip()}{more}. "
         "Nothing was changed."
     )
 
 
 def _refused(error: ValidationError, where: str = "") -> ImportRefused:
-    told = [f"{dotted(path)}: {text}" for path, text in problems_in(error)]
-    more = f" (and {len(told) - 5} more)" if len(told) > 5 else ""
-    return ImportRefused(f"{where}{'; '.join(told[:5])}{more}. Nothing was changed.")
+    problems = [f"{dotted(path)}: {text}" for path, text in problems_in(error)]
+    more = f" (and {len(problems) - 5} more)" if len(problems) > 5 else ""
+    return ImportRefused(f"{where}{'; '.join(problems[:5])}{more}. Nothing was changed.")
+
+
+class CountedKind(Data):
+    """How many records of one kind would be, or were, new or changed."""
+
+    kind: str
+    new: int
+    changed: int
+
+
+class TakenIn(Data):
+    """What came of a file, or would come of it."""
+
+    preview: bool
+    records: int
+    """In the file."""
+    new: int
+    changed: int
+    kinds: tuple[CountedKind, ...]
+    """Without those of which nothing is new or changed."""
+
+
+async def take_in(
+    journal: Journal, records: Sequence[Record], *, actor: str, preview_only: bool
+) -> TakenIn:
+    """Merge these records into the journal; a second time changes nothing.
+
+    With `preview_only` it is only counted. If one record cannot be taken, none is.
+    """
+
+    def edit(made: Edit) -> dict[str, Any]:
+        known = {each.id for each in records if load(made.tx, each.id) is not None}
+        for record in records:
+            made.merge(record)
+        counted = Counter((kind_of(each), each.id in known) for each in made.changed)
+        return {"kinds": [[kind, old, count] for (kind, old), count in counted.items()]}
+
+    outcome = await journal.perform(edit, actor=actor, preview_only=preview_only)
+    counted = {(kind, old): count for kind, old, count in outcome.payload["kinds"]}
+    kinds = tuple(
+        CountedKind(
+            kind=kind, new=counted.get((kind, False), 0), changed=counted.get((kind, True), 0)
+        )
+        for kind in sorted({kind for kind, _ in counted})
+    )
+    return TakenIn(
+        preview=preview_only,
+        records=len({each.id for each in records}),
+        new=sum(each.new for each in kinds),
+        changed=sum(each.changed for each in kinds),
+        kinds=kinds,
+    )

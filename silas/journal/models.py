@@ -12,9 +12,11 @@ import hashlib
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from silas.kernel.models import Data, UtcDatetime
+from silas.kernel.when import schedule_in_words
+from silas.scheduler import CronSchedule, known_zone, last_due, next_due
 
 MAX_TEXT = 20_000
 Name = Annotated[str, Field(min_length=1, max_length=500)]
@@ -81,8 +83,45 @@ class Category(Record):
     colour: Annotated[str, Field(pattern="^#[0-9a-f]{6}$")] | None = None
 
 
+class Recurrence(Data):
+    """When a task comes again: a cron expression, in the time zone in which it was said."""
+
+    cron: Annotated[str, Field(max_length=200)]
+    zone: Annotated[str, Field(max_length=100)]
+
+    @field_validator("cron")
+    @classmethod
+    def _is_cron(cls, text: str) -> str:
+        return CronSchedule.parse(text).text
+
+    @field_validator("zone")
+    @classmethod
+    def _is_zone(cls, name: str) -> str:
+        if known_zone(name) is None:
+            raise ValueError("must be the name of a time zone, such as Europe/Vienna")
+        return name
+
+    def next_after(self, moment: dt.datetime) -> dt.datetime | None:
+        """The first time after a moment; None if there is none within nine years."""
+        zone = known_zone(self.zone)
+        return next_due(CronSchedule.parse(self.cron), moment, zone=zone) if zone else None
+
+    def last_until(self, moment: dt.datetime) -> dt.datetime | None:
+        """The last time that is not after a moment."""
+        zone = known_zone(self.zone)
+        return last_due(CronSchedule.parse(self.cron), moment, zone=zone) if zone else None
+
+    @property
+    def in_words(self) -> str:
+        """`every Monday`; the last minute of a day stands for the day."""
+        return schedule_in_words(self.cron, day_means="end")
+
+
 class Task(Record):
-    """Something to be done."""
+    """Something to be done.
+
+    One that `repeats` has one successor, which is there once it is done (`successor_id`).
+    """
 
     kind: Literal["task"] = "task"
     title: Name
@@ -90,6 +129,9 @@ class Task(Record):
     priority: Priority = Priority.P2
     estimate_minutes: Annotated[int, Field(ge=1, le=60 * 24 * 365)] | None = None
     due_at: UtcDatetime | None = None
+    repeats: Recurrence | None = None
+    remind_at: UtcDatetime | None = None
+    """When its owner is told of it; if it repeats, then as long before each of its times."""
     language: Annotated[str, Field(pattern="^[A-Za-z]{2,8}(-[A-Za-z0-9]{2,8})*$")] | None = None
     labels: tuple[Annotated[str, Field(min_length=1, max_length=60)], ...] = ()
     category_id: RecordId | None = None
@@ -98,6 +140,28 @@ class Task(Record):
     @property
     def closed(self) -> bool:
         return self.status in CLOSED
+
+    def reminder_after(self, moment: dt.datetime) -> dt.datetime | None:
+        """The first time after a moment at which its owner is to be told of it."""
+        if self.remind_at is None or self.closed:
+            return None
+        if self.remind_at > moment:
+            return self.remind_at
+        if self.repeats is None or self.due_at is None:
+            return None
+        before = self.due_at - self.remind_at
+        following = self.repeats.next_after(max(moment + before, self.due_at))
+        return following - before if following else None
+
+    def last_reminder(self, now: dt.datetime) -> dt.datetime | None:
+        """The latest time up to now at which its owner is to be told of it."""
+        if self.remind_at is None or self.closed or self.remind_at > now:
+            return None
+        if self.repeats is None or self.due_at is None:
+            return self.remind_at
+        before = self.due_at - self.remind_at
+        latest = self.repeats.last_until(now + before)
+        return max(self.remind_at, latest - before) if latest else self.remind_at
 
 
 class Checklist(Record):
@@ -236,6 +300,11 @@ def rating_id(target_id: str, dimension: str) -> str:
 def link_id(from_id: str, to_id: str, relation: str) -> str:
     """The id of the one link of this kind between the two."""
     return f"link-{_digest(from_id, to_id, relation)}"
+
+
+def successor_id(record_id: str) -> str:
+    """The id of what comes after this part of a task that repeats, on every device."""
+    return f"{record_id.partition('_')[0][:20]}_{_digest(record_id, 'successor')[:26]}"
 
 
 def _digest(*parts: str) -> str:

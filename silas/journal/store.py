@@ -1,25 +1,54 @@
-"""The journal of one device: changes with their history, and who hears of them."""
+"""The journal of one device: changes with their history, and who hears of them.
+
+The result of an operation is kept, so that whoever asks for the same operation again gets it.
+
+Who may write is decided elsewhere, in another database. So that no decision is overtaken on its way
+to the disk, there is a fence: nothing is written any more that was allowed before the last stop.
+
+1. Whoever takes a permission away writes that down first, then moves the fence, and only then says
+   that it is done.
+2. Whoever writes for others looks where the fence is, then whether the write is allowed, and writes
+   with a guard: in the transaction of the write itself it is looked at again.
+3. A fence that has moved in between stops the write. It is asked again whether it is allowed.
+
+Of a write and a stop, one is first in the journal's own order, also in different processes.
+"""
 
 import asyncio
 import hashlib
 import json
 import logging
 from collections.abc import Callable
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
+
+from pydantic import Field, TypeAdapter
 
 from silas.journal.edit import Edit
 from silas.journal.errors import MissingChangeProvenance, OperationReused, RecordUnknown
-from silas.journal.fence import Guard, WriteFence
-from silas.journal.notifications import ChangeUnit, NotificationBatch, TypedToken, make_batch
-from silas.journal.notifier import Listener, Notifier, Unsubscribe
+from silas.journal.models import AnyRecord, Record
+from silas.journal.notifications import (
+    ChangeUnit,
+    Listener,
+    NotificationBatch,
+    Notifier,
+    TypedToken,
+    Unsubscribe,
+    make_batch,
+)
 from silas.journal.queries import Queries
-from silas.journal.results import Outcome, keep, kept_result
 from silas.kernel import Clock, IdFactory, canonical_bytes, format_timestamp
-from silas.storage import Database, Durability, Row, Transaction
+from silas.kernel.models import Data
+from silas.storage import Database, Durability, Reader, Row, Transaction
 
+Guard = Callable[[Transaction], None]
+"""Called in the transaction of a change, before anything is changed; may raise."""
+_WHERE = "SELECT coalesce(max(generation), 0) FROM write_fence"
+_MOVE = """
+INSERT INTO write_fence (one, generation) VALUES (1, 1)
+ON CONFLICT (one) DO UPDATE SET generation = write_fence.generation + 1
+"""
 T = TypeVar("T")
 Payload = dict[str, Any]
-
 _HOST = "SELECT host_id FROM journal_host WHERE one = 1"
 _NEW_HOST = "INSERT INTO journal_host (one, host_id) VALUES (1, ?) ON CONFLICT (one) DO NOTHING"
 _AFTER = """
@@ -34,11 +63,29 @@ _AT_ONCE = 500
 _log = logging.getLogger(__name__)
 
 
-class _PreviewOnly(Exception):
-    """Takes the transaction back, with what it would have done."""
+class Outcome(Data):
+    """What an operation did."""
 
-    def __init__(self, outcome: Outcome) -> None:
-        self.outcome = outcome
+    operation_id: str | None = None
+    records: tuple[AnyRecord, ...] = ()
+    """What was changed, as it is now."""
+    changed_entity_ids: tuple[str, ...] = ()
+    changed_tokens: tuple[str, ...] = ()
+    """The keys of the typed tokens that were told."""
+    logical_change_key: str | None = None
+    payload: dict[str, Any] = Field(default_factory=dict)
+    preview: bool = False
+    """Nothing was changed: this is what would be."""
+
+
+class _Kept(Data):
+    form: Literal["outcome", "record", "records", "plain"]
+    outcome: Outcome | None = None
+    records: tuple[AnyRecord, ...] = ()
+    plain: Any = None
+
+
+_KEPT = TypeAdapter(_Kept)
 
 
 class Journal(Queries):
@@ -194,6 +241,67 @@ def fingerprint_of(name: str, arguments: dict[str, Any]) -> str:
     return hashlib.sha256(canonical_bytes({"name": name, "arguments": arguments})).hexdigest()
 
 
+class FenceMoved(Exception):
+    """Somebody was stopped since the write was allowed. Ask again whether it is."""
+
+
+class WriteFence:
+    """The fence of one journal."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def move(self) -> None:
+        """Stop every write that was allowed before (rule 1)."""
+        await self._database.execute(_MOVE, durability=Durability.TRUST)
+
+    async def guard(self) -> Guard:
+        """A guard for a write that is allowed after this call (rule 2)."""
+        row = await self._database.fetch_one(_WHERE)
+        seen = row[0] if row else 0
+
+        def still_there(tx: Transaction) -> None:
+            if _where_in(tx) != seen:
+                raise FenceMoved
+
+        return still_there
+
+
+def _where_in(reader: Reader) -> int:
+    row = reader.fetch_one(_WHERE)
+    return int(row[0]) if row else 0
+
+
+class _PreviewOnly(Exception):
+    """Takes the transaction back, with what it would have done."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+
+
+def keep(result: Any) -> str:
+    """The result as text. Records, lists of them, outcomes and plain JSON can be kept."""
+    if isinstance(result, Outcome):
+        kept: dict[str, Any] = {"form": "outcome", "outcome": result.model_dump(mode="json")}
+    elif isinstance(result, Record):
+        kept = {"form": "record", "records": [result.model_dump(mode="json")]}
+    elif isinstance(result, tuple) and result and all(isinstance(x, Record) for x in result):
+        kept = {"form": "records", "records": [each.model_dump(mode="json") for each in result]}
+    else:
+        kept = {"form": "plain", "plain": result}
+    return canonical_bytes(kept).decode()
+
+
+def kept_result(text: str) -> Any:
+    """What `keep` was given."""
+    kept = _KEPT.validate_json(text)
+    if kept.form == "outcome":
+        return kept.outcome
+    if kept.form == "record":
+        return kept.records[0]
+    return kept.records if kept.form == "records" else kept.plain
+
+
 def _first_result(known: Row, *, fingerprint: str, actor: str) -> Any:
     if (known[0], known[2]) != (fingerprint, actor):
         raise OperationReused
@@ -203,12 +311,12 @@ def _first_result(known: Row, *, fingerprint: str, actor: str) -> Any:
 def _completed(
     outcome: Outcome, made: Edit, batch: NotificationBatch | None, *, preview: bool = False
 ) -> Outcome:
-    told = batch.typed_tokens if batch is not None else ()
+    tokens = batch.typed_tokens if batch is not None else ()
     return outcome.model_copy(
         update={
             "records": tuple(made.changed),
             "changed_entity_ids": tuple(each.id for each in made.changed),
-            "changed_tokens": tuple(token.token_key for token in told),
+            "changed_tokens": tuple(token.token_key for token in tokens),
             "logical_change_key": batch.logical_change_key if batch is not None else None,
             "preview": preview,
         }

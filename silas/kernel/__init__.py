@@ -1,7 +1,7 @@
-"""The words every room speaks: ids, time, canonical bytes, taint, errors, text made safe to show.
+"""What every package uses: ids, time, canonical bytes, taint, errors, text made safe to show.
 
 Everything here is pure, apart from reading the clock and the operating system's randomness.
-No room above may be imported, and nothing here knows what Silas does. What few commands need and
+No package above may be imported, and nothing here knows what Silas does. What few commands need and
 takes long to load (redaction, YAML, record models) is imported from its own module.
 """
 
@@ -25,13 +25,15 @@ from silas.kernel.errors import (
     SecretsError,
     ServerError,
     SilasError,
+    SkillError,
     WorkError,
 )
 from silas.kernel.ids import IdFactory
-from silas.kernel.taint import TaintLevel, join_taint
-from silas.kernel.visible import visible, visible_json
+from silas.kernel.taint import OWNERS, Provenance, TaintLevel, external, join_taint, read_at
+from silas.kernel.visible import prefixed, quoted, visible, visible_json
 
 __all__ = [
+    "OWNERS",
     "ApprovalError",
     "AuditError",
     "BackupError",
@@ -46,19 +48,25 @@ __all__ = [
     "IdFactory",
     "JournalError",
     "LlmError",
+    "Provenance",
     "QueueError",
     "RecallError",
     "SandboxError",
     "SecretsError",
     "ServerError",
     "SilasError",
+    "SkillError",
     "SystemClock",
     "TaintLevel",
     "WorkError",
     "canonical_bytes",
+    "external",
     "format_timestamp",
     "join_taint",
     "parse_timestamp",
+    "prefixed",
+    "quoted",
+    "read_at",
     "strict_loads",
     "visible",
     "visible_json",

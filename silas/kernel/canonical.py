@@ -84,7 +84,7 @@ def _plain_object(value: Mapping[Any, Any], depth: int, *, fast: bool) -> dict[s
     for key, item in value.items():
         if type(key) is not str or not key.isascii():
             _check_unusual_key(key, fast=fast)
-        # Most values are text, and this is the hottest loop of the house.
+        # Most values are text, and this is the hottest loop of all.
         result[key] = item if type(item) is str else _plain(item, depth + 1, fast=fast)
     return result
 

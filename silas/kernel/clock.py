@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where every room gets the time from."""
+    """Where every package gets the time from."""
 
     def now(self) -> datetime:
         """The current moment as an aware UTC datetime."""

@@ -2,19 +2,17 @@
 
 Rules:
 
-1. Every error that leaves a room is a `SilasError`. Callers never see a driver's own exception.
+1. Every error that leaves a package is a `SilasError`. Callers never see a driver's own exception.
 2. `code` is stable: scripts and translations rely on it. Its prefix names the family.
-3. `exit_code` is what the command line ends with. It is unique for every class that a person can
-   run into, so that a script can tell a full disk from a wrong passphrase.
+3. `exit_code` is what the command line ends with: one number for a family of errors, which says
+   where to look. What exactly went wrong is said by `code` (`--json` has it).
 4. The class docstring is the default message: a sentence for people that says what to do next.
 5. `correlation_id` ties the sentence on the screen to the audit log and the trace.
 
-Families own ten exit codes each: 10 configuration, 20 storage, 30 secrets, 40 approval, 50 audit,
-60 sandbox, 70 internal, 80 work, 90 gates, 100 queue, 110 models, 120 channels, 200 backups,
-210 the running server, 220 storage again, 230 memory, 240 models again, 250 context. The internal
-error needs one code only: 71 the journal, which has the rest of its ten; likewise 221 companions.
-The numbers are used up: what a companion's policy refuses shares one, and `code` tells it apart.
-126 to 192 belong to the shell and to signals; 193 to 199 are channels again.
+The exit codes: 10 configuration, 20 storage, 30 secrets, 40 approval, 50 audit, 60 sandbox,
+70 internal, 71 journal, 80 work, 90 gates, 100 queue, 110 models, 120 channels, 200 backups,
+210 the running server, 221 companions, 230 memory, 240 skills, 250 context. 126 to 192 belong to
+the shell and to signals.
 """
 
 import inspect
@@ -149,6 +147,13 @@ class RecallError(SilasError):
     exit_code = 230
 
 
+class SkillError(SilasError):
+    """The skill cannot be used like this. Run `silas skills check DIR` to see what is in it."""
+
+    code = "E_SKILL_FAILED"
+    exit_code = 240
+
+
 class ContextError(SilasError):
     """The context of a conversation cannot be changed like this. Follow what the message says."""
 
@@ -164,8 +169,15 @@ class JournalError(SilasError):
     tool_code: ClassVar[str] = "journal_failed"
 
 
+class TimeNotUnderstood(JournalError):
+    """This is not a time that Silas understands. Write `tomorrow 9am` or `2026-03-01 08:30`."""
+
+    code = "E_JOURNAL_TIME"
+    tool_code: ClassVar[str] = "invalid_time"
+
+
 class CompanionError(SilasError):
-    """The companion did not do what was asked. Run `silas agents list` to see how they are."""
+    """The companion did not do what was asked. Run `silas companions list` to see how they are."""
 
     code = "E_COMPANION_FAILED"
     exit_code = 221

@@ -2,9 +2,16 @@
 
 The layout is ULID's: 48 bits of milliseconds, 80 random bits, Crockford base 32. Ids made by one
 factory are strictly increasing, also within one millisecond and when the clock is set back.
+
+And how the conversations of one person are named, and what belongs to the person instead. A scope
+is the context of one conversation. The first conversation of a person has the person's own id as
+its scope, as it was before there were others. Every other one adds its id: `owner#conv_…`. What is
+shared by all of them (memory, manner, preferences) goes by `person_of` the scope. No id of a person
+or a visitor holds a `#`.
 """
 
 import os
+import re
 import threading
 from collections.abc import Callable
 from functools import lru_cache
@@ -51,3 +58,32 @@ def _encode(number: int) -> str:
 @lru_cache(maxsize=16)
 def _stem(high: int) -> str:
     return "".join([_PAIRS[high >> shift & 1023] for shift in range(80, -1, -10)])
+
+
+FIRST_CONVERSATION = "first"
+"""The id of the conversation that was there before there were others."""
+CONVERSATION_ID = r"^conv_[A-Za-z0-9_-]{8,60}$"
+_MARK = "#"
+_MADE = re.compile(CONVERSATION_ID)
+
+
+def conversation_scope(person: str, conversation: str | None) -> str:
+    """The scope of this conversation of a person; without an id, of the first one."""
+    if conversation is None or conversation == FIRST_CONVERSATION:
+        return person
+    return f"{person}{_MARK}{conversation}"
+
+
+def person_of(scope_id: str) -> str:
+    """Whose conversation it is."""
+    return scope_id.partition(_MARK)[0]
+
+
+def conversation_of(scope_id: str) -> str:
+    """The id of the conversation."""
+    return scope_id.partition(_MARK)[2] or FIRST_CONVERSATION
+
+
+def is_conversation_id(text: str) -> bool:
+    """Whether a conversation can be called so."""
+    return text == FIRST_CONVERSATION or _MADE.match(text) is not None

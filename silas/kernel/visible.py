@@ -8,6 +8,7 @@ JSON value in the same spirit, with JSON's own escapes: what is shown parses to 
 
 import json
 import unicodedata
+from collections.abc import Collection, Iterator
 from typing import Any
 
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -20,6 +21,9 @@ _BLANK = {
 _LINE_BREAKS = frozenset("\n\t")
 
 
+_PREFIX = "  | "
+
+
 def visible(text: str, *, keep_newlines: bool = True) -> str:
     """The text with everything invisible or active written as an escape."""
     if text.isascii() and text.isprintable():
@@ -29,12 +33,50 @@ def visible(text: str, *, keep_newlines: bool = True) -> str:
     )
 
 
+def without_hidden(text: str) -> str:
+    """The text without everything that is invisible or active, line breaks included."""
+    return "".join(char for char in text if not _is_hidden(char))
+
+
 def visible_json(value: Any) -> str:
     """The value as indented JSON in which nothing is invisible or active."""
     pretty = json.dumps(value, indent=2, ensure_ascii=False)
     return "".join(
         json.dumps(char)[1:-1] if char != "\n" and _is_hidden(char) else char for char in pretty
     )
+
+
+def quoted(text: str, *, width: int, marked: Collection[int] = ()) -> str:
+    """Foreign text, visible, as lines that cannot be taken for lines of the runtime's own.
+
+    Every line begins with `  | `, or with `  > ` if its number, from 1, is `marked`. A line that is
+    longer than `width` goes on below `  : `, with its next word: a terminal that wraps it would
+    begin at the edge.
+    """
+    return prefixed(visible(text).replace("\t", "\\t"), width=width, marked=marked)
+
+
+def prefixed(shown: str, *, width: int, marked: Collection[int] = ()) -> str:
+    """The same for a text that is visible already."""
+    columns = max(20, width - len(_PREFIX) - 1)
+    lines = []
+    for number, line in enumerate(shown.split("\n"), 1):
+        # Characters of other scripts can take two columns each.
+        step = columns if line.isascii() else columns // 2
+        pieces = list(_pieces(line, step))
+        first = "  > " if number in marked else _PREFIX
+        lines += [f"{first}{pieces[0]}", *(f"  : {piece}" for piece in pieces[1:])]
+    return "\n".join(lines)
+
+
+def _pieces(line: str, longest: int) -> Iterator[str]:
+    """The line in parts, each ending with a word where there is one to end with."""
+    while len(line) > longest:
+        space = line.rfind(" ", longest // 2, longest)
+        end = space + 1 if space >= 0 else longest
+        yield line[:end]
+        line = line[end:]
+    yield line
 
 
 def _shown(char: str) -> str:

@@ -300,11 +300,11 @@ def _check_characters(text: str, limits: YamlLimits, first_line: int) -> None:
 def _syntax_problem(error: yaml.YAMLError, text: str, first_line: int) -> YamlProblem:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line, column = (mark.line, mark.column) if mark else (0, 0)
-    said = getattr(error, "problem", None) or str(error)
-    hint = next((hint for part, hint in _HINTS if part in said), "check quotes and indentation")
+    problem = getattr(error, "problem", None) or str(error)
+    hint = next((hint for part, hint in _HINTS if part in problem), "check quotes and indentation")
     if _character_at(text, line, column) == "\t":
         hint = "indent with spaces, not with tabs"
-    return YamlProblem(Position(line + first_line, column + 1), (), f"not YAML: {said} ({hint})")
+    return YamlProblem(Position(line + first_line, column + 1), (), f"not YAML: {problem} ({hint})")
 
 
 def _character_at(text: str, line: int, column: int) -> str:

@@ -7,46 +7,39 @@ class TrustRefused(RecallError):
     """Nothing from outside becomes trusted, and trust only rises when the owner confirms it."""
 
     code = "E_MEMORY_TRUST"
-    exit_code = 231
 
 
 class OtherScope(RecallError):
     """This memory belongs to another conversation. Open the memory of that conversation."""
 
     code = "E_MEMORY_SCOPE"
-    exit_code = 232
 
 
 class MemoryUnknown(RecallError):
     """There is no memory with this id. Run `silas memory list` to see what there is."""
 
     code = "E_MEMORY_UNKNOWN"
-    exit_code = 233
 
 
 class MemoryExists(RecallError):
     """There is a memory with this id already. Change that one, or choose another id."""
 
     code = "E_MEMORY_EXISTS"
-    exit_code = 234
 
 
 class BundleRefused(RecallError):
     """This is not a bundle of memories as Silas writes it. Nothing was changed."""
 
     code = "E_MEMORY_BUNDLE"
-    exit_code = 235
 
 
 class EmbedderRefused(RecallError):
     """The model for vectors cannot be used. Reinstall it: `pip install 'silas[vector]'`."""
 
     code = "E_MEMORY_EMBEDDER"
-    exit_code = 236
 
 
 class MemoryInvalid(RecallError):
     """This memory cannot be kept as it is. Correct what the message names."""
 
     code = "E_MEMORY_INVALID"
-    exit_code = 237

@@ -1,12 +1,14 @@
-"""What is remembered, and how it is asked for."""
+"""What is remembered, how it is asked for, and what the memory needs from others."""
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Protocol, Self
 
 from pydantic import Field, model_validator
 
 from silas.kernel import TaintLevel
 from silas.kernel.models import Data, UtcDatetime
+from silas.storage import Transaction
 
 
 class MemoryType(StrEnum):
@@ -36,6 +38,18 @@ class TrustLevel(StrEnum):
     CONSTITUTIONAL = "constitutional"
 
 
+MODEL_WORDING = "model_wording"
+"""The `source_kind` of what an agent has worded; see rule 8 of `silas.memory.trust`."""
+
+
+class Words(StrEnum):
+    """Who has worded what an agent wants remembered."""
+
+    OWNER = "owner"
+    """It stands in the owner's own message."""
+    MODEL = "model"
+
+
 class MemoryItem(Data):
     """One memory of one scope."""
 
@@ -62,6 +76,19 @@ class MemoryItem(Data):
     source_kind: str = "memory_op"
     scrubbed: list[str] = Field(default_factory=list)
     """What was taken out of the content before it was kept: names of rules, never the text."""
+
+
+class MemoryChange(Data):
+    """One change that an agent's wish has made, with what it takes to undo it."""
+
+    change_id: str
+    scope_id: str
+    memory_id: str
+    op: "MemoryOpType"
+    before: MemoryItem | None
+    after: MemoryItem | None
+    made_at: UtcDatetime
+    undone_at: UtcDatetime | None = None
 
 
 class MemoryQueryStrategy(StrEnum):
@@ -120,3 +147,40 @@ class MemoryOp(Data):
         if missing:
             raise ValueError(f"{self.op} needs {' and '.join(missing)}")
         return self
+
+
+class Traces(Protocol):
+    """Other places that hold what was said: chronicle, archive, deliveries. Absent: there are none.
+
+    A memory that was kept from a message has the id of that message in its own.
+    """
+
+    def forget_in(self, tx: Transaction, scope_id: str, memories: Sequence[MemoryItem]) -> int:
+        """Erase there what these memories were kept from, in this transaction; says how many."""
+        ...
+
+    async def forget_files(self, scope_id: str, memories: Sequence[MemoryItem]) -> int:
+        """The same in files."""
+        ...
+
+
+class Embedder(Protocol):
+    """Turns text into vectors. Absent means that memories are found by their words alone."""
+
+    @property
+    def model_id(self) -> str:
+        """Names the model and its exact weights; vectors of different models never mix."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """The length of every vector."""
+        ...
+
+    def embed(self, text: str) -> list[float]:
+        """The vector of one text, of length 1."""
+        ...
+
+    def embed_batch(self, texts: Sequence[str]) -> list[list[float]]:
+        """The vectors of several texts, in their order."""
+        ...

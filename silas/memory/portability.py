@@ -8,38 +8,185 @@
 4. `merge` writes what is new or changed, by id. The rules for changes hold: what is trusted or the
    owner's own is not overwritten by what may not change it.
 5. `replace` also removes what the bundle lacks. If that is trusted, the owner must confirm.
+
+A bundle (`jsonl-v1`) is a header, one memory per line, and an end that proves it is whole. Every
+line is canonical JSON. The last one holds the number of memories, the SHA-256 of all bytes
+before it, and the owner's signature of that hash, if the one who exported it had a key. The
+signature is what makes the memories the owner's own: without it they come from outside.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
 
 from silas.approval import ApprovalToken
-from silas.kernel import RecallError, TaintLevel, canonical_bytes, format_timestamp, join_taint
-from silas.memory.bundles import (
-    BundleEnd,
-    BundleKeys,
-    BundleWriter,
-    Write,
-    check_bundle,
-    items_in,
+from silas.audit.models import OwnerKey
+from silas.kernel import (
+    CanonicalError,
+    RecallError,
+    TaintLevel,
+    canonical_bytes,
+    format_timestamp,
+    join_taint,
+    parse_timestamp,
+    strict_loads,
 )
-from silas.memory.confirmations import ACCEPTED, shown_bytes, shown_fields
 from silas.memory.errors import BundleRefused, TrustRefused
 from silas.memory.models import MemoryItem, ReingestionTier, TrustLevel
 from silas.memory.rows import (
     COLUMNS,
     allot_ids,
     as_list,
+    exported_records,
     insert_rows,
     item_from,
     lane_of,
+    record_by_id,
+    remove_records_outside_bundle,
     scope_number,
     update_row,
 )
-from silas.memory.store import Memories
-from silas.memory.trust import lowered, require_admissible, require_touchable
+from silas.memory.store import MemoryStores
+from silas.memory.trust import (
+    ACCEPTED,
+    lowered,
+    require_admissible,
+    require_touchable,
+    shown_bytes,
+    shown_fields,
+)
 from silas.storage import Durability, Reader, Transaction
+
+BUNDLE_VERSION = "jsonl-v1"
+SCHEMA_VERSION = 1
+_LONGEST_LINE = 8_000_000
+
+Write = Callable[[bytes], object]
+
+
+@dataclass(frozen=True)
+class BundleEnd:
+    """What the end of a bundle says, after it was checked."""
+
+    count: int
+    sha256: str
+    signed: bool
+
+
+class BundleWriter:
+    """Writes one bundle, line by line."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._hash = hashlib.sha256()
+        self._count = 0
+
+    def begin(self, *, scope_id: str, exported_at: datetime, include_raw: bool) -> None:
+        """The first line."""
+        self._line(
+            {
+                "bundle_version": BUNDLE_VERSION,
+                "schema_version": SCHEMA_VERSION,
+                "exported_at": format_timestamp(exported_at),
+                "scope_id": scope_id,
+                "include_raw": include_raw,
+            }
+        )
+
+    def add(self, item: MemoryItem) -> None:
+        """One memory."""
+        self._line(item.model_dump(mode="json"))
+        self._count += 1
+
+    def end(self, keys: OwnerKey | None, *, at: datetime) -> BundleEnd:
+        """The last line."""
+        digest = self._hash.hexdigest()
+        last: dict[str, Any] = {"bundle_end": True, "count": self._count, "sha256": digest}
+        if keys is not None:
+            key_id, signature = keys.sign(_statement(digest, at))
+            signed = {"key_id": key_id, "signature": signature.hex()}
+            last |= {"signed_at": format_timestamp(at), **signed}
+        self._line(last)
+        return BundleEnd(self._count, digest, keys is not None)
+
+    def _line(self, content: dict[str, Any]) -> None:
+        line = canonical_bytes(content) + b"\n"
+        self._hash.update(line)
+        self._write(line)
+
+
+def check_bundle(lines: Iterable[bytes], keys: OwnerKey | None) -> BundleEnd:
+    """Raise unless a bundle is complete and unchanged. Its memories are read by `items_in`."""
+    digest = hashlib.sha256()
+    count = -1
+    last = b""
+    for line in lines:
+        if count == 0:
+            _require_header(_parsed(last, 1))
+        digest.update(last)
+        count, last = count + 1, line
+    end = _parsed(last, count + 1) if count > 0 else {}
+    whole = end.get("bundle_end") is True and end.get("count") == count - 1
+    if not whole or end.get("sha256") != digest.hexdigest():
+        raise BundleRefused("The bundle is not complete, or was changed. Nothing was imported.")
+    return BundleEnd(count - 1, digest.hexdigest(), _is_signed(end, keys))
+
+
+def items_in(lines: Iterable[bytes]) -> Iterator[MemoryItem]:
+    """The memories of a bundle that was checked."""
+    for number, line in enumerate(lines, 1):
+        content = _parsed(line, number)
+        if number > 1 and content.get("bundle_end") is not True:
+            yield _item(content, number)
+
+
+def _is_signed(end: dict[str, Any], keys: OwnerKey | None) -> bool:
+    if keys is None or "signature" not in end:
+        return False
+    try:
+        at = parse_timestamp(end["signed_at"])
+        signature = bytes.fromhex(end["signature"])
+        return keys.verify(end["key_id"], _statement(end["sha256"], at), signature, at=at)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _statement(digest: str, at: datetime) -> bytes:
+    """What is signed says what it is, so that no other signature can stand for it."""
+    return canonical_bytes(
+        {"kind": "silas-memory-bundle", "sha256": digest, "signed_at": format_timestamp(at)}
+    )
+
+
+def _require_header(content: dict[str, Any]) -> None:
+    if content.get("bundle_version") != BUNDLE_VERSION:
+        raise BundleRefused(f"The bundle is not of the version {BUNDLE_VERSION}.")
+    if content.get("schema_version") != SCHEMA_VERSION:
+        raise BundleRefused("The bundle was written by another version of Silas. Upgrade this one.")
+
+
+def _parsed(line: bytes, number: int) -> dict[str, Any]:
+    if len(line) > _LONGEST_LINE:
+        raise BundleRefused(f"Line {number} is too long.")
+    try:
+        content = strict_loads(line)
+    except (CanonicalError, ValueError) as error:
+        raise BundleRefused(f"Line {number} is not JSON as Silas writes it.") from error
+    if not isinstance(content, dict):
+        raise BundleRefused(f"Line {number} is not a record.")
+    return content
+
+
+def _item(content: dict[str, Any], number: int) -> MemoryItem:
+    try:
+        return MemoryItem.model_validate(content)
+    except ValidationError as error:
+        raise BundleRefused(f"Line {number} is not a memory.") from error
+
 
 MODES = ("merge", "replace")
 _BLOCK = 500
@@ -93,9 +240,9 @@ class MemoryPortability:
     """Exports and imports the memory of one scope."""
 
     def __init__(
-        self, memories: Memories, scope_id: str, *, keys: BundleKeys | None = None
+        self, memories: MemoryStores, scope_id: str, *, keys: OwnerKey | None = None
     ) -> None:
-        self._keeping = memories.keeping
+        self._memories = memories
         self._store = memories.of(scope_id)
         self._scope_id = scope_id
         self._keys = keys
@@ -110,20 +257,24 @@ class MemoryPortability:
         self, write: Write, *, since: datetime | None = None, include_raw: bool = True
     ) -> BundleEnd:
         """Write the bundle piece by piece, on another thread, from one consistent view."""
-        await self._keeping.access.flush()
+        await self._memories.access.flush()
         lane = await self._store.lane(None if include_raw else ReingestionTier.ACTIVE)
         after = format_timestamp(since) if since else ""
         bundle = BundleWriter(write)
 
-        now = self._keeping.clock.now()
+        now = self._memories.clock.now()
 
         def copy(reader: Reader) -> BundleEnd:
             bundle.begin(scope_id=self._scope_id, exported_at=now, include_raw=include_raw)
             for row in reader.rows(_EXPORTED, (*lane.bounds, after)):
                 bundle.add(item_from(self._scope_id, row))
+            if include_raw:
+                prepare = self._memories.intake.prepared
+                for item in exported_records(reader, self._scope_id, after, prepare=prepare):
+                    bundle.add(item)
             return bundle.end(self._keys, at=now)
 
-        return await self._keeping.database.snapshot(copy)
+        return await self._memories.database.snapshot(copy)
 
     async def import_bundle(
         self, bundle: bytes, mode: str = "merge", *, token: ApprovalToken | None = None
@@ -142,9 +293,9 @@ class MemoryPortability:
         if token is not None:
             await self._confirm(token, self.claim(lines, mode, end))
         intake = _Intake(
-            self._keeping.intake.prepared, self._scope_id, end.signed, token is not None
+            self._memories.intake.prepared, self._scope_id, end.signed, token is not None
         )
-        return await self._keeping.database.transaction(
+        return await self._memories.database.transaction(
             lambda tx: self._take_in(tx, lines, mode, intake), durability=Durability.TRUST
         )
 
@@ -155,7 +306,7 @@ class MemoryPortability:
         return BundleClaim(self._scope_id, mode, checked, tuple(trusted))
 
     async def _confirm(self, token: ApprovalToken, claim: BundleClaim) -> None:
-        approvals = self._keeping.approvals
+        approvals = self._memories.approvals
         if approvals is None:
             raise TrustRefused("Nobody here can check the owner's confirmation.")
         valid, reason = await approvals.verify(token, claim, accept=ACCEPTED)
@@ -179,9 +330,9 @@ class MemoryPortability:
         if replaces:
             stats["removed"] = self._remove_others(tx, confirmed=intake.confirmed)
             tx.execute("DELETE FROM temp.bundle_ids")
-        if self._keeping.audit is not None:
+        if self._memories.audit is not None:
             data = {"scope_id": self._scope_id, "mode": mode, "signed": intake.signed, **stats}
-            self._keeping.audit.append(tx, "memory_imported", data)
+            self._memories.audit.append(tx, "memory_imported", data)
         return stats
 
     def _take_block(
@@ -195,8 +346,12 @@ class MemoryPortability:
     ) -> None:
         here = self._here(tx, ids.scope_no, list(block))
         new: list[tuple[int, MemoryItem]] = []
+        prepare = self._memories.intake.prepared
         for name, claimed in block.items():
             row_id, old = here.get(name, (0, None))
+            if record_by_id(tx, self._scope_id, name, prepare=prepare) is not None:
+                stats["kept"] += 1  # what was said here is not said otherwise by a bundle
+                continue
             item = intake.taken(claimed, old)
             stats["lowered"] += item.trust_level is not claimed.trust_level
             if old is None:
@@ -214,7 +369,7 @@ class MemoryPortability:
         if item.reingestion_tier is not old.reingestion_tier:
             _, new_id = allot_ids(tx, self._scope_id, item.reingestion_tier)
         update_row(tx, row_id, item, new_id=new_id)
-        self._keeping.reworded.add(row_id)
+        self._memories.reworded.add(row_id)
 
     def _here(
         self, reader: Reader, scope_no: int, names: list[str]
@@ -234,8 +389,8 @@ class MemoryPortability:
             raise TrustRefused("This would remove memories that are trusted: confirm the bundle.")
         gone = tx.fetch_all(f"SELECT id FROM memory_items WHERE {others}", lane.bounds)  # noqa: S608
         tx.execute(f"DELETE FROM memory_items WHERE {others}", lane.bounds)  # noqa: S608
-        self._keeping.access.forget(row for (row,) in gone)
-        return len(gone)
+        self._memories.access.forget(row for (row,) in gone)
+        return len(gone) + remove_records_outside_bundle(tx, self._scope_id)
 
 
 def _blocks(items: Iterable[MemoryItem]) -> Iterator[dict[str, MemoryItem]]:

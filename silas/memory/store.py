@@ -1,39 +1,31 @@
 """The memory of one scope: what is stored, changed, deleted and found there.
 
-A store is opened for a scope (`Memories.of`) and cannot see beyond it: every statement is bound to
-the range of ids that the scope owns. The rules of trust (`trust.py`) hold for every way in, and
+`MemoryStores.of` opens the store of a scope, which cannot see beyond it: every statement is bound
+to the range of ids that the scope owns. The rules of trust (`trust.py`) hold for every way in, and
 text from outside is scrubbed (`intake.py`) before it is written down.
+
+A search must not cost a write. So `AccessCounter` holds how often and when memories were found
+until there are enough counts, or until they are older than a minute, or until `flush` is called.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from pydantic import ValidationError
 
 from silas.approval import ApprovalToken
+from silas.approval.engine import ApprovalEngine
+from silas.audit.models import AuditTrail
 from silas.kernel import Clock, TaintLevel, format_timestamp
-from silas.memory.access import AccessCounter
-from silas.memory.confirmations import require_confirmed, shown_bytes
 from silas.memory.errors import MemoryExists, MemoryInvalid, MemoryUnknown, OtherScope
-from silas.memory.intake import Intake
+from silas.memory.intake import MemoryIntake
 from silas.memory.models import MemoryItem, ReingestionTier, TrustLevel
-from silas.memory.ports import AuditTrail, Confirmations
-from silas.memory.query_words import content_words, match_expression
+from silas.memory.question import content_words, match_expression
 from silas.memory.rows import (
-    Lane,
-    allot_ids,
-    as_list,
-    insert_rows,
-    item_from,
-    items_from,
-    lane_of,
-    scope_number,
-    update_row,
-)
-from silas.memory.statements import (
     BY_BEGINNING,
     BY_ID,
     ENTITY,
@@ -41,39 +33,91 @@ from silas.memory.statements import (
     KNOWN,
     SESSION,
     TEMPORAL,
+    Lane,
+    allot_ids,
+    as_list,
     causal,
+    insert_rows,
+    item_from,
+    items_from,
+    lane_of,
+    record_by_id,
+    records_beginning,
+    remove_records,
+    scope_number,
+    search_records,
+    update_row,
 )
-from silas.memory.trust import changed, lowered, require_admissible, require_touchable
-from silas.storage import Database, Durability, Reader, Transaction, briefly
+from silas.memory.trust import (
+    changed,
+    lowered,
+    require_admissible,
+    require_confirmed,
+    require_touchable,
+    shown_bytes,
+)
+from silas.storage import Database, Durability, Reader, Transaction
 
-_SHORTEST_BEGINNING = 6
-_DEEPEST = 3
-_BATCH = 500
+_FLUSH_COUNTS = 512
+_FLUSH_SECONDS = 60.0
+_ADD = """
+UPDATE memory_items
+SET access_count = access_count + seen.times, last_accessed = max(coalesce(last_accessed, ''), ?)
+FROM (SELECT value ->> 0 AS row, value ->> 1 AS times FROM json_each(?)) AS seen
+WHERE memory_items.id = seen.row
+"""
 
 
-@dataclass(frozen=True)
-class Keeping:
-    """What all stores of one data directory share."""
+class AccessCounter:
+    """Counts that are not written down yet."""
 
-    database: Database
-    clock: Clock
-    intake: Intake
-    audit: AuditTrail | None
-    approvals: Confirmations | None
-    access: AccessCounter
-    scope_numbers: dict[str, int] = field(default_factory=dict)
-    reworded: set[int] = field(default_factory=set)
-    """Rows whose vectors are not those of their text any more."""
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._counts: dict[int, int] = {}
+        self._last = clock.now()
+        self._flushed = clock.monotonic()
+        self._writing = asyncio.Lock()
+
+    async def count(self, rows: Iterable[int]) -> None:
+        """These were found once more."""
+        for row in rows:
+            self._counts[row] = self._counts.get(row, 0) + 1
+        self._last = self._clock.now()
+        waited = self._clock.monotonic() - self._flushed
+        if len(self._counts) >= _FLUSH_COUNTS or waited >= _FLUSH_SECONDS:
+            await self.flush()
+
+    async def flush(self) -> int:
+        """Write the counts down; returns of how many memories."""
+        async with self._writing:
+            counts, last = self._counts, self._last
+            self._counts, self._flushed = {}, self._clock.monotonic()
+            if not counts:
+                return 0
+            pairs = as_list([list(pair) for pair in counts.items()])
+            await self._database.execute(_ADD, (format_timestamp(last), pairs))
+            return len(counts)
+
+    def forget(self, rows: Iterable[int]) -> None:
+        """Drop the counts of memories that are gone."""
+        for row in rows:
+            self._counts.pop(row, None)
+
+
+_MIN_BEGINNING_CHARACTERS = 6
+_MAX_CAUSAL_DEPTH = 3
+_BATCH_ROWS = 500
 
 
 class MemoryStore:
     """What one scope remembers."""
 
-    def __init__(self, keeping: Keeping, scope_id: str) -> None:
+    def __init__(self, shared: "MemoryStores", scope_id: str) -> None:
         if not scope_id:
             raise MemoryInvalid("A memory belongs to a scope. Name it.")
-        self._keeping = keeping
-        self._database = keeping.database
+        self._shared = shared
+        self._database = shared.database
         self.scope_id = scope_id
 
     async def store(self, item: MemoryItem, *, token: ApprovalToken | None = None) -> str:
@@ -87,7 +131,7 @@ class MemoryStore:
             self._insert(tx, [prepared], prepared.reingestion_tier)
 
         if token is None:
-            await briefly(self._database, insert)
+            await self._database.transaction(insert, brief=True)
         else:
             await self._database.transaction(insert, durability=Durability.TRUST)
         return prepared.memory_id
@@ -99,16 +143,12 @@ class MemoryStore:
 
     async def store_many(self, items: Sequence[MemoryItem]) -> int:
         """Keep many new memories of `working` trust, in transactions of a few hundred."""
-        for start in range(0, len(items), _BATCH):
-            batch = [self._prepared(item) for item in items[start : start + _BATCH]]
+        for start in range(0, len(items), _BATCH_ROWS):
+            batch = [self._prepared(item) for item in items[start : start + _BATCH_ROWS]]
             for item in batch:
                 require_admissible(item, confirmed=False)
             await self._database.transaction(partial(self._insert_by_lane, items=batch))
         return len(items)
-
-    def store_in(self, tx: Transaction, item: MemoryItem) -> str:
-        """Keep a new memory of `working` trust as part of this transaction; returns its id."""
-        return self.insert_in(tx, self.ready(item))
 
     def ready(self, item: MemoryItem) -> MemoryItem:
         """A memory of `working` trust as it may be kept here: what `insert_in` takes."""
@@ -122,19 +162,31 @@ class MemoryStore:
         return item.memory_id
 
     async def get(self, memory_id: str) -> MemoryItem | None:
-        """The memory with this id, if this scope has it."""
+        """The memory or raw record with this id, if this scope has it."""
         number = await self._number()
-        row = await self._database.fetch_one(BY_ID, (number, memory_id))
-        return item_from(self.scope_id, row[1:]) if row else None
+
+        def read(reader: Reader) -> MemoryItem | None:
+            row = reader.fetch_one(BY_ID, (number, memory_id))
+            if row is not None:
+                return item_from(self.scope_id, row[1:])
+            return record_by_id(reader, self.scope_id, memory_id, prepare=self._prepared)
+
+        return await self._database.snapshot(read)
 
     async def find(self, beginning: str) -> MemoryItem | None:
         """The memory with this id, or the only one whose id begins so."""
         exact = await self.get(beginning)
-        if exact is not None or len(beginning) < _SHORTEST_BEGINNING:
+        if exact is not None or len(beginning) < _MIN_BEGINNING_CHARACTERS:
             return exact
         number, behind = await self._number(), f"{beginning}\U0010ffff"
-        rows = await self._database.fetch_all(BY_BEGINNING, (number, beginning, behind))
-        return item_from(self.scope_id, rows[0]) if len(rows) == 1 else None
+
+        def read(reader: Reader) -> list[MemoryItem]:
+            rows = reader.fetch_all(BY_BEGINNING, (number, beginning, behind))
+            records = records_beginning(reader, self.scope_id, beginning, prepare=self._prepared)
+            return [*items_from(self.scope_id, rows), *records]
+
+        found = await self._database.snapshot(read)
+        return found[0] if len(found) == 1 else None
 
     async def update(
         self,
@@ -157,7 +209,7 @@ class MemoryStore:
             again = self._changed(old, changes, taint=taint, confirmed=token is not None)
             if token is not None and shown_bytes(again) != shown_bytes(new):
                 raise MemoryInvalid("The memory was changed in the meantime. Look at it again.")
-            stamped = again.model_copy(update={"updated_at": self._keeping.clock.now()})
+            stamped = again.model_copy(update={"updated_at": self._shared.clock.now()})
             new_id = row_id
             if stamped.reingestion_tier is not old.reingestion_tier:
                 _, new_id = allot_ids(tx, self.scope_id, stamped.reingestion_tier)
@@ -168,7 +220,7 @@ class MemoryStore:
         row_id = await self._database.transaction(
             write, durability=Durability.ORDINARY if token is None else Durability.TRUST
         )
-        self._keeping.reworded.add(row_id)
+        self._shared.reworded.add(row_id)
 
     async def after_update(
         self, memory_id: str, *, taint: TaintLevel, confirmed: bool = True, **changes: Any
@@ -197,6 +249,7 @@ class MemoryStore:
         def remove(tx: Transaction) -> int | None:
             found = self._find(tx, memory_id)
             if found is None:
+                remove_records(tx, self.scope_id, [memory_id])
                 return None
             row_id, now = found
             require_touchable(now, taint=taint, confirmed=token is not None)
@@ -205,14 +258,14 @@ class MemoryStore:
             return row_id
 
         row_id = await self._database.transaction(remove)
-        self._keeping.access.forget([row_id] if row_id is not None else [])
+        self._shared.access.forget([row_id] if row_id is not None else [])
 
     async def search_keyword(self, query: str, limit: int) -> list[MemoryItem]:
         """The memories that hold words of the query, the best first."""
         return await self._search(query, limit, ReingestionTier.ACTIVE)
 
     async def search_raw(self, query: str, limit: int) -> list[MemoryItem]:
-        """The same in the raw lane."""
+        """The same in the raw lane, and in what was said."""
         return await self._search(query, limit, ReingestionTier.LOW_REINGESTION)
 
     async def search_session(self, session_id: str) -> list[MemoryItem]:
@@ -250,7 +303,7 @@ class MemoryStore:
             "start": memory_id,
             "first": lane.first,
             "last": lane.last,
-            "depth": _DEEPEST,
+            "depth": _MAX_CAUSAL_DEPTH,
             "most": limit,
         }
         sql, params = causal(names)
@@ -266,34 +319,45 @@ class MemoryStore:
         if not expression or limit < 1:
             return []
         lane = await self.lane(tier)
-        now = format_timestamp(self._keeping.clock.now())
+        now = format_timestamp(self._shared.clock.now())
         # Some that are not valid any more may be among the best.
         params = (expression, *lane.bounds, 2 * limit + 10, lane.scope_no, now, now, limit)
-        return items_from(self.scope_id, await self._database.fetch_all(KEYWORD, params))
+
+        def read(reader: Reader) -> list[tuple[float, MemoryItem]]:
+            rows = reader.fetch_all(KEYWORD, params)
+            found = [(rank, item_from(self.scope_id, tuple(row))) for rank, *row in rows]
+            if tier is ReingestionTier.LOW_REINGESTION:
+                found += search_records(
+                    reader, self.scope_id, expression, limit=limit, prepare=self._prepared
+                )
+            return found
+
+        found = await self._database.snapshot(read)
+        return [item for _, item in sorted(found, key=itemgetter(0))][:limit]
 
     async def _number(self) -> int:
         """The scope's number; 0, which no scope has, while it remembers nothing."""
-        known = self._keeping.scope_numbers.get(self.scope_id)
+        known = self._shared.scope_numbers.get(self.scope_id)
         if known is None:
             row = await self._database.fetch_one(
                 "SELECT scope_no FROM memory_scopes WHERE scope_id = ?", (self.scope_id,)
             )
             if row is None:
                 return 0
-            known = self._keeping.scope_numbers[self.scope_id] = row[0]
+            known = self._shared.scope_numbers[self.scope_id] = row[0]
         return known
 
     async def _confirm(
         self, token: ApprovalToken, action: str, items: Sequence[MemoryItem]
     ) -> None:
         await require_confirmed(
-            self._keeping.approvals, token, action=action, scope_id=self.scope_id, items=items
+            self._shared.approvals, token, action=action, scope_id=self.scope_id, items=items
         )
 
     def _prepared(self, item: MemoryItem) -> MemoryItem:
         if item.scope_id != self.scope_id:
             raise OtherScope
-        return self._keeping.intake.prepared(item)
+        return self._shared.intake.prepared(item)
 
     def _changed(
         self, old: MemoryItem, changes: dict[str, Any], *, taint: TaintLevel, confirmed: bool
@@ -303,7 +367,7 @@ class MemoryStore:
         except ValidationError as error:
             first = error.errors()[0]
             raise MemoryInvalid(f"{'.'.join(map(str, first['loc']))}: {first['msg']}.") from error
-        return self._keeping.intake.prepared(new)
+        return self._shared.intake.prepared(new)
 
     def _insert_by_lane(self, tx: Transaction, *, items: Sequence[MemoryItem]) -> None:
         for tier in ReingestionTier:
@@ -334,15 +398,17 @@ class MemoryStore:
 
     def _require(self, reader: Reader, memory_id: str) -> tuple[int, MemoryItem]:
         found = self._find(reader, memory_id)
-        if found is None:
-            raise MemoryUnknown(f"There is no memory {memory_id!r} here.")
-        return found
+        if found is not None:
+            return found
+        if record_by_id(reader, self.scope_id, memory_id, prepare=self._prepared) is not None:
+            raise MemoryInvalid("This is what was said, word for word. Forget it, or let it be.")
+        raise MemoryUnknown(f"There is no memory {memory_id!r} here.")
 
     def _record(self, tx: Transaction, event: str, item: MemoryItem, *, confirmed: bool) -> None:
         """Leave a trace of what matters for trust: the fact, never the content."""
-        if self._keeping.audit is None or not (confirmed or item.scrubbed):
+        if self._shared.audit is None or not (confirmed or item.scrubbed):
             return
-        self._keeping.audit.append(
+        self._shared.audit.append(
             tx,
             event,
             {
@@ -356,7 +422,7 @@ class MemoryStore:
         )
 
 
-class Memories:
+class MemoryStores:
     """The memories of one data directory, handed out scope by scope."""
 
     def __init__(
@@ -365,28 +431,24 @@ class Memories:
         *,
         clock: Clock,
         audit: AuditTrail | None = None,
-        approvals: Confirmations | None = None,
-        intake: Intake | None = None,
+        approvals: ApprovalEngine | None = None,
+        intake: MemoryIntake | None = None,
     ) -> None:
         """Without `approvals`, nothing ever becomes trusted."""
-        self._keeping = Keeping(
-            database=database,
-            clock=clock,
-            intake=intake or Intake(),
-            audit=audit,
-            approvals=approvals,
-            access=AccessCounter(database, clock=clock),
-        )
-
-    @property
-    def keeping(self) -> Keeping:
-        """What the other parts of this room work with."""
-        return self._keeping
+        self.database = database
+        self.clock = clock
+        self.intake = intake or MemoryIntake()
+        self.audit = audit
+        self.approvals = approvals
+        self.access = AccessCounter(database, clock=clock)
+        self.scope_numbers: dict[str, int] = {}
+        self.reworded: set[int] = set()
+        """Rows whose vectors are not those of their text any more."""
 
     def of(self, scope_id: str) -> MemoryStore:
         """The memory of one scope, and of no other."""
-        return MemoryStore(self._keeping, scope_id)
+        return MemoryStore(self, scope_id)
 
     async def flush(self) -> None:
         """Write down what waits to be written: call it before the database is closed."""
-        await self._keeping.access.flush()
+        await self.access.flush()

@@ -1,16 +1,19 @@
 """How Silas sounds: axes, moods, presets, rendered as prose for a prompt.
 
 It shapes wording, pace and tone, and nothing else: no decision about trust, approval or access is
-made from anything in this room. Whatever goes wrong here ends in a neutral manner, never in a stop.
+made from anything in this package. Whatever goes wrong here ends in a neutral manner, never in a
+stop.
 """
 
-from silas.personality.engine import PersonalityEngine
-from silas.personality.manner import EventWeights, Manner
+from silas.personality.engine import PersonalityEngine, manner_of
 from silas.personality.models import (
     AxisProfile,
+    EventWeights,
     MoodState,
     PersonaEvent,
     PersonalityAxis,
+    PersonalityConfig,
+    PersonaPreset,
     PersonaState,
     VoiceConfig,
 )
@@ -19,12 +22,14 @@ from silas.personality.store import PersonaStore
 __all__ = [
     "AxisProfile",
     "EventWeights",
-    "Manner",
     "MoodState",
     "PersonaEvent",
+    "PersonaPreset",
     "PersonaState",
     "PersonaStore",
     "PersonalityAxis",
+    "PersonalityConfig",
     "PersonalityEngine",
     "VoiceConfig",
+    "manner_of",
 ]

@@ -13,7 +13,7 @@ from silas.personality.models import (
     PersonaState,
     VoiceConfig,
 )
-from silas.storage import Database, Reader, Row, Transaction, briefly
+from silas.storage import Database, Reader, Row, Transaction
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class PersonaStore:
 
     async def write(self, body: Callable[[Transaction], T]) -> T:
         """Run a few changes as one transaction."""
-        return await briefly(self._database, body)
+        return await self._database.transaction(body, brief=True)
 
     def save_state_in(self, tx: Transaction, state: PersonaState) -> None:
         """Keep the manner of a scope."""

@@ -4,8 +4,8 @@ A message that was accepted is delivered at least once, and its effects happen o
 knows what a message means to its consumer, and nothing here decides what is allowed.
 """
 
-from silas.queue.bus import Bus
 from silas.queue.consumer import Consumer, Handled, Handler
+from silas.queue.dead_letters import RetryPolicy
 from silas.queue.errors import (
     LeaseLost,
     MessageInWork,
@@ -14,12 +14,19 @@ from silas.queue.errors import (
     NoRoute,
     NotWorthRetrying,
 )
-from silas.queue.follow import follow
-from silas.queue.leases import Lease
-from silas.queue.models import Agent, MessageKind, QueueMessage, QueueName, Urgency
-from silas.queue.retries import RetryPolicy
-from silas.queue.routing import ORDERED, ROUTES, route
-from silas.queue.store import QueueStore
+from silas.queue.models import (
+    ORDERED,
+    ROUTES,
+    Agent,
+    MessageKind,
+    QueueMessage,
+    QueueName,
+    Urgency,
+    follow,
+    route,
+)
+from silas.queue.store import Bus, QueueStore
+from silas.queue.table import Lease
 
 __all__ = [
     "ORDERED",

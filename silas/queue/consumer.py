@@ -12,22 +12,21 @@ For every message that it leases, a consumer
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 from silas.kernel import DatabaseError, SilasError
-from silas.queue.bus import Bus, Taker
 from silas.queue.errors import LeaseLost, MessageRefused, NoRoute, NotWorthRetrying
-from silas.queue.leases import Lease
 from silas.queue.models import QueueMessage, QueueName
-from silas.queue.store import QueueStore, Write
+from silas.queue.store import Bus, QueueStore, Write
+from silas.queue.table import Lease
 from silas.storage import Durability
 
 _log = logging.getLogger(__name__)
 
 _HOPELESS = (NotWorthRetrying, NoRoute, MessageRefused)
 _HEARTBEATS_PER_LEASE = 3
-_CALM_DOWN_SECONDS = 0.5
+_PAUSE_AFTER_ERROR_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -57,32 +56,21 @@ class Consumer:
     """The store's own, unless another is given."""
     concurrency: int = 1
     lease_seconds: float = 60.0
-    _working: dict[asyncio.Task[bool], Lease] = field(default_factory=dict, init=False, repr=False)
-    _left_over: list[Lease] | None = field(default=None, init=False, repr=False)
-    _look_again: bool = field(default=False, init=False, repr=False)
-    _troubled: bool = field(default=False, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._wake: Callable[[], None] = lambda: None
-        self._taker = Taker(
-            self.queue,
-            consumer=self.name,
-            seconds=self.lease_seconds,
-            hands=self.concurrency,
-            deliver=self._begin,
-        )
+    _working: dict[asyncio.Task[None], Lease] = field(default_factory=dict, init=False, repr=False)
+    _leasing: "asyncio.Future[list[Lease]] | None" = field(default=None, init=False, repr=False)
+    _woken: asyncio.Event = field(default_factory=asyncio.Event, init=False, repr=False)
+    """Something has come, or a slot has become free."""
 
     async def run(self) -> None:
         """Go on until cancelled. What is not finished then is given back at once."""
         bus = self.bus or self.store.bus
         beat = asyncio.create_task(self._beat(), name=f"{self.name} heartbeat")
         try:
-            with bus.waker(self.queue) as waker, bus.taking(self._taker):
-                self._wake = waker.wake
-                await self._lease_what_is_there()
+            with bus.listening(self.queue) as self._woken:
+                await self._fill_slots()
                 while True:
-                    if await waker.wait() or await self._sees_work():
-                        await self._lease_what_is_there()
+                    if await self._wait(bus.poll_seconds) or await self._sees_work():
+                        await self._fill_slots()
         finally:
             beat.cancel()
             await self._give_everything_back()
@@ -90,60 +78,52 @@ class Consumer:
     async def run_until_empty(self) -> None:
         """Handle what can be handled now, then return; for tools and tests."""
         while True:
-            await self._lease_what_is_there()
+            await self._fill_slots()
             if not self._working:
                 return
             await asyncio.wait(tuple(self._working), return_when=asyncio.FIRST_COMPLETED)
             await asyncio.sleep(0)
 
-    async def _lease_what_is_there(self) -> None:
-        hands = self._taker.free
-        if hands <= 0:
-            self._look_again = True
-            return
-        self._taker.promise(hands)
-        leasing = asyncio.ensure_future(self._lease(hands))
-        # Also if this consumer is stopped meanwhile: what was leased must then be given back.
-        leasing.add_done_callback(lambda done: self._taker.settle(hands, _leased(done)))
-        if not await asyncio.shield(leasing) and self._troubled:
-            await asyncio.sleep(_CALM_DOWN_SECONDS)
+    async def _wait(self, poll_seconds: float) -> bool:
+        """Wait until there may be something to do; False if only the time for a poll has come."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(poll_seconds):
+                await self._woken.wait()
+        woken = self._woken.is_set()
+        self._woken.clear()
+        return woken
 
-    async def _lease(self, hands: int) -> list[Lease]:
-        try:
-            leases = await self.store.lease_many(
-                self.queue, consumer=self.name, seconds=self.lease_seconds, limit=hands
+    async def _fill_slots(self) -> None:
+        """Lease as many messages as there are free slots, and begin to work on them."""
+        free = self.concurrency - len(self._working)
+        if free <= 0:
+            return  # the end of any work wakes this consumer again
+        self._leasing = asyncio.ensure_future(
+            self.store.lease_many(
+                self.queue, consumer=self.name, seconds=self.lease_seconds, limit=free
             )
+        )
+        try:
+            # If this consumer is stopped meanwhile, what was leased has to be given back.
+            leases = await asyncio.shield(self._leasing)
         except DatabaseError as error:
             # A full disk or a locked file may be better in a moment; the messages are safe.
             _log.warning("%s: %s [%s]", self.name, error.message, error.code)
-            self._wake()
-            self._troubled = True
-            return []
-        self._troubled = False
-        return leases
-
-    def _begin(self, leases: Sequence[Lease]) -> None:
-        if self._left_over is not None:
-            self._left_over.extend(leases)
+            self._woken.set()
+            await asyncio.sleep(_PAUSE_AFTER_ERROR_SECONDS)
             return
+        self._leasing = None
         for lease in leases:
             task = asyncio.create_task(self._serve(lease), name=lease.message.message_id)
             self._working[task] = lease
             task.add_done_callback(self._ended)
 
-    def _ended(self, task: "asyncio.Task[bool]") -> None:
-        self._taker.free_hand(self._working.pop(task).message.message_id)
-        failed = task.cancelled() or task.exception() is not None
-        if failed and not task.cancelled():
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        del self._working[task]
+        if not task.cancelled() and task.exception() is not None:
             _log.error("%s: a message was not ended properly", self.name, exc_info=task.exception())
-        if self._look_again or failed or not task.result():
-            self._look_again = False
-            self._wake()
-
-    async def _release(self, lease: Lease) -> None:
-        # It may have been committed in the very moment when it was to stop.
-        with contextlib.suppress(LeaseLost), _ending_as_the_store_can(self.name):
-            await self.store.release(lease)
+        if len(self._working) + 1 >= self.concurrency:  # what came meanwhile had to wait
+            self._woken.set()
 
     async def _sees_work(self) -> bool:
         try:
@@ -151,31 +131,36 @@ class Consumer:
         except DatabaseError:
             return True
 
-    async def _serve(self, lease: Lease) -> bool:
-        """Handle a message; True if its commit has also looked for the next one."""
+    async def _serve(self, lease: Lease) -> None:
         message_id = lease.message.message_id
         if len(self._working) > 1:
             await self._stop_earlier(lease)
         try:
             if lease.processed:
                 await self.store.ack(lease)
-                return False
+                return
             handled = await self.handler(lease)
-            await self._commit(lease, handled)
+            await self.store.finish(
+                lease,
+                consumer=self.name,
+                messages=handled.messages,
+                writes=handled.writes,
+                durability=handled.durability,
+            )
             await self._tell(handled)
         except LeaseLost as error:
             _log.warning("%s: %s [%s]", self.name, error.message, error.code)
         except _HOPELESS as error:
-            await self._give_up(lease, error.message)
+            with self._ending():
+                await self.store.dead_letter(lease, reason=error.message)
         except SilasError as error:
             _log.warning("%s: %s: %s [%s]", self.name, message_id, error.message, error.code)
-            await self._try_again(lease, f"{error.message} [{error.code}]")
+            with self._ending():
+                await self.store.nack(lease, reason=f"{error.message} [{error.code}]")
         except Exception as error:  # noqa: BLE001 - one bad handler must not stop the others
             _log.exception("%s: %s failed", self.name, message_id)
-            await self._try_again(lease, f"{type(error).__name__}: {error}")
-        else:
-            return True
-        return False
+            with self._ending():
+                await self.store.nack(lease, reason=f"{type(error).__name__}: {error}")
 
     async def _stop_earlier(self, lease: Lease) -> None:
         """End what is still being done about the same message under a lease that has run out.
@@ -193,16 +178,6 @@ class Consumer:
         if earlier:
             await asyncio.gather(*earlier, return_exceptions=True)
 
-    async def _commit(self, lease: Lease, handled: Handled) -> None:
-        await self.store.finish(
-            lease,
-            consumer=self.name,
-            messages=handled.messages,
-            writes=handled.writes,
-            durability=handled.durability,
-            taker=self._taker,
-        )
-
     async def _tell(self, handled: Handled) -> None:
         """Whatever goes wrong here, the message is done."""
         for after in handled.after:
@@ -210,14 +185,6 @@ class Consumer:
                 await after()
             except Exception:  # noqa: BLE001 - it is done, and must not be tried again
                 _log.exception("%s: what was committed is not known in memory", self.name)
-
-    async def _try_again(self, lease: Lease, reason: str) -> None:
-        with contextlib.suppress(LeaseLost), _ending_as_the_store_can(self.name):
-            await self.store.nack(lease, reason=reason)
-
-    async def _give_up(self, lease: Lease, reason: str) -> None:
-        with contextlib.suppress(LeaseLost), _ending_as_the_store_can(self.name):
-            await self.store.dead_letter(lease, reason=reason)
 
     async def _beat(self) -> None:
         """Hold the leases of everything that is being worked on."""
@@ -233,26 +200,25 @@ class Consumer:
                     _log.warning("%s: %s [%s]", self.name, error.message, error.code)
 
     async def _give_everything_back(self) -> None:
-        unfinished, self._left_over = dict(self._working), []
+        unfinished = dict(self._working)
         for task in unfinished:
             task.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)
-        await self._taker.quiet()
-        stopped = [lease for task, lease in unfinished.items() if task.cancelled()]
-        for lease in [*stopped, *self._left_over]:
-            await self._release(lease)
-        self._left_over = None
+        leases = [lease for task, lease in unfinished.items() if task.cancelled()]
+        if self._leasing is not None:
+            [leased] = await asyncio.gather(self._leasing, return_exceptions=True)
+            leases += leased if isinstance(leased, list) else []
+            self._leasing = None
+        for lease in leases:
+            with self._ending():
+                await self.store.release(lease)
 
-
-def _leased(done: "asyncio.Future[list[Lease]]") -> list[Lease]:
-    """What a lease gave; nothing if it failed, so that nobody waits for it at the end."""
-    return [] if done.cancelled() or done.exception() else done.result()
-
-
-@contextlib.contextmanager
-def _ending_as_the_store_can(name: str) -> Iterator[None]:
-    """If a lease cannot be ended, it runs out by itself and the message is given out again."""
-    try:
-        yield
-    except DatabaseError as error:
-        _log.warning("%s: %s [%s]", name, error.message, error.code)
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[None]:
+        """A lease that cannot be ended runs out by itself; one that is lost was ended before."""
+        try:
+            yield
+        except LeaseLost:
+            pass
+        except DatabaseError as error:
+            _log.warning("%s: %s [%s]", self.name, error.message, error.code)

@@ -7,39 +7,33 @@ class MessageRefused(QueueError):
     """The message breaks the contract of the bus. Nothing was queued: please report this."""
 
     code = "E_QUEUE_REFUSED"
-    exit_code = 101
 
 
 class NoRoute(QueueError):
     """Nobody receives this kind of message from this sender. Nothing was queued."""
 
     code = "E_QUEUE_NO_ROUTE"
-    exit_code = 102
 
 
 class LeaseLost(QueueError):
     """Somebody else has this message now. What was done with it here was taken back."""
 
     code = "E_QUEUE_LEASE_LOST"
-    exit_code = 103
 
 
 class MessageUnknown(QueueError):
     """There is no such message. See `silas queue list` and `silas queue dead` for what is there."""
 
     code = "E_QUEUE_UNKNOWN"
-    exit_code = 104
 
 
 class MessageInWork(QueueError):
     """The message is being worked on. Wait until it is done, or stop Silas first."""
 
     code = "E_QUEUE_IN_WORK"
-    exit_code = 105
 
 
 class NotWorthRetrying(QueueError):
     """This message cannot be handled, now or later. Run `silas queue dead` to see why."""
 
     code = "E_QUEUE_HOPELESS"
-    exit_code = 106

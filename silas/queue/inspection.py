@@ -6,10 +6,10 @@ from typing import Any
 
 from silas.kernel import Clock, format_timestamp
 from silas.queue import table
-from silas.queue.bus import Bus
 from silas.queue.errors import MessageInWork, MessageRefused, MessageUnknown
-from silas.queue.letters import DamagedLetter, read_letter, seal
 from silas.queue.models import QueueMessage, QueueName
+from silas.queue.store import Bus
+from silas.queue.table import DamagedMessage, envelope_of, read_message
 from silas.storage import Database, Durability, Reader, SqlValue, Transaction
 
 Record = Callable[[Transaction, str, Mapping[str, Any]], object]
@@ -58,8 +58,8 @@ class Inspected:
     def message(self) -> QueueMessage | None:
         """What was sent; None if it cannot be read."""
         try:
-            return read_letter(self.message_id, self.queue, self.body)
-        except DamagedLetter:
+            return read_message(self.message_id, self.queue, self.body)
+        except DamagedMessage:
             return None
 
 
@@ -150,19 +150,19 @@ class QueueInspector:
         if row is None:
             raise _unknown(message_id)
         try:
-            letter = seal(read_letter(message_id, *row))
-        except DamagedLetter as error:
+            envelope = envelope_of(read_message(message_id, *row))
+        except DamagedMessage as error:
             raise MessageRefused(
                 f"The message {message_id} is damaged and cannot be sent again: {error}. "
                 "Drop it with `silas queue drop`."
             ) from error
         tx.execute("DELETE FROM dead_letters WHERE message_id = ?", (message_id,))
-        if not all(table.insert(tx, [letter], now=format_timestamp(self._clock.now()))):
+        if not table.insert(tx, envelope, now=format_timestamp(self._clock.now())):
             raise MessageRefused(
                 f"The message {message_id} was processed before. Drop it with `silas queue drop`."
             )
         self._record(tx, "queue_message_requeued", {"message_id": message_id})
-        return letter.queue
+        return envelope.queue
 
     def _drop(self, tx: Transaction, message_id: str) -> None:
         row = table.find(tx, message_id)

@@ -4,43 +4,38 @@
 2. It is leased by one consumer at a time, for a limited time, the most urgent and oldest first.
    In an ordered queue, the messages of one scope come one after the other.
 3. What is done, and the messages that follow from it, are committed together with its mark and the
-   end of its lease, or not at all: `finish_in`.
+   end of its lease, or not at all: `finish`.
 4. What fails is tried again, later each time; what fails too often becomes a dead letter that says
    why. Nothing else ever disappears.
+
+Every step is one transaction of the database's writer, which commits those that come together in
+one group. After the commit, the consumers of this process are woken; those of other processes poll.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import TypeVar
 
-from silas.kernel import Clock, IdFactory, QueueError, format_timestamp
-from silas.queue import failures, table
-from silas.queue.batching import LotBatcher
-from silas.queue.bus import Bus, Taker
-from silas.queue.failures import AfterDeath, Funeral, no_messages
-from silas.queue.handover import arrange, notify
-from silas.queue.leases import Lease
-from silas.queue.lending import Lender, Want
-from silas.queue.letters import LetterOpener, seal
-from silas.queue.lots import (
-    Finishing,
-    LotWorker,
-    Outcome,
-    Sending,
-    Write,
-    lost,
-    raise_if_lost,
-    settling,
+from silas.kernel import Clock, IdFactory, format_timestamp
+from silas.queue import dead_letters, table
+from silas.queue.dead_letters import (
+    DeadLetterPolicy,
+    OnDeadLetter,
+    RetryPolicy,
+    Woken,
+    no_messages,
 )
-from silas.queue.models import QueueMessage, QueueName
-from silas.queue.retries import RetryPolicy
-from silas.queue.routing import ORDERED
+from silas.queue.models import QueueMessage, QueueName, route
+from silas.queue.table import Envelope, Lease, Terms, envelope_of
 from silas.storage import Database, Durability, Transaction
 
-__all__ = ["AfterDeath", "Lease", "QueueStore", "Write", "no_messages"]
+POLL_SECONDS = 0.5
 
-T = TypeVar("T")
+Write = Callable[[Transaction], object]
+Outlet = Callable[[Transaction, QueueMessage], bool]
+"""Writes a message where its readers find it; False if it belongs into its queue after all."""
 
 _PROCESSED = "SELECT 1 FROM processed_messages WHERE message_id = ? AND consumer = ?"
 _WORK = """
@@ -60,6 +55,48 @@ DELETE FROM processed_messages WHERE processed_at < ?
 """
 
 
+class Bus:
+    """Tells the consumers of this process that something has come. It loses nothing: it is only
+    a hint, and the store has the truth.
+    """
+
+    def __init__(self, *, poll_seconds: float = POLL_SECONDS) -> None:
+        self.poll_seconds = poll_seconds
+        self._waiting: defaultdict[str, list[asyncio.Event]] = defaultdict(list)
+        self._listeners: dict[str, Callable[[QueueMessage], None]] = {}
+
+    def tell(self, queue: QueueName, listener: Callable[[QueueMessage], None]) -> None:
+        """Let this be called with each message for a queue, instead of waking its consumers."""
+        self._listeners[queue] = listener
+
+    @contextlib.contextmanager
+    def listening(self, queue: QueueName) -> Iterator[asyncio.Event]:
+        """An event that is set whenever something may be leased, for as long as the block lasts."""
+        event = asyncio.Event()
+        self._waiting[queue].append(event)
+        try:
+            yield event
+        finally:
+            self._waiting[queue].remove(event)
+
+    def notify(self, queues: Iterable[str]) -> None:
+        """Something in these queues can be leased. To be called after the commit."""
+        for queue in sorted(queues):  # many are sets: who comes first must not be up to chance
+            for event in self._waiting.get(queue, ()):
+                event.set()
+
+    def notify_of(self, messages: Iterable[QueueMessage]) -> None:
+        """These messages were committed."""
+        queues = set()
+        for message in messages:
+            queue = route(message)
+            if (listener := self._listeners.get(queue)) is not None:
+                listener(message)
+            else:
+                queues.add(queue)
+        self.notify(queues)
+
+
 class QueueStore:
     """The queues of one database, shared by all processes that open it."""
 
@@ -72,7 +109,7 @@ class QueueStore:
         bus: Bus | None = None,
         holder: str = "",
         policy: RetryPolicy | None = None,
-        after_death: AfterDeath = no_messages,
+        on_dead_letter: OnDeadLetter = no_messages,
     ) -> None:
         """`holder` names this process: after a crash its leases can be told from others'."""
         self.bus = bus or Bus()
@@ -80,62 +117,84 @@ class QueueStore:
         self._clock = clock
         self._ids = ids
         self._holder = holder
-        self._funeral = Funeral(policy or RetryPolicy(), after_death)
-        opener = LetterOpener()
-        lender = Lender(clock=clock, ids=ids, holder=holder, opener=opener, funeral=self._funeral)
-        self._lots = LotWorker(clock=clock, opener=opener, lender=lender)
-        self._batch = LotBatcher(database)
+        self._policy = DeadLetterPolicy(policy or RetryPolicy(), on_dead_letter)
+        self._outlets: dict[QueueName, Outlet] = {}
 
-    async def enqueue(self, message: QueueMessage) -> bool:
-        """Accept a message; False if its id is known already. `NoRoute` or `MessageRefused`."""
-        letter = seal(message)
-        handover = arrange(self.bus, (letter,)) if self.bus.is_heard(letter.queue) else None
-        outcome = await self._batch.run(
-            self._lots.send, Sending(letter, handover), kind="send", after=settling(handover)
-        )
-        if handover is None:
-            self.bus.notify((letter.queue,))
-        return outcome.fresh
+    def deliver_directly(
+        self, queue: QueueName, outlet: Outlet, *, tell: Callable[[QueueMessage], None]
+    ) -> None:
+        """Write the messages of a queue where they are read, in the transaction that sends them.
+
+        Nobody has to lease them then; `tell` is called after the commit. Other processes may still
+        put some into the queue.
+        """
+        self._outlets[queue] = outlet
+        self.bus.tell(queue, tell)
+
+    async def enqueue(self, message: QueueMessage, *, writes: Sequence[Write] = ()) -> bool:
+        """Accept a message; False if its id is known already. `NoRoute` or `MessageRefused`.
+
+        `writes` are committed together with it.
+        """
+        envelope = envelope_of(message)
+
+        def body(tx: Transaction) -> bool:
+            is_new = self._put(tx, envelope)
+            for write in writes:
+                write(tx)
+            return is_new
+
+        is_new = await self._database.transaction(body, brief=True)
+        self.bus.notify_of((message,))
+        return is_new
 
     def enqueue_in(self, tx: Transaction, message: QueueMessage) -> bool:
         """The same in the caller's transaction. After its commit: `store.bus.notify_of([…])`."""
-        [outcome] = self._lots.send(tx, [Sending(seal(message))])
-        return outcome.fresh
+        return self._put(tx, envelope_of(message))
 
     async def lease(
         self, queue: QueueName, *, consumer: str, seconds: float = 60.0
     ) -> Lease | None:
         """The next message of a queue for this consumer, or None if there is nothing to do now."""
-        leases = await self._lease(Want(queue, consumer, seconds, 1))
+        leases = await self.lease_many(queue, consumer=consumer, seconds=seconds)
         return leases[0] if leases else None
 
     async def lease_many(
         self, queue: QueueName, *, consumer: str, seconds: float = 60.0, limit: int = 1
     ) -> list[Lease]:
-        """The next messages of a queue, at most this many."""
-        return await self._lease(Want(queue, consumer, seconds, limit))
+        """The next messages of a queue, at most this many.
+
+        What is due comes back first, and what cannot be read becomes a dead letter.
+        """
+        now, lease_id = self._clock.now(), self._ids.new("lease")
+        terms = Terms(lease_id, consumer, self._holder, now, now + timedelta(seconds=seconds))
+
+        def body(tx: Transaction) -> tuple[list[Lease], Woken]:
+            woken = self._policy.recall_due(tx, now=now)
+            leases: list[Lease] = []
+            while len(leases) < limit:
+                more, damaged = table.lease_next(tx, queue, terms, limit=limit - len(leases))
+                leases += more
+                for message_id, error in damaged.items():
+                    woken |= self._give_up_damaged(tx, message_id, error)
+                if not damaged:
+                    break
+            return leases, woken
+
+        leases, woken = await self._database.transaction(body, brief=True)
+        self.bus.notify(woken)
+        return leases
 
     async def heartbeat(self, lease: Lease, *, seconds: float = 60.0) -> Lease:
         """Hold the lease longer; raises `LeaseLost`."""
         until = self._clock.now() + timedelta(seconds=seconds)
-
-        def renew(tx: Transaction) -> None:
-            ends = format_timestamp(until)
-            if not table.renew(tx, lease.message.message_id, lease.lease_id, until=ends):
-                raise lost(lease)
-
-        await self._single(renew)
+        await self._database.transaction(lambda tx: table.renew(tx, lease, until=until), brief=True)
         return lease._replace(expires_at=until)
 
     async def ack(self, lease: Lease) -> None:
         """The message needs nothing more; raises `LeaseLost`."""
-
-        def remove(tx: Transaction) -> None:
-            if table.remove_leased(tx, [(lease.message.message_id, lease.lease_id)]) == [None]:
-                raise lost(lease)
-
-        await self._single(remove)
-        self.bus.notify((lease.queue,))
+        if await self._database.transaction(lambda tx: table.end_lease(tx, lease), brief=True):
+            self.bus.notify((lease.queue,))
 
     async def finish(
         self,
@@ -145,29 +204,19 @@ class QueueStore:
         messages: Sequence[QueueMessage] = (),
         writes: Sequence[Write] = (),
         durability: Durability = Durability.ORDINARY,
-        taker: Taker | None = None,
     ) -> None:
-        """Commit effects, mark, end of lease and what follows, or nothing; or `LeaseLost`.
+        """Commit effects, mark, end of lease and what follows, or nothing; or `LeaseLost`."""
+        envelopes = [envelope_of(message) for message in messages]
 
-        `taker` is the consumer itself, which has a hand free for its next message then.
-        """
-        letters = [seal(message) for message in messages]
-        done = lease.message.message_id
-        handover = arrange(self.bus, letters, done=done, own=taker) if letters or taker else None
-        everything = Finishing(lease, consumer, letters, writes, handover)
-        settle = settling(handover)
-        if writes or durability is not Durability.ORDINARY:
-            outcome = await self._alone(everything, durability, after=settle)
-        else:
-            outcome = await self._batch.run(
-                self._lots.finish, everything, kind="finish", after=settle
-            )
-        if letters and handover is None:
-            self.bus.notify({letter.queue for letter in letters})
-        if taker is None or (
-            _may_be_more(outcome, lease.queue) and self.bus.idle_taker(lease.queue)
-        ):
+        def body(tx: Transaction) -> bool:
+            promoted = self._finish(tx, lease, consumer, envelopes)
+            for write in writes:
+                write(tx)
+            return promoted
+
+        if await self._database.transaction(body, durability=durability, brief=True):
             self.bus.notify((lease.queue,))
+        self.bus.notify_of(messages)
 
     def finish_in(
         self,
@@ -177,40 +226,30 @@ class QueueStore:
         consumer: str,
         messages: Sequence[QueueMessage] = (),
     ) -> None:
-        """Mark the message as processed, end its lease and queue what follows from it.
+        """The same in the caller's transaction, together with the effects.
 
-        In the caller's transaction, together with the effects. Raises `LeaseLost` if somebody else
-        has the message; the transaction must then not be committed. After its commit:
-        `store.bus.notify_of(messages)`.
+        Raises `LeaseLost` if somebody else has the message; the transaction must then not be
+        committed. After its commit: `store.bus.notify_of(messages)`.
         """
-        letters = [seal(message) for message in messages]
-        raise_if_lost(self._lots.finish(tx, [Finishing(lease, consumer, letters)]))
+        self._finish(tx, lease, consumer, [envelope_of(message) for message in messages])
 
     async def nack(self, lease: Lease, *, reason: str, delay: float | None = None) -> None:
         """It failed: to be tried again, or given up after too many failures; or `LeaseLost`."""
+        now = self._clock.now()
         await self._end(
             lease,
-            lambda tx, row: failures.fail(
-                tx, row, reason=reason, now=self._clock.now(), delay=delay, funeral=self._funeral
-            ),
+            lambda tx, row: self._policy.fail(tx, row, reason=reason, now=now, delay=delay),
         )
 
     async def release(self, lease: Lease) -> None:
         """Give it back untouched, at once and without counting the attempt; or `LeaseLost`."""
-
-        def put_back(tx: Transaction, row: table.QueuedRow) -> table.Woken:
-            failures.release(tx, row, counted=False)
-            return {row.queue}
-
-        await self._end(lease, put_back)
+        await self._end(lease, lambda tx, row: dead_letters.release(tx, row, counted=False))
 
     async def dead_letter(self, lease: Lease, *, reason: str) -> None:
         """Give the message up, with a sentence why; or `LeaseLost`."""
+        now = self._clock.now()
         await self._end(
-            lease,
-            lambda tx, row: failures.bury(
-                tx, row, reason=reason, now=self._clock.now(), funeral=self._funeral
-            ),
+            lease, lambda tx, row: self._policy.give_up(tx, row, reason=reason, now=now)
         )
 
     async def has_processed(self, consumer: str, message_id: str) -> bool:
@@ -218,12 +257,11 @@ class QueueStore:
         return await self._database.fetch_one(_PROCESSED, (message_id, consumer)) is not None
 
     async def mark_processed(self, consumer: str, message_id: str) -> None:
-        """Remember that this consumer has done with this message."""
-        await self._single(lambda tx: self.mark_processed_in(tx, consumer, message_id))
-
-    def mark_processed_in(self, tx: Transaction, consumer: str, message_id: str) -> None:
-        """The same in the caller's transaction."""
-        table.mark(tx, consumer, message_id, now=format_timestamp(self._clock.now()))
+        """Remember that this consumer has done with this message; `finish` does it by itself."""
+        now = self._clock.now()
+        await self._database.transaction(
+            lambda tx: table.mark(tx, consumer, message_id, now=now), brief=True
+        )
 
     async def has_work(self, queue: QueueName) -> bool:
         """Whether a lease might give something; only reads, for polling."""
@@ -248,85 +286,58 @@ class QueueStore:
 
         `alive` is asked for every holder; a lease without a named holder counts as nobody's.
         """
+        now = self._clock.now()
         count, woken = await self._database.transaction(
-            lambda tx: failures.recover(
-                tx, alive=alive, now=self._clock.now(), funeral=self._funeral
-            )
+            lambda tx: self._policy.recover(tx, alive=alive, now=now)
         )
-        notify(self.bus, woken)
+        self.bus.notify(woken)
         return count
 
     async def prune_processed(self, *, before: datetime) -> int:
         """Forget marks that are older; from then on, those ids would be accepted again."""
         return await self._database.execute(_PRUNE, (format_timestamp(before),))
 
-    async def _lease(self, want: Want) -> list[Lease]:
-        leases, woken = await self._batch.run(self._lots.lend, want, kind=want[:3])
-        if woken:
-            notify(self.bus, woken)
-        return leases
+    def _finish(
+        self, tx: Transaction, lease: Lease, consumer: str, envelopes: Sequence[Envelope]
+    ) -> bool:
+        """Whether the next message of the lane can be leased now."""
+        # First, so that a lost lease costs nothing and is not mistaken for another failure.
+        promoted = table.finish(tx, lease, consumer=consumer, now=self._clock.now())
+        for envelope in envelopes:
+            self._put(tx, envelope)
+        return promoted
 
-    async def _single(self, change: Callable[[Transaction], T]) -> T:
-        """One change in a shared transaction; if it raises a `QueueError`, it has done nothing."""
+    def _put(self, tx: Transaction, envelope: Envelope) -> bool:
+        """Write a message that is new where it belongs; False if its id is known already."""
+        outlet, message = self._outlets.get(envelope.queue), envelope.message
+        if outlet is not None:
+            if table.is_known(tx, message.message_id):
+                return False
+            if outlet(tx, message):
+                return True
+        return table.insert(tx, envelope, now=format_timestamp(self._clock.now()))
 
-        def work(tx: Transaction, _lot: Sequence[None]) -> list[T | QueueError]:
-            try:
-                return [change(tx)]
-            except QueueError as error:
-                return [error]
-
-        return await self._batch.run(work, None, kind=work)
-
-    async def _alone(
-        self,
-        item: Finishing,
-        durability: Durability,
-        *,
-        after: Callable[[Outcome | None], None] | None,
-    ) -> Outcome:
-        """A transaction of its own; `after` is called also if the caller gives up meanwhile."""
-
-        def body(tx: Transaction) -> Outcome:
-            return raise_if_lost(self._lots.finish(tx, [item]))
-
-        if durability is Durability.ORDINARY:
-            outcome = self._database.transaction_here(body)
-            if outcome is not None:
-                if after is not None:
-                    after(outcome)
-                return outcome
-        writing = asyncio.ensure_future(self._database.transaction(body, durability=durability))
-
-        def ended(done: "asyncio.Future[Outcome]") -> None:
-            failed = done.cancelled() or done.exception() is not None
-            if after is not None:
-                after(None if failed else done.result())
-
-        writing.add_done_callback(ended)
-        return await asyncio.shield(writing)
+    def _give_up_damaged(self, tx: Transaction, message_id: str, error: Exception) -> Woken:
+        row = table.find(tx, message_id)
+        if row is None:
+            return set()
+        reason = f"The stored message is damaged and cannot be read: {error}."
+        return self._policy.give_up(tx, row, reason=reason, now=self._clock.now())
 
     async def _end(
-        self, lease: Lease, end: Callable[[Transaction, table.QueuedRow], table.Woken]
+        self, lease: Lease, end: Callable[[Transaction, table.QueuedRow], Woken]
     ) -> None:
-        def step(tx: Transaction) -> tuple[table.Woken, str | None]:
-            row = table.find(tx, lease.message.message_id, lease.lease_id)
-            if row is None:
-                raise lost(lease)
+        """End a lease in another way than as done, and wake whoever has something to do then."""
+
+        def body(tx: Transaction) -> tuple[Woken, str | None]:
+            row = table.held(tx, lease)
             woken = end(tx, row)
             after = table.find(tx, row.message_id)
             return woken, after.ready_at if after and after.state == "delayed" else None
 
-        woken, again_at = await self._single(step)
-        notify(self.bus, woken)
+        woken, again_at = await self._database.transaction(body, brief=True)
+        self.bus.notify(woken)
         if again_at is not None:
-            wait = datetime.fromisoformat(again_at) - self._clock.now()
-            self.bus.notify_later(lease.queue, max(wait.total_seconds(), 0))
-
-
-def _may_be_more(outcome: Outcome, queue: QueueName) -> bool:
-    """Whether something is left that any hand could take, after the one that got free was served.
-
-    The next message of the scope has come to its turn. If there was nothing for the hand that got
-    free, that was none, and nothing else is there either.
-    """
-    return queue in ORDERED and bool(outcome.given and outcome.given[-1].leases)
+            wait = (datetime.fromisoformat(again_at) - self._clock.now()).total_seconds()
+            loop = asyncio.get_running_loop()
+            loop.call_later(max(wait, 0), self.bus.notify, (lease.queue,))

@@ -4,7 +4,7 @@ Whatever a command needs is in its request; what is not listed there is not ther
 cannot enforce what is asked refuses to run. Nothing here knows plans, models or approvals.
 """
 
-from silas.sandbox.choose import AUTO, BackendChoice, all_backends, describe_backends
+from silas.sandbox.environment import python_executable, verification_request
 from silas.sandbox.errors import (
     BackendUnavailable,
     CannotContain,
@@ -12,26 +12,20 @@ from silas.sandbox.errors import (
     ContainerEngineFailed,
     PathRefused,
     SandboxNotStarted,
-    UnknownSandbox,
 )
-from silas.sandbox.manager import Sandbox, SandboxManager
 from silas.sandbox.models import (
     BackendReport,
     Boundary,
     Limit,
+    SandboxBackend,
     SandboxConfig,
     SandboxLimits,
     SandboxRequest,
     SandboxResult,
+    SandboxRunner,
 )
-from silas.sandbox.ports import OutputListener, SandboxBackend
-from silas.sandbox.runtime import python_executable
-from silas.sandbox.verification import HARDENED_ENVIRONMENT, verification_request
 
 __all__ = [
-    "AUTO",
-    "HARDENED_ENVIRONMENT",
-    "BackendChoice",
     "BackendReport",
     "BackendUnavailable",
     "Boundary",
@@ -39,19 +33,14 @@ __all__ = [
     "CommandRefused",
     "ContainerEngineFailed",
     "Limit",
-    "OutputListener",
     "PathRefused",
-    "Sandbox",
     "SandboxBackend",
     "SandboxConfig",
     "SandboxLimits",
-    "SandboxManager",
     "SandboxNotStarted",
     "SandboxRequest",
     "SandboxResult",
-    "UnknownSandbox",
-    "all_backends",
-    "describe_backends",
+    "SandboxRunner",
     "python_executable",
     "verification_request",
 ]

@@ -7,46 +7,33 @@ class BackendUnavailable(SandboxError):
     """This sandbox backend does not work here. Run `silas doctor` to see which one does."""
 
     code = "E_SANDBOX_UNAVAILABLE"
-    exit_code = 61
 
 
 class CannotContain(SandboxError):
     """The sandbox cannot enforce what was asked, so nothing was run. Install bubblewrap."""
 
     code = "E_SANDBOX_CANNOT_CONTAIN"
-    exit_code = 62
 
 
 class PathRefused(SandboxError):
     """A path cannot be shown to the sandbox. Give the real, absolute path of something there is."""
 
     code = "E_SANDBOX_PATH"
-    exit_code = 63
 
 
 class CommandRefused(SandboxError):
     """The command cannot be started as written. Shorten its arguments or its environment."""
 
     code = "E_SANDBOX_COMMAND"
-    exit_code = 64
 
 
 class SandboxNotStarted(SandboxError):
     """The sandbox could not be built, so nothing was run. Run `silas doctor` to see why."""
 
     code = "E_SANDBOX_NOT_STARTED"
-    exit_code = 65
-
-
-class UnknownSandbox(SandboxError):
-    """There is no such sandbox, or it has been destroyed. Create a new one."""
-
-    code = "E_SANDBOX_UNKNOWN"
-    exit_code = 66
 
 
 class ContainerEngineFailed(SandboxError):
     """The container engine refused. Check that Docker or Podman runs and has the image."""
 
     code = "E_SANDBOX_ENGINE"
-    exit_code = 67

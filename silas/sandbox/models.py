@@ -1,12 +1,15 @@
-"""What is asked of a sandbox, and what came of it."""
+"""What is asked of a sandbox, what came of it, and who runs it."""
 
 import posixpath
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Any, Literal, Protocol, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
-from silas.kernel.models import Data
+from silas.egress import Hosts, HostUse
+from silas.kernel.models import Data, problem_text
+from silas.sandbox.errors import CommandRefused
 
 MEBIBYTE = 1024 * 1024
 GIBIBYTE = 1024 * MEBIBYTE
@@ -21,12 +24,21 @@ class Boundary(StrEnum):
     SYSTEM_CALLS = "system_calls"
 
 
+CONTAINED = frozenset({Boundary.NETWORK, Boundary.FILESYSTEM})
+"""What a request insists on unless it says otherwise."""
+
+UNSAFE_NO_BOUNDARY: frozenset[Boundary] = frozenset()
+"""Runs a command also where its files or its network are not contained: for probes, and for tests
+of weaker backends."""
+
+
 class Limit(StrEnum):
     """What stopped a command that did not end by itself."""
 
     WALL_CLOCK = "wall_clock"
     OUTPUT = "output"
     DISK = "disk"
+    INODES = "inodes"
     CPU = "cpu"
     FILE_SIZE = "file_size"
     MEMORY = "memory"
@@ -57,6 +69,10 @@ CanonicalPath = Annotated[str, AfterValidator(_without_nul), AfterValidator(_can
 SharedPath = Annotated[CanonicalPath, AfterValidator(_not_the_root)]
 
 
+LEFT_OUT = "\n[… more was printed here than is kept …]\n"
+"""Where the middle of a long output was dropped."""
+
+
 class SandboxLimits(Data):
     """How much a command may use. Sizes are bytes; below the minima the sandbox itself fails."""
 
@@ -68,6 +84,7 @@ class SandboxLimits(Data):
     file_bytes: int = Field(default=256 * MEBIBYTE, ge=MEBIBYTE)
     temporary_bytes: int = Field(default=256 * MEBIBYTE, ge=MEBIBYTE)
     disk_bytes: int = Field(default=GIBIBYTE, ge=0)
+    inodes: int = Field(default=100_000, ge=0)
     output_bytes: int = Field(default=100_000, ge=0)
     flood_bytes: int = Field(default=32 * MEBIBYTE, ge=0)
 
@@ -75,8 +92,9 @@ class SandboxLimits(Data):
 class SandboxRequest(Data):
     """One command and the whole of its world: what is not listed here is not there.
 
-    `output_bytes` of each stream are kept and the rest is read and dropped; a command that writes
-    more than `flood_bytes` is stopped.
+    `network` are the hosts that it reaches, through a proxy that is in its environment.
+    `output_bytes` of each stream are kept, its first and its last half, and what is between is read
+    and dropped; a command that writes more than `flood_bytes` is stopped.
     """
 
     argv: tuple[Text, ...] = Field(min_length=1)
@@ -84,10 +102,14 @@ class SandboxRequest(Data):
     cwd: CanonicalPath = TEMPORARY
     read: tuple[SharedPath, ...] = ()
     write: tuple[SharedPath, ...] = ()
-    network: bool = False
+    network: Hosts = ()
     limits: SandboxLimits = SandboxLimits()
     stdin: bytes = Field(default=b"", max_length=64 * MEBIBYTE)
-    require: frozenset[Boundary] = frozenset()
+    one_stream: bool = False
+    """Errors go where the output goes, in the order in which they were written, as at a terminal;
+    all of it is the result's `stdout` then."""
+    require: frozenset[Boundary] = CONTAINED
+    """The boundaries without which the command is not run."""
 
     @field_validator("argv")
     @classmethod
@@ -116,7 +138,8 @@ class SandboxResult(Data):
     """What a command did. `exit_code` is 128 + N for signal N, as in a shell.
 
     127 means that there is no such program and 126 that it cannot be executed. `limit` names what
-    stopped the command; for `cpu` and `file_size` it is told from the exit code.
+    stopped the command; for `cpu` and `file_size` it is told from the exit code. `network` says
+    which hosts were reached or refused.
     """
 
     backend: str
@@ -128,11 +151,27 @@ class SandboxResult(Data):
     limit: Limit | None = None
     duration_seconds: float = Field(ge=0)
     not_enforced: tuple[str, ...] = ()
+    network: tuple[HostUse, ...] = ()
 
     @property
     def timed_out(self) -> bool:
         """Whether the wall clock stopped it; what it wrote until then is kept."""
         return self.limit is Limit.WALL_CLOCK
+
+    @property
+    def text(self) -> str:
+        """What it printed, for people; of two streams, what went to stdout, then to stderr."""
+        streams = ((self.stdout, self.stdout_truncated), (self.stderr, self.stderr_truncated))
+        first, second = (_printed(kept, whole=not cut) for kept, cut in streams)
+        apart = "\n" if first and second and not first.endswith("\n") else ""
+        return f"{first}{apart}{second}"
+
+
+def _printed(stream: bytes, *, whole: bool) -> str:
+    if whole:
+        return stream.decode(errors="replace")
+    first, last = stream[: len(stream) // 2], stream[len(stream) // 2 :]
+    return f"{first.decode(errors='replace')}{LEFT_OUT}{last.decode(errors='replace')}"
 
 
 class SandboxConfig(Data):
@@ -140,7 +179,7 @@ class SandboxConfig(Data):
 
     backend: str | None = None
     work_dir: str = "./data/sandbox/work"
-    network_access: bool = False
+    network_hosts: Hosts = ()
     filesystem_read: list[str] = Field(default_factory=list)
     filesystem_write: list[str] = Field(default_factory=list)
     max_memory_mb: int = Field(default=512, ge=16)
@@ -162,3 +201,41 @@ class BackendReport(Data):
 def is_within(path: str, directory: str) -> bool:
     """Whether one canonical path is the other or lies below it."""
     return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def checked_request(**fields: Any) -> SandboxRequest:
+    """The request, or `CommandRefused` with every reason in one sentence."""
+    try:
+        return SandboxRequest(**fields)
+    except ValidationError as error:
+        raise CommandRefused(f"This cannot be run: {problem_text(error)}.") from error
+
+
+OutputListener = Callable[[Literal["stdout", "stderr"], bytes], None]
+
+
+class SandboxRunner(Protocol):
+    """Runs commands contained.
+
+    It never runs what it cannot contain: it raises `CannotContain` or `SandboxNotStarted`. When
+    `run` returns, raises or is cancelled, no process of the command is left.
+    """
+
+    async def run(
+        self, request: SandboxRequest, *, on_output: OutputListener | None = None
+    ) -> SandboxResult:
+        """Run one command to its end; `on_output` hears the output as it comes."""
+        ...
+
+
+class SandboxBackend(SandboxRunner, Protocol):
+    """One way to run a command contained."""
+
+    @property
+    def name(self) -> str:
+        """How configuration and reports call it."""
+        ...
+
+    async def probe(self) -> BackendReport:
+        """Whether it works here, found out by using it, and what it contains."""
+        ...

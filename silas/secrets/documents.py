@@ -10,10 +10,11 @@ import fcntl
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from silas.kernel import CanonicalError, SecretsError, SilasError, canonical_bytes, strict_loads
 from silas.secrets.errors import InvalidSecret, VaultMissing, VaultTampered, VaultUnreachable
@@ -21,11 +22,52 @@ from silas.storage.errors import DatabaseReadOnly, DiskFull
 from silas.storage.files import PRIVATE_FILE, write_private_file
 
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+_SETTLED_NANOSECONDS = 100_000_000
+
+
+class FileVersion(NamedTuple):
+    """What tells one version of a file from another, as long as its clock ticks between them."""
+
+    device: int
+    inode: int
+    mode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, path: Path) -> "FileVersion | None":
+        """The version that is there now; None if that cannot be said."""
+        try:
+            return cls.from_state(path.lstat())
+        except OSError:
+            return None
+
+    @classmethod
+    def from_state(cls, state: os.stat_result) -> "FileVersion":
+        """The version of a file that is open."""
+        times = (state.st_mtime_ns, state.st_ctime_ns)
+        return cls(state.st_dev, state.st_ino, state.st_mode, state.st_size, *times)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a later write would show: the clock of a file ticks every few milliseconds."""
+        return time.time_ns() - max(self.modified_ns, self.changed_ns) > _SETTLED_NANOSECONDS
 
 
 def read_document(path: Path) -> dict[str, Any]:
     """The content of a vault file, proven to be whole."""
-    raw = _read(path)
+    return read_version(path)[0]
+
+
+def read_version(path: Path) -> tuple[dict[str, Any], FileVersion | None]:
+    """The same, and which version it was; None if a later one could look like it."""
+    raw, state = _read(path)
+    version = FileVersion.from_state(state)
+    return _whole(path, raw), version if version.is_settled else None
+
+
+def _whole(path: Path, raw: bytes) -> dict[str, Any]:
     try:
         document = strict_loads(raw)
         if isinstance(document, dict) and "digest" in document:
@@ -95,16 +137,16 @@ def read_regular_file(path: Path, *, limit: int, flags: int = 0) -> tuple[bytes,
         return file.read(limit + 1), state
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path) -> tuple[bytes, os.stat_result]:
     try:
-        raw, _ = read_regular_file(path, limit=MAX_DOCUMENT_BYTES, flags=os.O_NOFOLLOW)
+        raw, state = read_regular_file(path, limit=MAX_DOCUMENT_BYTES, flags=os.O_NOFOLLOW)
     except FileNotFoundError as error:
         raise VaultMissing(f"{path}: {VaultMissing.sentence()}") from error
     except OSError as error:
         raise _unreachable(path, error) from error
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise tampered(path, "it is too large")
-    return raw
+    return raw, state
 
 
 def _encode(content: Mapping[str, Any]) -> bytes:

@@ -4,7 +4,6 @@ The keyring's modules are imported by name, when they are needed: `keyring` and 
 to load, and a machine with a vault file never needs them.
 """
 
-import importlib
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import ValidationError
 
+from silas.kernel.process import PASSPHRASE_VARIABLE
 from silas.secrets.documents import (
     create_document,
     read_document,
@@ -20,23 +20,20 @@ from silas.secrets.documents import (
     writing,
 )
 from silas.secrets.errors import KeyringUnavailable, VaultLocked
-from silas.secrets.file_vault import FileVault
+from silas.secrets.file_vault import SCRYPT_N, FileVault
 from silas.secrets.key_material import (
     KeyMaterial,
+    Prompt,
+    Unlocking,
     default_key_file,
     key_from_file,
     new_passphrase,
 )
-from silas.secrets.models import KeyringPointer, KeyringState
-from silas.secrets.sealing import SCRYPT_N
-from silas.secrets.unlock import PASSPHRASE_VARIABLE, Prompt, Unlocking
-from silas.secrets.vault import Vault
+from silas.secrets.vault import KeyringPointer, KeyringState, Vault
 from silas.storage.errors import DatabaseFromTheFuture
 from silas.storage.files import make_private_directory
 
 VaultChoice: TypeAlias = Literal["auto", "keyring", "passphrase", "key_file"]
-_BACKENDS_MODULE = "silas.secrets.keyring_backends"
-_VAULT_MODULE = "silas.secrets.keyring_vault"
 _FILE_FORMAT = "silas-vault-v1"
 _POINTER_FORMAT = "silas-vault-pointer-v1"
 
@@ -95,8 +92,10 @@ def create_vault(
 
 def detect_keyring() -> KeyringState:
     """Whether this session has a keyring that works and encrypts; a test entry is written to it."""
-    state: KeyringState = importlib.import_module(_BACKENDS_MODULE).detect_keyring()
-    return state
+    # Imported here: the keyring's library is slow to load, and an encrypted file needs none of it.
+    from silas.secrets.keyring_vault import detect_keyring as detect  # noqa: PLC0415
+
+    return detect()
 
 
 def _new_key(
@@ -138,7 +137,7 @@ def _pointer(path: Path, content: dict[str, Any]) -> KeyringPointer:
 
 
 def _keyring_vault(path: Path, pointer: KeyringPointer) -> Vault:
-    backend = importlib.import_module(_BACKENDS_MODULE).system_backend()
-    vault_class = importlib.import_module(_VAULT_MODULE).KeyringVault
-    vault: Vault = vault_class(backend, vault_id=pointer.id, path=path)
-    return vault
+    # Imported here, as above.
+    from silas.secrets.keyring_vault import KeyringVault, system_backend  # noqa: PLC0415
+
+    return KeyringVault(system_backend(), vault_id=pointer.id, path=path)

@@ -4,7 +4,6 @@ Rooms write plain SQL in the subset that SQLite and PostgreSQL share, through th
 Nothing here knows what the tables mean, and no driver's exception leaves this room.
 """
 
-from silas.storage.brief import briefly
 from silas.storage.errors import (
     DatabaseBusy,
     DatabaseConstraint,
@@ -38,7 +37,6 @@ __all__ = [
     "SqlValue",
     "SqliteDatabase",
     "Transaction",
-    "briefly",
     "load_migrations",
     "migrate",
 ]

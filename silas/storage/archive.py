@@ -6,6 +6,8 @@
    absolute paths, duplicates, or anything that another reader of tar files would see differently.
 4. The length of the whole file follows from the manifest too, and is compared before anything is
    unpacked. Nothing is compressed, so nothing can grow.
+
+A directory is one file inside a backup (`pack_tree`): plain files and directories, nothing else.
 """
 
 import hashlib
@@ -27,9 +29,11 @@ _MAX_MANIFEST = 1 << 20
 _BLOCK = tarfile.BLOCKSIZE
 _END = bytes(2 * _BLOCK)
 _CHUNK = 1 << 20
+TREES = ("artifacts", "attachments", "companions", "customer_context", "skills")
+"""The directories that a backup holds, each as one tar file."""
 _NAME = (
     r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,60}\.(db|ya?ml)|vault\.json|owner\.pub|audit\.checkpoint"
-    r"|archive/[A-Za-z0-9_][A-Za-z0-9_.-]{0,60}\.jsonl|(artifacts|customer_context)\.tar)$"
+    rf"|archive/[A-Za-z0-9_][A-Za-z0-9_.-]{{0,60}}\.jsonl|({'|'.join(TREES)})\.tar)$"
 )
 
 
@@ -168,3 +172,46 @@ def _padded(content: bytes) -> bytes:
 
 def _padding(size: int) -> bytes:
     return bytes(-size % _BLOCK)
+
+
+_KINDS = (tarfile.REGTYPE, tarfile.DIRTYPE)
+
+
+def pack_tree(directory: Path, target: Path) -> None:
+    """Write all regular files below `directory` to `target`; a link or a device is left out."""
+    with tarfile.open(target, "x", format=tarfile.PAX_FORMAT) as archive:
+        for path in sorted(directory.rglob("*")):
+            # It may vanish meanwhile: whoever works here also tidies up.
+            if path.is_symlink() or not path.exists():
+                continue
+            archive.add(path, path.relative_to(directory).as_posix(), False, filter=_plain)
+
+
+def unpack_tree(archive: Path, directory: Path) -> None:
+    """Put the files back below `directory`; raises `BackupRefused` if one would leave it."""
+    directory.mkdir(mode=PRIVATE_DIRECTORY)
+    try:
+        with tarfile.open(archive) as members:
+            members.extractall(directory, filter=_private)  # noqa: S202 - `_private` checks each
+    except tarfile.TarError as error:
+        raise BackupRefused(f"{BackupRefused.sentence()} ({archive.name}: {error})") from error
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    if member.type not in _KINDS:
+        return None
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def _private(member: tarfile.TarInfo, destination: str) -> tarfile.TarInfo | None:
+    """The strict rules of `tarfile`, and readable by nobody else.
+
+    Programs stay programs: the digest of a skill says which of its files are.
+    """
+    if member.type not in _KINDS:
+        raise tarfile.SpecialFileError(member)
+    checked = tarfile.data_filter(member, destination)
+    program = (checked.mode or 0) & 0o100
+    return checked.replace(mode=PRIVATE_DIRECTORY if member.isdir() else PRIVATE_FILE | program)

@@ -6,23 +6,89 @@
 3. Each database copy passes SQLite's own check, and whatever check the caller brings.
 4. The archive is written beside its target, synced, and read back in full.
 5. Only then does it get its name. Whatever fails before, nothing of it remains.
+
+Restoring uses the same parts: copies of a database that is in use, the check whether a copy is
+sound, and a place for unfinished work that is private, beside its target, and gone when it fails.
 """
 
+import errno
 import os
 import shutil
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from silas.kernel import BackupError, format_timestamp
-from silas.storage.archive import Manifest, describe, read_archive, write_archive
-from silas.storage.copying import check_database, copy_database
-from silas.storage.errors import BackupExists, BackupNotWritten, BackupUnsettled
+import apsw
+
+from silas.kernel import BackupError, SilasError, format_timestamp
+from silas.storage.archive import Manifest, describe, pack_tree, read_archive, write_archive
+from silas.storage.errors import (
+    BackupExists,
+    BackupNotWritten,
+    BackupUnsettled,
+    DatabaseCorrupt,
+    DiskFull,
+    translated,
+)
 from silas.storage.files import PRIVATE_FILE, sync_directory
 from silas.storage.ports import Progress
-from silas.storage.trees import pack_tree
-from silas.storage.workplace import workplace_beside
+from silas.storage.trees import remove_tree
+
+_PAGES_AT_ONCE = 512
+
+
+def copy_database(source: Path, target: Path, *, progress: Progress) -> None:
+    """Write a copy of the database as it is at one moment, while others go on writing.
+
+    The copy is page by page, so that row ids, which some indexes refer to, stay what they are.
+    """
+    with (
+        translated(str(source)),
+        closing(apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)) as reading,
+        closing(apsw.Connection(str(target))) as copy,
+    ):
+        reading.set_busy_timeout(5000)
+        # The transaction pins the moment: without it, each write would start the copy anew.
+        reading.execute("BEGIN")
+        reading.execute("SELECT * FROM sqlite_schema LIMIT 1").fetchall()
+        copy.execute("PRAGMA synchronous=OFF")
+        with copy.backup("main", reading, "main") as backup:
+            while not backup.done:
+                backup.step(_PAGES_AT_ONCE)
+                done = backup.page_count - backup.remaining
+                progress(f"copying {source.name}", done, backup.page_count)
+        # In this mode the copy is one file that needs no others beside it. It is changed with the
+        # help of shared memory, and what has no room for that is the disk of the copy.
+        with translated(str(target)):
+            copy.execute("PRAGMA journal_mode=DELETE")
+
+
+def check_database(path: Path) -> None:
+    """Raise if SQLite finds anything wrong in the file, which nobody else may be using."""
+    with translated(str(path)), closing(apsw.Connection(str(path))) as connection:
+        problems = [text for (text,) in connection.execute("PRAGMA integrity_check(3)")]
+    if problems != ["ok"]:
+        raise DatabaseCorrupt(
+            f"{path.name}: {DatabaseCorrupt.sentence()} ({'; '.join(map(str, problems))})"
+        )
+
+
+@contextmanager
+def workplace_beside(target: Path, *, failure: type[SilasError]) -> Iterator[Path]:
+    """A private directory on the same disk as the target; a failing disk becomes our error."""
+    try:
+        folder = Path(tempfile.mkdtemp(".partial", f".{target.name}.", target.parent))
+        try:
+            yield folder
+        finally:
+            remove_tree(folder)
+    except OSError as error:
+        kind = DiskFull if error.errno in {errno.ENOSPC, errno.EDQUOT} else failure
+        raise kind(f"{target}: {kind.sentence()} ({error.strerror})") from error
+
 
 FolderCheck = Callable[[Path], None]
 """Raises if the databases and files in this folder do not fit together."""

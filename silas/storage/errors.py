@@ -12,122 +12,105 @@ from silas.kernel import BackupError, DatabaseError
 
 
 class DiskFull(DatabaseError):
-    """The disk is full. Nothing was lost: free some space and run the command again."""
+    """The disk is full. What was written before is kept. Free some space and see what was done."""
 
     code = "E_DB_FULL"
-    exit_code = 21
 
 
 class DatabaseReadOnly(DatabaseError):
     """The data cannot be written there. Check owner and mount, or choose another `--data-dir`."""
 
     code = "E_DB_READONLY"
-    exit_code = 22
 
 
 class DatabaseBusy(DatabaseError):
     """Another process holds the database. Wait a moment, or end that process, and try again."""
 
     code = "E_DB_BUSY"
-    exit_code = 23
 
 
 class DatabaseCorrupt(DatabaseError):
     """The database file is damaged. Keep it, and bring back the last backup: `silas restore`."""
 
     code = "E_DB_CORRUPT"
-    exit_code = 24
 
 
 class DatabaseNotOpened(DatabaseError):
     """The database file cannot be opened. Check that the path is a file you may read and write."""
 
     code = "E_DB_OPEN"
-    exit_code = 25
 
 
 class DatabaseFromTheFuture(DatabaseError):
     """This data was written by a newer Silas. Upgrade Silas; the data has not been touched."""
 
     code = "E_DB_FUTURE"
-    exit_code = 26
 
 
 class MigrationDrift(DatabaseError):
     """A migration differs from the one that was applied. Reinstall Silas; nothing was changed."""
 
     code = "E_DB_MIGRATION_DRIFT"
-    exit_code = 27
 
 
 class MigrationMissing(DatabaseError):
     """A migration that was applied is missing here. Reinstall Silas; nothing was changed."""
 
     code = "E_DB_MIGRATION_MISSING"
-    exit_code = 28
 
 
 class DatabaseConstraint(DatabaseError):
     """The database refused a row that breaks its rules. This is a defect: please report it."""
 
     code = "E_DB_CONSTRAINT"
-    exit_code = 220
 
 
 class BackupExists(BackupError):
     """A file of that name exists already. Choose another name, or replace it with `--force`."""
 
     code = "E_BACKUP_EXISTS"
-    exit_code = 201
 
 
 class BackupNotWritten(BackupError):
     """The backup cannot be written there. Choose a directory that exists and that you may use."""
 
     code = "E_BACKUP_TARGET"
-    exit_code = 202
 
 
 class BackupUnsettled(BackupError):
     """Keys or settings were changed while they were copied. Run the backup again."""
 
     code = "E_BACKUP_UNSETTLED"
-    exit_code = 203
 
 
 class BackupNotRead(BackupError):
     """The backup cannot be read. Check that it is a file that you may read."""
 
     code = "E_BACKUP_SOURCE"
-    exit_code = 204
 
 
 class BackupRefused(BackupError):
     """This is not a backup as Silas writes it. Nothing was changed: use another one."""
 
     code = "E_BACKUP_REFUSED"
-    exit_code = 205
 
 
 class BackupDamaged(BackupError):
     """The backup is damaged. Nothing was changed: use another one."""
 
     code = "E_BACKUP_DAMAGED"
-    exit_code = 206
 
 
 class RestoreWouldReplace(BackupError):
     """There is data in that directory already. With `--force` it is set aside, not deleted."""
 
     code = "E_BACKUP_DATA_EXISTS"
-    exit_code = 207
 
 
 class RestoreNotPossible(BackupError):
     """The data cannot be put there. Nothing was changed: choose another `--data-dir`."""
 
     code = "E_BACKUP_DATA_DIR"
-    exit_code = 208
 
 
 _ONE_PAGE_OF_SHARED_MEMORY = 32 * 1024

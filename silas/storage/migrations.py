@@ -9,12 +9,16 @@
 
 import hashlib
 import re
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
+from pathlib import Path
+
+import apsw
 
 from silas.kernel import Clock, DatabaseError, format_timestamp
-from silas.storage.errors import DatabaseFromTheFuture, MigrationDrift, MigrationMissing
+from silas.storage.errors import DatabaseFromTheFuture, MigrationDrift, MigrationMissing, translated
 from silas.storage.ports import Database, Durability, Transaction
 
 _NAME = re.compile(r"(\d{3})_[a-z0-9_]+\.sql")
@@ -72,6 +76,20 @@ async def migrate(database: Database, migrations: list[Migration], *, clock: Clo
             durability=Durability.TRUST,
         )
     ]
+
+
+def applied_in(path: Path) -> dict[str, str]:
+    """The migrations that a database file records, with their checksums; none if it has none."""
+    with (
+        translated(str(path)),
+        closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection,
+    ):
+        connection.set_busy_timeout(5000)
+        look = "SELECT 1 FROM sqlite_schema WHERE name = 'applied_migrations'"
+        if not connection.execute(look).fetchall():
+            return {}
+        rows = connection.execute("SELECT id, checksum FROM applied_migrations").fetchall()
+    return {str(migration_id): str(checksum) for migration_id, checksum in rows}
 
 
 def check_applied(applied: dict[str, str], migrations: list[Migration]) -> None:

@@ -76,22 +76,20 @@ class Database(Protocol):
         ...
 
     async def transaction(
-        self, body: Callable[[Transaction], T], *, durability: Durability = Durability.ORDINARY
+        self,
+        body: Callable[[Transaction], T],
+        *,
+        durability: Durability = Durability.ORDINARY,
+        brief: bool = False,
     ) -> T:
         """Run `body` atomically and return its result once it is committed.
 
         If `body` raises, nothing of it remains and the exception reaches the caller. `body` may be
         run again if a shared commit failed, so its only effects must be those on the transaction.
         If the caller is cancelled, the transaction either never starts or finishes whole.
-        """
-        ...
 
-    def transaction_here(self, body: Callable[[Transaction], T]) -> T | None:
-        """Run a very small `body` at once, on the caller's own thread, if nobody writes just now.
-
-        For what takes less time than a hop to a thread. None if it could not be done here, for
-        whatever reason: nothing of it remains then, and `transaction` does it or says why not.
-        `body` itself must not return None.
+        `brief`: it changes a few rows and takes less time than a hop to a thread, so it may be run
+        on the event loop if no other transaction is being written.
         """
         ...
 

@@ -3,19 +3,22 @@
 1. A data directory that holds data is left alone, unless the caller says otherwise.
 2. Everything is unpacked and checked in a directory of its own: checksums, SQLite's own check, the
    versions, and whatever check the caller brings. The caller also prepares it there.
-3. The directory is synced and takes its place in one step. What was there before is kept aside.
+3. The directory is synced and trades places with the old one in one step (`exchange`), so that a
+   crash leaves neither name empty. What was there before is kept aside.
 """
 
+import ctypes
 import errno
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from silas.storage.archive import Manifest, read_archive
-from silas.storage.copying import check_database
+from silas.storage.backup import check_database, workplace_beside
 from silas.storage.errors import (
     BackupNotRead,
     BackupRefused,
@@ -25,8 +28,47 @@ from silas.storage.errors import (
 )
 from silas.storage.files import PRIVATE_DIRECTORY, sync_directory
 from silas.storage.ports import Progress
-from silas.storage.swap import exchange
-from silas.storage.workplace import workplace_beside
+from silas.storage.trees import remove_tree
+
+_HERE = -100  # AT_FDCWD
+_EXCHANGE = 2  # RENAME_EXCHANGE on Linux, RENAME_SWAP on macOS
+_NOT_HERE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Swap the two names; where the system has no single step for it, in three."""
+    try:
+        _exchange_at_once(os.fsencode(one), os.fsencode(other))
+    except OSError as error:
+        if error.errno not in _NOT_HERE:
+            raise
+        _exchange_in_steps(one, other)
+
+
+def _exchange_at_once(one: bytes, other: bytes) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    try:
+        if sys.platform == "darwin":
+            result = library.renamex_np(one, other, _EXCHANGE)
+        else:
+            result = library.renameat2(_HERE, one, _HERE, other, _EXCHANGE)
+    except AttributeError:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), os.fsdecode(other))
+
+
+def _exchange_in_steps(one: Path, other: Path) -> None:
+    between = one.with_name(f"{one.name}.swapping")
+    other.rename(between)
+    try:
+        one.rename(other)
+    except BaseException:
+        between.rename(other)
+        raise
+    between.rename(one)
+
 
 _NOT_DATA = {"silas.lock", "silas.sock"}
 
@@ -69,7 +111,7 @@ def restore_backup(
         aside = _aside(data_dir, moment)
         _swap_in(folder, data_dir, aside)
     if not had_data:
-        shutil.rmtree(aside, ignore_errors=True)
+        remove_tree(aside)
     return Restored(manifest, aside if had_data else None)
 
 

@@ -16,11 +16,10 @@ from typing import Self, TypeVar
 import apsw
 
 from silas.kernel import DatabaseError
-from silas.storage.connection import ConnectionReader
 from silas.storage.errors import DatabaseNotOpened, translate, translated
 from silas.storage.files import ensure_private_file, make_private_directory
 from silas.storage.ports import Durability, Reader, Row, SqlValue, Transaction
-from silas.storage.writer import GroupCommitWriter, Job
+from silas.storage.writer import ConnectionReader, GroupCommitWriter, Job
 
 T = TypeVar("T")
 
@@ -104,17 +103,18 @@ class SqliteDatabase:
         return await self.snapshot(lambda reader: reader.fetch_all(sql, params))
 
     async def transaction(
-        self, body: Callable[[Transaction], T], *, durability: Durability = Durability.ORDINARY
+        self,
+        body: Callable[[Transaction], T],
+        *,
+        durability: Durability = Durability.ORDINARY,
+        brief: bool = False,
     ) -> T:
         self._check_open()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
-        self._writer.submit(Job(body, durability, loop, done))
+        brief = brief and durability is Durability.ORDINARY
+        self._writer.submit(Job(body, durability, loop, done, brief))
         return await done
-
-    def transaction_here(self, body: Callable[[Transaction], T]) -> T | None:
-        self._check_open()
-        return self._writer.run_here(body)
 
     def snapshot_here(self, body: Callable[[Reader], T]) -> T | None:
         self._begin_near()

@@ -1,17 +1,21 @@
 """The one writer of a database file: a thread that commits transactions in groups.
 
-Callers hand over whole transactions. The writer takes all that wait, runs each inside a savepoint
-of one SQLite transaction, and commits once; so a hundred callers pay for one disk sync. A caller
-is told only after that commit. If any of the group needs `TRUST`, the group's commit is synced.
-It is woken at the end of a turn of the event loop: callers that were told together come back in
-one turn, and would else be split between the disk sync of the first and that of the others.
+Callers hand over whole transactions. The writer takes all that wait, runs them in one SQLite
+transaction, and commits once; so a hundred callers pay for one disk sync. If one of them fails, all
+are run again, each inside a savepoint. A caller is told only after the commit. If any of the group
+needs `TRUST`, the group's commit is synced. The writer is woken at the end of a turn of the event
+loop: callers that were told together come back in one turn, and would else be split between the
+disk sync of the first and that of the others.
 
-A transaction that is shorter than a hop to this thread can be run where its caller is, while the
-thread has nothing to do. It never waits there: not for a lock, not for the disk to sync, and not
-for statements that go on and on. Whatever would take longer is left to the thread.
+A group of brief transactions, each shorter than a hop to this thread, is run on the event loop
+while the thread has nothing to do. It never waits there: not for a lock, not for the disk to sync,
+and not for statements that go on and on. Whatever would take longer is left to the thread.
 
 A writer without a thread does the same on the event loop. A simulation needs that: there, nothing
 but its seed may decide what comes first.
+
+What a body gets is a `Reader` or `Transaction` on the connection: it raises our errors, and leaves
+no cursor open.
 """
 
 import asyncio
@@ -21,20 +25,106 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, TypeVar
 
 import apsw
 
-from silas.storage.connection import ConnectionTransaction
+from silas.kernel import DatabaseError
 from silas.storage.errors import translate
-from silas.storage.ports import Durability, Transaction
+from silas.storage.ports import Durability, Row, SqlValue, Transaction
+
+
+class ConnectionReader:
+    """`Reader` on a connection, until `end`."""
+
+    __slots__ = ("_connection", "_ended", "_open_rows", "_path")
+
+    def __init__(self, connection: apsw.Connection, path: str) -> None:
+        self._connection = connection
+        self._path = path
+        self._open_rows: set[apsw.Cursor] = set()
+        self._ended = False
+
+    def fetch_one(self, sql: str, params: Sequence[SqlValue] = ()) -> Row | None:
+        try:
+            cursor = self._run(sql, params)
+            row = cursor.fetchone()
+            cursor.close(True)
+        except apsw.Error as error:
+            raise translate(error, path=self._path) from error
+        return row
+
+    def fetch_all(self, sql: str, params: Sequence[SqlValue] = ()) -> list[Row]:
+        try:
+            return self._run(sql, params).fetchall()
+        except apsw.Error as error:
+            raise translate(error, path=self._path) from error
+
+    def rows(self, sql: str, params: Sequence[SqlValue] = ()) -> Iterator[Row]:
+        cursor: apsw.Cursor | None = None
+        try:
+            cursor = self._run(sql, params)
+            self._open_rows.add(cursor)
+            yield from cursor
+        except apsw.Error as error:
+            raise translate(error, path=self._path) from error
+        finally:
+            if cursor is not None:
+                self._open_rows.discard(cursor)
+                cursor.close(True)
+
+    def end(self) -> None:
+        """Close what was left open. An open cursor would hold on to its view of the data."""
+        self._ended = True
+        while self._open_rows:
+            self._open_rows.pop().close(True)
+
+    def _run(self, sql: str, params: Sequence[SqlValue]) -> apsw.Cursor:
+        self._check()
+        return self._connection.execute(sql, params or None)
+
+    def _check(self) -> None:
+        if self._ended:
+            raise DatabaseError("This view of the database has ended. Ask for a new one.")
+
+
+class ConnectionTransaction(ConnectionReader):
+    """`Transaction` on a connection, inside a transaction that someone else begins and ends."""
+
+    __slots__ = ()
+
+    def execute(self, sql: str, params: Sequence[SqlValue] = ()) -> int:
+        before = self._connection.total_changes()
+        try:
+            for _ in self._run(sql, params):
+                pass
+        except apsw.Error as error:
+            raise translate(error, path=self._path) from error
+        return self._connection.total_changes() - before
+
+    def execute_many(self, sql: str, params: Iterable[Sequence[SqlValue]]) -> list[Row]:
+        self._check()
+        try:
+            return self._connection.executemany(sql, params).fetchall()
+        except apsw.Error as error:
+            raise translate(error, path=self._path) from error
+
+    def _check(self) -> None:
+        super()._check()
+        if not self._connection.in_transaction:
+            # SQLite takes everything back by itself when, say, the disk is full. A body that went
+            # on regardless would write outside of any transaction.
+            raise DatabaseError("The transaction was taken back. Nothing of it remains.")
+
 
 T = TypeVar("T")
 
 _MAX_GROUP = 256
+_MAX_BRIEF = 128
 _SECONDS_HERE = 0.005
 _STEPS_BETWEEN_LOOKS = 1000
 _LONG_LOG_PAGES = 4000  # SQLite says 1000; each time costs two syncs, whatever the number
@@ -49,6 +139,8 @@ class Job:
     durability: Durability
     loop: asyncio.AbstractEventLoop
     done: "asyncio.Future[Any]"
+    brief: bool = False
+    """It may be run on the event loop."""
     result: Any = None
     error: BaseException | None = None
 
@@ -72,7 +164,7 @@ class GroupCommitWriter:
     ) -> None:
         self._connection = connection
         self._busy_timeout_ms = busy_timeout_ms
-        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._jobs: deque[Job] = deque()
         self._signals: queue.SimpleQueue[_Signal] = queue.SimpleQueue()
         self._gathering: set[asyncio.AbstractEventLoop] = set()
         """The loops in whose present turn something was submitted."""
@@ -94,22 +186,10 @@ class GroupCommitWriter:
 
     def submit(self, job: Job) -> None:
         """Put a transaction in line; for the thread of its event loop."""
-        self._jobs.put(job)
+        self._jobs.append(job)
         if job.loop not in self._gathering:
             self._gathering.add(job.loop)
             job.loop.call_soon(self._wake, job.loop)
-
-    def run_here(self, body: Callable[[Transaction], T]) -> T | None:
-        """Run an `ORDINARY` transaction on this thread; None if it was not done, for any reason."""
-        # A caller that never pauses would take each turn before the thread can fold the log.
-        if self._log_pages >= _LONG_LOG_PAGES or not self._jobs.empty():
-            return None
-        if not self._turn.acquire(blocking=False):
-            return None
-        try:
-            return self._attempt(body)
-        finally:
-            self._turn.release()
 
     def stop(self) -> None:
         """Finish what was submitted, then end the thread and close the connection."""
@@ -124,8 +204,41 @@ class GroupCommitWriter:
         self._gathering.discard(loop)
         if self._thread is None:
             self._serve_rest()
-        else:
+        elif not self._serve_here(loop):
             self._signals.put(_Signal.LOOK)
+
+    def _serve_here(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Run what waits on this event loop, if it is brief; False if the thread has to do it."""
+        # A caller that never pauses would take each turn before the thread can fold the log.
+        if self._log_pages >= _LONG_LOG_PAGES or not self._all_brief():
+            return False
+        if not self._turn.acquire(blocking=False):
+            return False
+        # Taken out first: the thread may be looking for its next group at the same time.
+        jobs = self._next_jobs(_MAX_BRIEF)
+        waiting = [job for job in jobs if not job.done.cancelled()]
+        try:
+            done = all(job.brief and job.loop is loop for job in jobs) and (
+                not waiting or self._run_here(waiting)
+            )
+        except BaseException:
+            self._jobs.extendleft(reversed(jobs))
+            raise
+        finally:
+            self._turn.release()
+        if not done:
+            self._jobs.extendleft(reversed(jobs))
+            return False
+        _settle(waiting)
+        if self._jobs:
+            loop.call_soon(self._wake, loop)
+        return True
+
+    def _all_brief(self) -> bool:
+        try:
+            return all(job.brief for job in self._jobs)
+        except RuntimeError:  # the thread has just taken some of them
+            return False
 
     def _serve(self) -> None:
         while self._signals.get() is not _Signal.STOP:
@@ -133,11 +246,13 @@ class GroupCommitWriter:
         self._serve_rest()
 
     def _serve_rest(self) -> None:
-        while not self._jobs.empty():
+        while self._jobs:
             self._serve_group()
 
     def _serve_group(self) -> None:
-        group = self._next_group()
+        group = self._next_jobs(_MAX_GROUP)
+        if self._jobs:
+            self._signals.put(_Signal.LOOK)
         with self._turn:
             self._run_group(group)
         _announce(group)
@@ -145,16 +260,19 @@ class GroupCommitWriter:
             with self._turn:
                 self._fold()
 
-    def _next_group(self) -> list[Job]:
-        """All that wait, up to a limit."""
-        group: list[Job] = []
-        with contextlib.suppress(queue.Empty):
-            while len(group) < _MAX_GROUP:
-                group.append(self._jobs.get_nowait())
-            self._signals.put(_Signal.LOOK)
-        return group
+    def _next_jobs(self, most: int) -> list[Job]:
+        """Those that wait, up to a limit."""
+        jobs: list[Job] = []
+        with contextlib.suppress(IndexError):
+            while len(jobs) < most:
+                jobs.append(self._jobs.popleft())
+        return jobs
 
-    def _attempt(self, body: Callable[[Transaction], T]) -> T | None:
+    def _run_here(self, jobs: list[Job]) -> bool:
+        """Commit these on the thread of the event loop; False if nothing was done, for any reason.
+
+        The thread meets the reason again, and tells the caller.
+        """
         connection = self._connection
         connection.set_busy_timeout(0)
         # The time of this thread: what others take from it on a busy machine is not its fault.
@@ -162,11 +280,12 @@ class GroupCommitWriter:
         connection.set_progress_handler(lambda: time.thread_time() > deadline, _STEPS_BETWEEN_LOOKS)
         try:
             self._begin(Durability.ORDINARY)
-            result = self._run_body(body)
+            for job in jobs:
+                job.result = self._run_body(job.body)
             self._run("COMMIT")
-        except Exception:  # noqa: BLE001 - the thread meets it again, and tells the caller
+        except Exception:  # noqa: BLE001 - see above
             self._take_back()
-            return None
+            return False
         except BaseException:
             # An interrupt of the person: nobody may find the database locked after it.
             self._take_back()
@@ -176,7 +295,7 @@ class GroupCommitWriter:
             connection.set_busy_timeout(self._busy_timeout_ms)
         if self._log_pages >= _LONG_LOG_PAGES:
             self._signals.put(_Signal.LOOK)
-        return result
+        return True
 
     def _note_log(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._log_pages = pages
@@ -206,12 +325,16 @@ class GroupCommitWriter:
     def _commit(self, jobs: list[Job]) -> bool:
         """Run these in one transaction; raises if it cannot be begun, False if it was lost."""
         trust = any(job.durability is Durability.TRUST for job in jobs)
-        self._begin(Durability.TRUST if trust else Durability.ORDINARY)
+        durability = Durability.TRUST if trust else Durability.ORDINARY
+        self._begin(durability)
+        together = len(jobs) == 1 or self._run_together(jobs)
+        if not together:
+            self._begin(durability)
         try:
             if len(jobs) == 1:
                 return self._run_alone(jobs[0])
-            for job in jobs:
-                self._run_one(job)
+            for job in () if together else jobs:
+                self._run_apart(job)
             self._run("COMMIT")
         except Exception as error:  # noqa: BLE001 - whatever it is, its callers must hear of it
             self._take_back()
@@ -239,7 +362,18 @@ class GroupCommitWriter:
             self._run("COMMIT")
         return True
 
-    def _run_one(self, job: Job) -> None:
+    def _run_together(self, jobs: list[Job]) -> bool:
+        """One after the other; False if one has failed, and what the others did must be undone."""
+        try:
+            for job in jobs:
+                job.error = None
+                job.result = self._run_body(job.body)
+        except BaseException:  # noqa: BLE001 - it is met again in the savepoint of its own job
+            return False
+        return True
+
+    def _run_apart(self, job: Job) -> None:
+        """In a savepoint, so that only what this one did is undone if it fails."""
         job.error = None
         self._run("SAVEPOINT job")
         try:

@@ -1,28 +1,50 @@
 """From an agent's plan to work items that can be shown to the owner (5.1.2, steps 1 and 2).
 
 1. The plan is parsed; what is wrong with it is said, and nothing is kept.
-2. It may refer only to work items of its own scope. The owner's plans may refer to any.
+2. It may refer only to work items of its own scope, and to tools that are there. The owner's plans
+   may refer to any work item.
 3. Ids that are taken are made free, everywhere in the plan.
 4. It goes on from the item that it deepens (`follow_up_of`), with that item's artifacts.
-5. The interaction mode is resolved, in the one place that does.
-6. It is bound to its workspace and skills, and needs approval, whatever it says.
+5. A part of it that names no folder works in the one that the request is about: that which the
+   owner named, that of the work it goes on from, or the owner's workspace. `~` and relative paths
+   are read against it.
+6. The interaction mode is resolved, in the one place that does.
+7. It is bound to its workspace and skills, and needs approval, whatever it says.
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from silas.approval import ApprovalScope
-from silas.gates.actions import action_of
-from silas.gates.risk import ActionKind, Reversibility, RiskLevel, risk_of
-from silas.kernel import TaintLevel
+from silas.gates.risk import RiskLevel
+from silas.kernel import TaintLevel, WorkError
+from silas.queue.models import RequestFolders
 from silas.stream.interaction import resolve_interaction_mode
 from silas.stream.models import InteractionRegister, PlanAction
+from silas.stream.skills import require_chosen, skill_tool_names
 from silas.stream.turn_context import TurnContext
+from silas.work.authorisation import plan_risk
 from silas.work.binding import bind_plan
+from silas.work.effects import Workspace
 from silas.work.errors import WorkItemUnknown
-from silas.work.models import ALL_ARTIFACTS, InteractionMode, WorkItem, WorkItemType
+from silas.work.models import (
+    ALL_ARTIFACTS,
+    InteractionMode,
+    WorkItem,
+    WorkItemType,
+)
 from silas.work.plan import Plan, parse_plan
 
+_IMPORTS = re.compile(r"\bpython[\d.]* -m (?:unittest|pytest)\b|^\s*py\.?test\b")
+_NO_CHECK = (
+    "Add one that fails as long as the work is not done, such as `cat` of the file that is asked "
+    "for, or say `without_proof: true`."
+)
+_NO_MODULES = (
+    "It does not find the modules of the folder: write `PYTHONPATH=.` before the command, and name "
+    "the tests, such as `PYTHONPATH=. python3 -m unittest tests.test_login`."
+)
 _CONFIRMED = (RiskLevel.HIGH, RiskLevel.IRREVERSIBLE)
 
 
@@ -37,17 +59,116 @@ class Wanted:
     initiative: float = 0.0
     proxy_mode: InteractionMode | None = None
     register: InteractionRegister = InteractionRegister.EXECUTION
+    folders: RequestFolders = field(default_factory=RequestFolders)
+    instead_of: str | None = None
+    """The work item whose plan this one replaces."""
+    asked: str = ""
+    """The request, as it was said."""
 
 
-async def adopt(room: TurnContext, wanted: Wanted) -> Plan:
+@dataclass(frozen=True)
+class Adopted:
+    """A plan as it will be shown and stored."""
+
+    plan: Plan
+    filled_in: str | None = None
+    """The folder that the runtime has chosen, if the plan named none."""
+
+
+async def adopt(room: TurnContext, wanted: Wanted) -> Adopted:
     """The plan as it will be shown and stored; raises `WorkError` with what is wrong."""
     plan = parse_plan(wanted.action.plan_markdown or "")  # 1
     plan = _deepening(plan, wanted.action.continuation_of)  # 4
     await _require_references(room, plan, wanted)  # 2
+    await require_chosen(room.skills, plan, asked=wanted.asked)
+    named = {name for item in plan.items for name in item.skills}
+    brought = await skill_tool_names(room.skills, named)
+    _require_known_tools(plan, room.worker_tools, brought)
     plan = await _free_ids(room, plan)  # 3
-    items = [_resolved(room, item, wanted) for item in plan.items]  # 5
+    landing = await _landing(room, wanted)
+    placed = [_placed(item, landing, room.policy.home) for item in plan.items]  # 5
+    filled_in = any(
+        folder_of(old) is None and folder_of(new) is not None
+        for old, new in zip(plan.items, placed, strict=True)
+    )
+    items = [_resolved(room, item, wanted) for item in placed]  # 6
     plan = replace(plan, root=items[0], tasks=tuple(items[1:]))
-    return await bind_plan(plan, base=room.policy.plans_base, skills=room.skills)  # 6
+    policy = room.policy
+    bound = await bind_plan(  # 7
+        plan, base=landing or policy.home, off_limits=policy.off_limits, skills=room.skills
+    )
+    return Adopted(bound, str(landing) if filled_in else None)
+
+
+def doubts_about(plan: Plan) -> list[str]:
+    """What would most likely not work as it is meant, though it may; for whoever wrote the plan."""
+    doubts = []
+    for item in plan.items:
+        if item.type is WorkItemType.TASK and not item.verify and not item.without_proof:
+            doubts.append(f"verify: {item.title} has no check. {_NO_CHECK}")
+        doubts += [
+            f"verify: the check {check.name} runs {check.run}. {_NO_MODULES}"
+            for check in item.verify
+            if _IMPORTS.search(check.run) and "PYTHONPATH" not in check.run
+        ]
+    return doubts
+
+
+def _require_known_tools(plan: Plan, known: frozenset[str], brought: frozenset[str]) -> None:
+    """An envelope for a tool that is not there would cover nothing; skills bring some."""
+    named = {each.tool for item in plan.items for each in item.approvals}
+    missing = sorted(named - known - brought)
+    if missing and known:
+        there = ", ".join(sorted(known))
+        raise WorkError(
+            f"approvals: there is no tool {', '.join(missing)}. There are: {there}. Name one of "
+            "these, or leave the entry out."
+        )
+
+
+async def _landing(room: TurnContext, wanted: Wanted) -> Path | None:
+    """The folder for what names none (rule 5)."""
+    folders = wanted.folders
+    if path := await _folder_of_known(room, wanted.instead_of):
+        return path
+    if folders.named:
+        return Path(folders.named[0])
+    if path := await _folder_of_known(room, wanted.action.continuation_of):
+        return path
+    return Path(folders.base) if folders.base else room.policy.workspace
+
+
+async def _folder_of_known(room: TurnContext, work_item_id: str | None) -> Path | None:
+    item = await room.items.get(work_item_id) if work_item_id else None
+    folder = folder_of(item) if item else None
+    return Path(folder) if folder else None
+
+
+def folder_of(item: WorkItem) -> str | None:
+    """The folder of the owner's that an item works on."""
+    return item.workspace.path if item.workspace else None
+
+
+def _placed(item: WorkItem, landing: Path | None, home: Path) -> WorkItem:
+    workspace = item.workspace or Workspace()
+    path = workspace.path
+    if path is not None and (path == "~" or path.startswith("~/")):
+        path = str(home / path[2:])
+    elif path is None and landing is not None and _works_on_files(item):
+        path = str(landing)
+    if path == workspace.path:
+        return item
+    return item.model_copy(update={"workspace": workspace.model_copy(update={"path": path})})
+
+
+def _works_on_files(item: WorkItem) -> bool:
+    """Whether a folder is of any use: not to the stream, nor to a goal that looks at hosts alone.
+
+    A project has the folders of its tasks; its own is for its checks.
+    """
+    if item.type is WorkItemType.TASK:
+        return True
+    return item.agent != "stream" and any(not check.network for check in item.verify)
 
 
 def _deepening(plan: Plan, continues: str | None) -> Plan:
@@ -112,26 +233,10 @@ def _resolved(room: TurnContext, item: WorkItem, wanted: Wanted) -> WorkItem:
         wanted.proxy_mode,
         wanted.action.interaction_mode_override,
         work_item_mode=said,
-        risk_requires_confirmation=plan_risk(item, wanted.taint) in _CONFIRMED,
+        risk_requires_confirmation=plan_risk(item, wanted.taint, room.effect_of) in _CONFIRMED,
         initiative_level=wanted.initiative,
         interaction_register=wanted.register,
         high_initiative_min=room.policy.high_initiative_min,
         default_mode_by_register=room.policy.default_modes,
     )
     return item.model_copy(update={"interaction_mode": mode, "needs_approval": True})
-
-
-def plan_risk(item: WorkItem, taint: TaintLevel) -> RiskLevel:
-    """How risky it is to approve this item, from what the runtime knows about it.
-
-    Inside the sandbox everything can be thrown away; what an envelope lets out cannot.
-    """
-    goal = item.type is WorkItemType.GOAL
-    destroys = any(action_of(each.tool) is ActionKind.DESTROY for each in item.approvals)
-    return risk_of(
-        ApprovalScope.STANDING if goal else ApprovalScope.FULL_PLAN,
-        ActionKind.DESTROY if destroys else ActionKind.CHANGE,
-        reversibility=Reversibility.HARD if item.approvals else Reversibility.REVERSIBLE,
-        taint=taint,
-        inside_envelope=False,
-    )

@@ -1,13 +1,14 @@
 """How fast the owner decides, and how much waits: cues that block nothing and delay nothing."""
 
+import asyncio
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol
 
-from silas.kernel import Clock
-from silas.stream.decision_log import RISKY, Decided, decisions
+from silas.audit.models import AuditEntry, AuditTrail
+from silas.kernel import Clock, format_timestamp
+from silas.review.decision_log import RISKY, Decided, decisions
 
 FATIGUE = "approval_fatigue"
 _WINDOW = timedelta(hours=24)
@@ -17,21 +18,8 @@ _FEWEST = 5
 _TOO_FAST_SECONDS = 1.0
 _CROWD = 5
 _ENTRIES = 2000
+_FIRST_LOOK = 5000
 _AGAIN = timedelta(hours=1)
-
-
-class Log(Protocol):
-    """The audit log."""
-
-    async def tail(
-        self, count: int, *, event: str = "*", since: datetime | None = None
-    ) -> list[Any]:
-        """The last entries, oldest first."""
-        ...
-
-    async def log(self, event: str, /, **data: Any) -> str:
-        """Write an entry."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -60,27 +48,52 @@ def is_crowded(risks: Sequence[str]) -> bool:
     return sum(risk in RISKY for risk in risks) > _CROWD
 
 
-@dataclass(frozen=True)
+@dataclass
 class CadenceWatch:
-    """Looks at the log after each decision."""
+    """Looks at the log after each decision; what it has read of the last day, it remembers."""
 
-    log: Log
+    log: AuditTrail
     clock: Clock
+    _cards: list[AuditEntry] = field(default_factory=list, init=False, repr=False)
+    _read_to: int = field(default=0, init=False, repr=False)
+    _noted_at: datetime | None = field(default=None, init=False, repr=False)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False, repr=False)
 
     async def now(self) -> Cadence:
-        """The cadence of the last day."""
-        since = self.clock.now() - _WINDOW
-        return cadence_of(
-            list(decisions(await self.log.tail(_ENTRIES, event="card_*", since=since)))
-        )
+        """The cadence of the last day; the first look goes back only so many entries."""
+        async with self._reading:
+            head, since = await self._head(), self.clock.now() - _WINDOW
+            after = max(self._read_to, head - _FIRST_LOOK)
+            if head > after:
+                new = await self.log.tail(_ENTRIES, event="card_*", since=since, after=after)
+                # What was written while it was read is read again the next time.
+                self._cards += [entry for entry in new if entry.seq <= head]
+                self._read_to = head
+            oldest = format_timestamp(since)
+            self._cards = [entry for entry in self._cards if entry.at >= oldest][-_ENTRIES:]
+        return cadence_of(list(decisions(self._cards)))
 
     async def note(self) -> Cadence:
         """The same; if it is too fast, that is written down, once in an hour."""
         cadence = await self.now()
         if cadence.hasty:
-            since = self.clock.now() - _AGAIN
-            if not await self.log.tail(1, event=FATIGUE, since=since):
-                await self.log.log(
-                    FATIGUE, median_seconds=cadence.median_seconds, samples=cadence.samples
-                )
+            async with self._reading:
+                if not await self._noted_lately():
+                    await self.log.log(
+                        FATIGUE, median_seconds=cadence.median_seconds, samples=cadence.samples
+                    )
+                    self._noted_at = self.clock.now()
         return cadence
+
+    async def _noted_lately(self) -> bool:
+        """Whether it was written down within the hour, here or before a restart."""
+        since = self.clock.now() - _AGAIN
+        if self._noted_at is not None:
+            return self._noted_at >= since
+        after = max(0, await self._head() - _FIRST_LOOK)
+        return bool(await self.log.tail(1, event=FATIGUE, since=since, after=after))
+
+    async def _head(self) -> int:
+        """The number of the newest entry."""
+        newest = await self.log.tail(1)
+        return newest[0].seq if newest else 0

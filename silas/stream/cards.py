@@ -1,112 +1,113 @@
-"""Cards: what the owner is asked, and what he decided, kept durably.
+"""Plans before the owner, from the card to the execution (5.1.2, steps 3 to 9).
 
-1. A card is written in the transaction that stores its plan, shows exactly these hashes, and is
-   sealed by the owner's key: risk and taint decide which gesture is asked for, so that a row in
-   which somebody lowers them is not this card any more. It can only be declined.
-2. A card is decided once, while it is open. Nobody decides it after it has expired: that is a no.
-3. A yes is to what was shown: whoever asked says which hashes these were, and only these are
-   signed, whatever the rows say by then.
-4. A decision is signed when it is made, over the card, the hashes, risk, taint and verdict: by the
-   owner's key, or on a trusted device. Whoever follows it checks the signature: a row that somebody
-   wrote into the database decides nothing, nor does a device that was revoked in between.
-5. The event that lets the decision be followed is sent in the transaction that keeps it.
-6. When a decision was kept is vouched for by the owner's key (`receipts.py`): a yes is good for a
-   while, and leads to one approval. Rows that are put back do not make it new.
-7. What cannot be undone takes more than a device's key: a passkey that signs the plan's hash, or
-   the owner's own key. The passkey is checked when it is used and when the decision is followed.
+`PlanCards` says what a card shows of its work items, and how risky they are. `asking` puts a plan
+there that the runtime itself comes up with. `follow_decision` does what was decided:
+
+1. The event on the bus names the card alone. What was decided is read from the reviews: a row on
+   the bus authorises nothing.
+2. The items are exactly those that the card showed, by their hashes; otherwise nothing is signed.
+3. A yes has led to a token for each item, used up and attached in the transaction that stored it.
+   What an older version decided, or what was stopped then, is verified and attached now. A yes that
+   is too old to begin with is asked for again, on a new card.
+4. Then the execution is asked for, once for each card. A goal with a schedule waits for it.
+5. "Ask for changes" replaces the items: the planner gets the plan with the owner's words, and comes
+   back with a revised one on a card of its own. Without words, a plan that writes a text becomes a
+   draft to edit.
+6. Anything else ends the items, and the person is told.
 """
 
-import base64
-import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
-from pydantic import ValidationError
-
-from silas.approval import (
-    ApprovalDecision,
-    ApprovalVerdict,
-    Assertion,
-    DecisionRefused,
-    PasskeyStore,
+from silas.approval import ApprovalVerdict, DecisionRefused
+from silas.audit.models import AuditTrail, OwnerKey
+from silas.gates.risk import EffectOf, RiskLevel, riskiest
+from silas.kernel import ApprovalError, Clock, Provenance, TaintLevel, format_timestamp
+from silas.kernel.when import schedule_in_words
+from silas.queue.consumer import Handled
+from silas.queue.models import (
+    Agent,
+    AgentReply,
+    ExecutionRequest,
+    MessageKind,
+    PlanRequest,
+    QueueMessage,
+    Urgency,
+    follow,
 )
-from silas.gates.risk import RiskLevel
-from silas.kernel import Clock, TaintLevel, format_timestamp
 from silas.queue.store import QueueStore
-from silas.storage import Database, Durability, Row, Transaction
-from silas.stream.adopting import plan_risk
-from silas.stream.card_proofs import GRANTS, CardProofs, DeviceKeys, Signed
-from silas.stream.card_rows import (
-    DECIDE,
-    INSERT,
-    LAST_SENT_BACK,
-    SEAL,
-    SELECT,
-    card_of,
-    card_values,
-)
-from silas.stream.card_statements import (
+from silas.review.cards import (
     CHANGED,
-    UNSEALED,
+    DEFAULT_TTL,
+    UNDO,
     Card,
-    batch_decision_bytes,
-    batch_entry,
-    decision_bytes,
-    is_about,
-    kept_signature,
-    kept_statement,
-    require_shown,
-    seal_bytes,
+    CardDecision,
+    CardStore,
+    wished_changes,
 )
-from silas.stream.decision_log import event_of
-from silas.stream.decisions import UNDO, decision_made
-from silas.stream.errors import (
-    CardNotOpen,
-    CardUnknown,
-    DecisionNotSigned,
+from silas.review.decisions import Decisions
+from silas.review.questions import QUESTION
+from silas.storage import Database, Durability, Transaction
+from silas.stream.errors import DecisionUnknown
+from silas.stream.interaction import Surface
+from silas.stream.ports import PlanReview
+from silas.stream.store import Origin, WorkOrigin
+from silas.stream.turn_context import TurnContext, Write
+from silas.work.authorisation import attach, plan_risk, plans_of
+from silas.work.control import CANCELLED, EXPIRED
+from silas.work.execution_context import ExecutionContext
+from silas.work.models import (
+    ALWAYS_ON,
+    STOPPED_BY_OWNER,
+    BudgetUsed,
+    WorkItem,
+    WorkItemStatus,
+    WorkItemType,
 )
-from silas.stream.ports import CardDecision, PlanReview
-from silas.stream.receipts import Receipts, Signer
-from silas.work.ports import AuditTrail
+from silas.work.origins import OriginStore
+from silas.work.store import WorkItemStore, save_item
 
-__all__ = ["Card", "CardStore", "decision_bytes", "require_shown"]
-
-DEFAULT_TTL = timedelta(days=7)
-_SENT_BACK = timedelta(minutes=30)
-"""How long the next plan counts as another version of one that was sent back."""
-_BATCHED = (RiskLevel.LOW, RiskLevel.MEDIUM)
-_RISKS = tuple(RiskLevel)
+STOP_WORK = "stop_work"
+"""The event that lets the runtime end work that the owner no longer wants."""
 
 
-class CardStore:
-    """`silas.stream.ports.Reviews`, and where the owner's decisions come in."""
+class PlanCards(CardStore):
+    """`silas.stream.ports.Reviews`: the cards, and how plans are put on them."""
 
     def __init__(
         self,
         database: Database,
         queue: QueueStore,
         *,
-        signer: Signer,
+        decisions: Decisions,
+        items: WorkItemStore,
+        effect_of: EffectOf,
+        origins: OriginStore,
+        keys: OwnerKey,
         audit: AuditTrail,
         clock: Clock,
         ttl: timedelta = DEFAULT_TTL,
-        devices: DeviceKeys | None = None,
-        passkeys: PasskeyStore | None = None,
     ) -> None:
-        self._database = database
-        self._queue = queue
-        self._signer = signer
-        self._audit = audit
-        self._clock = clock
-        self._ttl = ttl
-        self._proofs = CardProofs(database, signer, devices, passkeys)
-        self._receipts = Receipts(database, signer)
+        """`effect_of` gives what a tool declares; the risk of a plan follows from it."""
+        super().__init__(
+            database,
+            queue,
+            decisions=decisions,
+            plans=partial(plans_of, items),
+            keys=keys,
+            audit=audit,
+            clock=clock,
+            ttl=ttl,
+        )
+        self._effect_of = effect_of
+        self._origins = origins
 
     def ask_plan(self, tx: Transaction, review: PlanReview) -> None:
-        """Put a card before the owner, as part of a transaction (rule 1)."""
+        """Put a plan before the owner, as part of a transaction."""
         now = self._clock.now()
-        risk = max((plan_risk(item, review.taint) for item in review.items), key=_RISKS.index)
+        risk = riskiest(*(self._risk(item, review) for item in review.items))
         ttl = self._ttl if review.valid_for is None else review.valid_for
         card = Card(
             card_id=review.card_id,
@@ -118,208 +119,395 @@ class CardStore:
             message=review.message,
             risk=risk,
             taint=review.taint,
+            sources=self._sources_in(tx, review),
             plan_hashes={item.id: item.plan_hash for item in review.items},
-            replaces=review.replaces or self._revised(tx, review),
+            replaces=review.replaces,
             requested_by=review.requested_by,
             created_at=now,
             expires_at=now + ttl,
             state="open",
         )
-        key_id, signature = self._signer.sign(seal_bytes(card))
-        tx.execute(INSERT, card_values(card))
-        tx.execute(SEAL, (card.card_id, key_id, base64.b64encode(signature).decode()))
+        self.ask(tx, card)
 
-    def _revised(self, tx: Transaction, review: PlanReview) -> str | None:
-        """The work item that this plan is another version of: what the owner has just sent back.
+    def _sources_in(self, tx: Transaction, review: PlanReview) -> tuple[str, ...]:
+        """Where a plan from outside comes from; its items are noted with it, for their runs."""
+        if review.taint is not TaintLevel.EXTERNAL:
+            return ()
+        names = [item.follow_up_of for item in review.items if item.follow_up_of]
+        names += [review.replaces] if review.replaces else []
+        known = self._origins.of_work_in(tx, [*names, *(item.id for item in review.items)])
+        found = Provenance(review.taint, review.sources).joined(known)
+        for item in review.items:
+            self._origins.note_work_in(tx, item.id, found)
+        return found.sources
 
-        It is only shown, so that he sees what changed; nothing is decided by it.
-        """
-        if review.requested_by == "undo":
-            return None
-        since = format_timestamp(self._clock.now() - _SENT_BACK)
-        row = tx.fetch_one(LAST_SENT_BACK, (review.scope_id, since))
-        if row is None or (
-            row[1] != ApprovalVerdict.EDIT_REQUESTED and row[0] != review.items[0].title
-        ):
-            return None
-        return next(iter(json.loads(row[2])), None)
+    def _risk(self, item: WorkItem, review: PlanReview) -> RiskLevel:
+        """An undo is the runtime's own: it puts back what was kept, where nobody has changed it."""
+        if review.requested_by == UNDO and not (item.approvals or item.reaches_network):
+            return RiskLevel.LOW
+        return plan_risk(item, review.taint, self._effect_of)
 
-    async def get(self, card_id: str) -> Card:
-        """A card; raises `CardUnknown`."""
-        return self._card(await self._row(card_id))
 
-    async def open_cards(self) -> list[Card]:
-        """What waits for the owner, oldest first."""
-        rows = await self._database.fetch_all(
-            f"{SELECT} WHERE state = 'open' ORDER BY created_at, id"
+def require_shown(card: Card, items: Sequence[WorkItem | None]) -> list[WorkItem]:
+    """The items, if they are all and exactly those of the card; raises `DecisionRefused`.
+
+    To be asked before they are shown: the owner's yes is to the hashes of the card.
+    """
+    found = [item for item in items if item is not None]
+    if {item.id: item.plan_hash for item in found} != card.plan_hashes:
+        raise DecisionRefused(CHANGED)
+    return found
+
+
+_FRESH: dict[str, Any] = {
+    "approval_token": None,
+    "status": WorkItemStatus.PENDING,
+    "attempts": 0,
+    "verification_results": [],
+    "created_at": None,
+    "version": 0,
+}
+
+
+async def fresh_copy(room: TurnContext, item: WorkItem, **changes: object) -> WorkItem:
+    """The item as if it had never run, under an id of its own."""
+    base, number = str(changes.pop("id", item.id))[:110], 2
+    while await room.items.known([name := f"{base}-{number}"]):
+        number += 1
+    update = {**_FRESH, "budget_used": BudgetUsed(), "id": name, **changes}
+    return WorkItem.model_validate(item.model_copy(update=update).model_dump())
+
+
+def asking(
+    room: TurnContext,
+    origin: Origin,
+    item: WorkItem,
+    *,
+    taint: TaintLevel,
+    message: str,
+    replaces: str | None = None,
+    requested_by: str = "runtime",
+    valid_for: timedelta | None = None,
+    card_id: str | None = None,
+) -> tuple[PlanReview, Write]:
+    """The card, and what writes it together with its item."""
+    review = PlanReview(
+        card_id=card_id or room.ids.new("card"),
+        items=[item],
+        scope_id=origin.scope_id,
+        connection_id=origin.connection_id,
+        channel=origin.channel,
+        trace_id=origin.trace_id,
+        message=message,
+        taint=taint,
+        replaces=replaces,
+        requested_by=requested_by,
+        valid_for=valid_for,
+    )
+    now, reviews = format_timestamp(room.clock.now()), room.reviews
+
+    def write(tx: Transaction) -> None:
+        if reviews is None:
+            return
+        save_item(tx, item, now=now)
+        room.store.note_work(
+            tx,
+            WorkOrigin(
+                work_item_id=item.id,
+                trace_id=origin.trace_id,
+                scope_id=origin.scope_id,
+                taint=taint,
+            ),
         )
-        return [self._card(row) for row in rows]
+        reviews.ask_plan(tx, review)
 
-    async def recent(self, count: int) -> list[Card]:
-        """The newest cards in whatever state, oldest first."""
-        rows = await self._database.fetch_all(
-            f"{SELECT} ORDER BY created_at DESC, id DESC LIMIT ?", (count,)
-        )
-        return [self._card(row) for row in reversed(rows)]
+    return review, write
 
-    async def decide(
-        self, card_id: str, decision: ApprovalDecision, *, shown: Mapping[str, str] | None = None
-    ) -> Card:
-        """Keep the owner's decision, signed, and let it be followed.
 
-        `shown` are the hashes of what was shown: without them it cannot be a yes (rule 3). Raises
-        `DecisionRefused` or `CardNotOpen`.
-        """
-        card = await self.get(card_id)
-        if self._clock.now() >= card.expires_at:
-            decision = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
-        if decision.verdict is not ApprovalVerdict.DECLINED and shown != card.plan_hashes:
-            await self._audit.log("card_changed", card_id=card_id)
-            raise DecisionRefused(CHANGED)
-        await self._require_sealed(card, decision)
-        statement = decision_bytes(card, decision)
-        await self._keep([card], decision, Signed(statement, *self._signer.sign(statement)))
-        return await self.get(card_id)
+def asked(
+    room: TurnContext, message: QueueMessage, origin: Origin, *, review: PlanReview, write: Write
+) -> Handled:
+    """The card is written, and the person is told where it is."""
+    told = reply(room, message, origin, review.message, card_id=review.card_id)
+    return Handled((told,), (write,), Durability.TRUST)
 
-    async def decide_signed(
-        self,
-        card_id: str,
-        decision: ApprovalDecision,
-        *,
-        key_id: str,
-        signature: bytes,
-        passkey: Assertion | None = None,
-        origins: Collection[str] = (),
-    ) -> Card:
-        """The same for a decision that was signed on one of the owner's devices.
 
-        `origins` are the pages on which the passkey may have been used. Raises
-        `DecisionNotSigned`, `StrongerProofNeeded` (rule 7) or `CardNotOpen`.
-        """
-        card = await self.get(card_id)
-        signed = Signed(decision_bytes(card, decision), key_id, signature)
-        await self._require_device(card_id, signed)
-        await self._require_sealed(card, decision)
-        if decision.verdict in GRANTS and card.risk is RiskLevel.IRREVERSIBLE:
-            signed = await self._proofs.with_passkey(card, signed, passkey, origins)
-        if self._clock.now() >= card.expires_at:
-            await self.decide(card_id, ApprovalDecision(verdict=ApprovalVerdict.DECLINED))
-            raise CardNotOpen(f"{card_id} has expired: nobody decided it in time.")
-        await self._keep([card], decision, signed)
-        return await self.get(card_id)
-
-    async def decide_batch(
-        self,
-        content: Mapping[str, Any],
-        decision: ApprovalDecision,
-        *,
-        key_id: str,
-        signature: bytes,
-    ) -> list[Card]:
-        """Decide several cards by one signature over all of them; all of them, or none.
-
-        Raises `DecisionNotSigned`, `DecisionRefused` or `CardNotOpen`.
-        """
-        signed = Signed(batch_decision_bytes(content, decision), key_id, signature)
-        await self._require_device(str(content.get("item_ids")), signed)
-        cards = [await self.get(name) for name in content["item_ids"]]
-        now = self._clock.now()
-        for card, entry in zip(cards, content["items"], strict=True):
-            wanted = batch_entry(card)
-            if {name: entry.get(name) for name in wanted} != wanted or card.risk not in _BATCHED:
-                raise DecisionRefused(CHANGED)
-            if now >= card.expires_at:
-                raise CardNotOpen(f"{card.card_id} has expired: nobody decided it in time.")
-            await self._require_sealed(card, decision)
-        await self._keep(cards, decision, signed)
-        taps = 2 if any(card.risk is RiskLevel.MEDIUM for card in cards) else 1
-        await self._audit.log("batch_decided", cards=len(cards), taps=taps)
-        return cards
-
-    async def _require_device(self, name: str, signed: Signed) -> None:
-        if not await self._proofs.is_from_device(signed):
-            await self._audit.log("card_decision_unsigned", card_id=name, key_id=signed.key_id)
-            raise DecisionNotSigned
-
-    async def _require_sealed(self, card: Card, decision: ApprovalDecision) -> None:
-        """Rule 1."""
-        if not card.sealed and decision.verdict in GRANTS:
-            await self._audit.log("card_changed", card_id=card.card_id)
-            raise DecisionRefused(UNSEALED)
-
-    async def _keep(
-        self, cards: Sequence[Card], decision: ApprovalDecision, signed: Signed
-    ) -> None:
-        """All of the cards, or none."""
-        made = base64.b64encode(signed.signature).decode()
-        now, verdict = self._clock.now(), decision.verdict.value
-        events = [
-            decision_made(
-                card.card_id, trace_id=card.trace_id, scope_id=card.scope_id, clock=self._clock
-            )
-            for card in cards
-        ]
-
-        def write(tx: Transaction) -> None:
-            for card, event in zip(cards, events, strict=True):
-                at = format_timestamp(now)
-                values = (verdict, signed.statement.decode(), signed.key_id, made, at)
-                if tx.execute(DECIDE, (*values, card.card_id)) != 1:
-                    raise CardNotOpen(f"{card.card_id} was decided already.")
-                self._receipts.keep(tx, card.card_id, signed.statement, now=now)
-                self._proofs.keep(tx, card.card_id, signed)
-                self._queue.enqueue_in(tx, event)
-
-        await self._database.transaction(write, durability=Durability.TRUST)
-        self._queue.bus.notify_of(events)
-        for card in cards:
-            event = event_of(verdict, late=now >= card.expires_at, undo=card.requested_by == UNDO)
-            await self._audit.log(event, card_id=card.card_id, verdict=verdict)
-
-    async def decline_expired(self) -> int:
-        """Nobody decided in time: that is a no."""
-        late = [card for card in await self.open_cards() if self._clock.now() >= card.expires_at]
-        for card in late:
-            await self.decide(card.card_id, ApprovalDecision(verdict=ApprovalVerdict.DECLINED))
-        return len(late)
-
-    async def decision(self, card_id: str) -> CardDecision | None:
-        """The decision, if there is one that the owner has signed (rules 1, 4 and 7)."""
-        row = await self._row(card_id)
-        statement, key_id, signature = row[15:18]
-        if statement is None:
-            return None
-        card, said = self._card(row), kept_statement(statement)
-        try:
-            decided = ApprovalDecision.model_validate(said.get("decision"))
-        except ValidationError:
-            decided = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
-        signed = Signed(str(statement).encode(), str(key_id), kept_signature(signature))
-        if not is_about(card, said, decided) or not await self._proofs.is_owners(
-            card, decided, signed, now=self._clock.now()
-        ):
-            await self._audit.log("card_decision_forged", card_id=card_id)
-            return None
-        return CardDecision(
+def reply(
+    room: TurnContext,
+    message: QueueMessage,
+    origin: Origin,
+    text: str,
+    *,
+    card_id: str | None = None,
+    final: bool = True,
+) -> QueueMessage:
+    """A message of the runtime's to the person; with a card, they are asked to look at it."""
+    return follow(
+        message,
+        sender=Agent.RUNTIME,
+        kind=MessageKind.AGENT_RESPONSE,
+        content=text,
+        payload=AgentReply(
+            connection_id=origin.connection_id,
+            channel=origin.channel,
+            surface=(Surface.REVIEW if card_id else Surface.STREAM).value,
             card_id=card_id,
-            plan_hashes=card.plan_hashes,
-            decision=decided,
-            decided_at=await self._receipts.decided_at(card_id, signed.statement),
-            requested_by=card.requested_by,
-        )
+            final=final,
+        ),
+        ids=room.ids,
+        clock=room.clock,
+        urgency=Urgency.NEEDS_ATTENTION if card_id else Urgency.INFORMATIONAL,
+    )
 
-    def _card(self, row: Row) -> Card:
-        """The card of a row; without its seal it is as risky as can be (rule 1)."""
-        card = card_of(row)
-        key_id, seal = row[18:20]
-        signature, now = kept_signature(seal), self._clock.now()
-        if key_id and self._signer.verify(key_id, seal_bytes(card), signature, at=now):
-            return card
-        worst = {"risk": RiskLevel.IRREVERSIBLE, "taint": TaintLevel.EXTERNAL, "sealed": False}
-        return card.model_copy(update=worst)
 
-    async def _row(self, card_id: str) -> Row:
-        row = await self._database.fetch_one(f"{SELECT} WHERE id = ?", (card_id,))
-        if row is None:
-            raise CardUnknown(f"There is no card {card_id!a}. `silas review list` shows them.")
-        return row
+_TOO_LATE = "you said yes too long ago for me to begin with it now."
+_LAPSED = f"{_TOO_LATE} Here is the plan again: nothing happens before your next yes."
+_CHANGED = "The plan is not the one that the card showed. Nothing was approved."
+_WHICH_CHANGES = "sent back. Tell me what should be different, and I plan it anew."
+
+
+async def follow_decision(
+    room: TurnContext, bench: ExecutionContext, message: QueueMessage, card_id: str
+) -> Handled:
+    """What a decision leads to; or an answer, which is about no plan."""
+    if card_id.startswith(QUESTION):
+        if room.proactive is None:
+            raise DecisionUnknown
+        return await room.proactive.follow(message, card_id)
+    decided = await room.reviews.decision(card_id) if room.reviews else None
+    if decided is None:
+        raise DecisionUnknown
+    origin = await room.store.require_origin(message.trace_id)
+    items = await _shown(bench, decided)
+    if items is None:
+        await room.audit.log("decision_refused", card_id=card_id, reason=_CHANGED)
+        return Handled((reply(room, message, origin, _CHANGED),))
+    root = items[0]
+    verdict = decided.decision.verdict
+    if verdict is ApprovalVerdict.EDIT_REQUESTED and decided.requested_by != UNDO:
+        return await _sent_back(room, bench, message, origin, decided=decided, items=items)
+    if verdict is not ApprovalVerdict.APPROVED:
+        # Who lets a result stand has declined nothing, and neither has who decided nothing.
+        if decided.requested_by != UNDO and not decided.expired:
+            await room.audit.log("plan_declined", work_item_id=root.id, verdict=verdict.value)
+        await bench.control.cancel(root.id, event=EXPIRED if decided.expired else CANCELLED)
+        if root.spawned_by is not None:  # else the next cycle would ask the same again
+            await bench.control.pause(root.spawned_by)
+        return _refused(room, message, origin, decided, root)
+    return await _approved(room, bench, message, origin, decided=decided, items=items)
+
+
+async def _approved(
+    room: TurnContext,
+    bench: ExecutionContext,
+    message: QueueMessage,
+    origin: Origin,
+    *,
+    decided: CardDecision,
+    items: list[WorkItem],
+) -> Handled:
+    """The work begins, unless the owner has stopped it meanwhile: then that is what is told."""
+    root = items[0]
+    if root.status in STOPPED_BY_OWNER:
+        await room.audit.log("decision_overtaken", card_id=decided.card_id, work_item_id=root.id)
+        told = f"{root.title}: approved, but it was stopped before ({root.status.value})."
+        return Handled((reply(room, message, origin, f"{told} I do not begin it."),))
+    try:
+        for item in items:
+            if not await _authorised(bench, item, decided):
+                return await _asked_again(room, message, origin, decided=decided, items=items)
+    except ApprovalError as error:
+        return Handled((reply(room, message, origin, error.message),))
+    came = await room.store.work_origin(root.id)
+    if came is not None:  # what the plan is derived from goes on with it
+        message = message.model_copy(update={"taint": came.taint})
+    return _begin(room, message, origin, root, card_id=decided.card_id)
+
+
+async def _asked_again(
+    room: TurnContext,
+    message: QueueMessage,
+    origin: Origin,
+    *,
+    decided: CardDecision,
+    items: list[WorkItem],
+) -> Handled:
+    """A new card for what was decided too long ago; for what has begun since, only a word."""
+    root, reviews = items[0], room.reviews
+    await room.audit.log("decision_lapsed", card_id=decided.card_id, work_item_id=root.id)
+    waits = all(item.status is WorkItemStatus.PENDING for item in items)
+    if reviews is None or not waits or decided.requested_by == UNDO:
+        return Handled((reply(room, message, origin, f"{root.title}: {_TOO_LATE}"),))
+    review = PlanReview(
+        card_id=f"{decided.card_id}_again",
+        items=items,
+        scope_id=origin.scope_id,
+        connection_id=origin.connection_id,
+        channel=origin.channel,
+        trace_id=origin.trace_id,
+        message=f"{root.title}: {_LAPSED}",
+        taint=await room.store.taint_of(root),
+        requested_by=decided.requested_by,
+    )
+    return asked(
+        room, message, origin, review=review, write=lambda tx: reviews.ask_plan(tx, review)
+    )
+
+
+def _refused(
+    room: TurnContext, message: QueueMessage, origin: Origin, decided: CardDecision, root: WorkItem
+) -> Handled:
+    """Nothing is done."""
+    if decided.requested_by == UNDO:
+        return Handled()  # what was not undone stays; nobody has to be told
+    said = "nobody decided in time" if decided.expired else decided.decision.verdict.value
+    told = f"{root.title}: not approved ({said}). Nothing of it was done."
+    if root.spawned_by is not None:
+        told += f" The goal is paused; `silas work resume {root.spawned_by}` lets it go on."
+    return Handled((reply(room, message, origin, told),))
+
+
+async def _sent_back(
+    room: TurnContext,
+    bench: ExecutionContext,
+    message: QueueMessage,
+    origin: Origin,
+    *,
+    decided: CardDecision,
+    items: list[WorkItem],
+) -> Handled:
+    """The owner wants the plan changed (rule 5)."""
+    root, wish = items[0], wished_changes(decided.decision)
+    draft = () if wish or room.proactive is None else await room.proactive.edit(origin, root)
+    await _replace(room, bench, items)
+    if draft:
+        text = f"{root.title}: here is its text, for you to change."
+        return Handled((reply(room, message, origin, text),), tuple(draft), Durability.TRUST)
+    if not wish:
+        return Handled((reply(room, message, origin, f"{root.title}: {_WHICH_CHANGES}"),))
+    begun = reply(room, message, origin, f"{root.title}: I change the plan.", final=False)
+    return Handled((begun, await _revision(room, message, origin, root, wish=wish)))
+
+
+async def stop_work(
+    room: TurnContext, bench: ExecutionContext, message: QueueMessage, work_item_id: str
+) -> Handled:
+    """End work that the owner no longer wants, and say what is so then."""
+    origin = await room.store.require_origin(message.trace_id)
+    stopped = await bench.control.cancel(work_item_id)
+    if not stopped:
+        return Handled()  # it has ended meanwhile, and that was told
+    text = f"“{message.content}” is stopped. Nothing more of it is done."
+    return Handled((reply(room, message, origin, text),))
+
+
+async def _replace(room: TurnContext, bench: ExecutionContext, items: Sequence[WorkItem]) -> None:
+    """Nothing of these plans is ever done; what replaces them is another plan."""
+
+    def record(tx: Transaction, before: WorkItem) -> None:
+        room.audit.append(tx, "work_replaced", {"work_item_id": before.id})
+
+    for item in items:
+        if item.status is WorkItemStatus.PENDING:
+            status = WorkItemStatus.REPLACED
+            await bench.items.update_status(item.id, status, item.budget_used, record=record)
+
+
+async def _revision(
+    room: TurnContext, message: QueueMessage, origin: Origin, root: WorkItem, *, wish: str
+) -> QueueMessage:
+    """The request for another version, in the owner's words; once for each plan.
+
+    It is about the folders of the request, not about one that the plan has named: nobody has
+    agreed to that one.
+    """
+    taint = await room.store.taint_of(root)
+    request = follow(
+        message,
+        sender=Agent.RUNTIME,
+        kind=MessageKind.PLAN_REQUEST,
+        content=wish,
+        payload=PlanRequest(
+            connection_id=origin.connection_id,
+            interaction_register="execution",
+            interaction_mode=root.interaction_mode.value,
+            continuation_of=root.follow_up_of,
+            revises=root.id,
+            folders=await room.store.folders_of(origin.trace_id),
+        ),
+        ids=room.ids,
+        clock=room.clock,
+        taint=taint,
+    )
+    once = {"message_id": f"revise.{root.id}"[:200], "trace_id": origin.trace_id}
+    return request.model_copy(update=once)
+
+
+async def _shown(bench: ExecutionContext, decided: CardDecision) -> list[WorkItem] | None:
+    """The items of the card as they are stored, the whole before its parts; None if they differ."""
+    items = []
+    for name, shown in decided.plan_hashes.items():
+        item = await bench.items.get(name)
+        if item is None or item.plan_hash != shown:
+            return None
+        items.append(item)
+    return sorted(items, key=lambda item: item.parent in decided.plan_hashes) or None
+
+
+async def _authorised(bench: ExecutionContext, item: WorkItem, decided: CardDecision) -> bool:
+    """Whether the item has its token now; False if the decision is too old for that."""
+    token, token_id = item.approval_token, decided.tokens.get(item.id)
+    when, approvals = decided.decided_at, bench.approvals
+    is_current = when is not None and approvals.is_current(when)
+    if is_current and token is not None and token.token_id == token_id:
+        return True  # the door of execution says whether it is genuine
+    if token is not None:
+        check = approvals.check_goal if item.type is WorkItemType.GOAL else approvals.check
+        if (await check(token, item))[0]:
+            return True
+    if token_id is None or not is_current:
+        return False
+    await attach(bench, item, (await approvals.tokens.load(token_id)).token)
+    return True
+
+
+def _goal_begins(room: TurnContext, goal: WorkItem) -> str:
+    """What a yes to a goal leads to."""
+    if goal.schedule != ALWAYS_ON:
+        off = "" if room.policy.starts_goals else " It is not started: `scheduler.enabled` is off."
+        times = schedule_in_words(goal.schedule or "")
+        # What words cannot say is said as the plan writes it.
+        return f"approved, {'at ' if times == goal.schedule else ''}{times}.{off}"
+    if goal.agent != "stream":
+        return "approved, but it is never started: only a cron expression gives it times."
+    gates = "1 gate looks" if len(goal.gates) == 1 else f"{len(goal.gates)} gates look"
+    said = f"approved. Its {gates} at every turn from now on, until you cancel it."
+    if not goal.gates:
+        said = "approved. It has no gates, so nothing changes by it."
+    if goal.access_levels:
+        said += " Its access levels are in force only if `active_goal` in the settings names it."
+    return said
+
+
+def _begin(
+    room: TurnContext, message: QueueMessage, origin: Origin, root: WorkItem, *, card_id: str
+) -> Handled:
+    if root.type is WorkItemType.GOAL and root.schedule is not None:
+        return Handled((reply(room, message, origin, f"{root.title}: {_goal_begins(room, root)}"),))
+    request = follow(
+        message,
+        sender=Agent.RUNTIME,
+        kind=MessageKind.EXECUTION_REQUEST,
+        content=root.title,
+        # A repair belongs to its goal, whose cycle goes on with it.
+        payload=ExecutionRequest(
+            work_item_id=root.spawned_by or root.id, connection_id=origin.connection_id
+        ),
+        ids=room.ids,
+        clock=room.clock,
+        task_id=root.id,
+        urgency=Urgency.INFORMATIONAL,
+    )
+    once = request.model_copy(update={"message_id": f"execute.{card_id}"})
+    begun = reply(room, message, origin, f"{root.title}: approved. I am starting.", final=False)
+    return Handled((once, begun))

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 
+from silas.audit.models import AuditTrail
 from silas.kernel import Clock, IdFactory, TaintLevel, format_timestamp
-from silas.queue.follow import follow
 from silas.queue.models import (
     Agent,
     ConsultRequest,
@@ -25,12 +25,12 @@ from silas.queue.models import (
     PlannerGuidance,
     QueueMessage,
     Urgency,
+    follow,
 )
 from silas.queue.store import QueueStore
 from silas.storage import Database, Transaction
-from silas.work.checks import VerificationResult
-from silas.work.models import WorkItem
-from silas.work.ports import AuditTrail, Guidance
+from silas.work.models import VerificationResult, WorkItem
+from silas.work.ports import Guidance
 from silas.work.spawning import describe_failures
 
 _INSERT = """
@@ -42,7 +42,9 @@ WHERE consult_id = ? AND work_item_id = ? AND status = 'open' AND deadline > ?
 """
 _CLOSE = "DELETE FROM planner_consults WHERE consult_id = ?"
 _FORGET = "DELETE FROM planner_consults WHERE deadline <= ?"
-_READ = "SELECT status, advice FROM planner_consults WHERE consult_id = ?"
+_READ = """
+SELECT advice, tokens, cost_usd FROM planner_consults WHERE consult_id = ? AND status = 'answered'
+"""
 _POLL_SECONDS = 0.5
 
 
@@ -79,8 +81,11 @@ class Consultations:
             self._heard[guidance.consult_id].set()
         return bool(taken)
 
-    async def wait(self, request: ConsultRequest) -> str | None:
-        """The advice; None if there was none in time. The answer may come in another process."""
+    async def wait(self, request: ConsultRequest) -> Guidance | None:
+        """The advice and what it used, which the item is charged for; None if none came in time.
+
+        The answer may come in another process.
+        """
         heard = self._heard[request.consult_id]
         try:
             while self._clock.now() < request.deadline:
@@ -96,9 +101,12 @@ class Consultations:
             self._heard.pop(request.consult_id, None)
             await self._database.execute(_CLOSE, (request.consult_id,))
 
-    async def _advice(self, consult_id: str) -> str | None:
+    async def _advice(self, consult_id: str) -> Guidance | None:
         row = await self._database.fetch_one(_READ, (consult_id,))
-        return row[1] if row and row[0] == "answered" else None
+        if row is None:
+            return None
+        text, tokens, cost_usd = row
+        return Guidance(text=text, tokens=tokens, cost_usd=cost_usd)
 
 
 class BusPlanner:
@@ -150,7 +158,7 @@ class BusPlanner:
         advice = await self._consultations.wait(request)
         if advice is None:
             raise TimeoutError(f"no advice within {self._seconds:g} seconds")
-        return Guidance(text=advice)
+        return advice
 
     def _message(
         self, cause: QueueMessage, item: WorkItem, request: ConsultRequest, text: str

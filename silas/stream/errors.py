@@ -7,60 +7,63 @@ class ConversationMoved(ChannelError):
     """Somebody else has gone on with this in the meantime. It is looked at again by itself."""
 
     code = "E_CHANNEL_MOVED"
-    exit_code = 121
 
 
 class NotFromHere(ChannelError):
     """The message names a conversation that nobody has begun. Send the request again."""
 
     code = "E_CHANNEL_ORIGIN"
-    exit_code = 122
 
 
 class DecisionUnknown(ChannelError):
     """There is no decision of the owner's on this card. Open the card and decide there."""
 
     code = "E_CHANNEL_DECISION"
-    exit_code = 123
 
 
 class NotTaken(ChannelError):
     """Silas is stopping and takes no more messages. Send it again when it is back."""
 
     code = "E_CHANNEL_CLOSED"
-    exit_code = 124
 
 
 class BusyRetry(ChannelError):
     """Silas has more to do than it can take at once. Wait a moment, then send it again."""
 
     code = "E_CHANNEL_BUSY_RETRY"
-    exit_code = 198
 
 
-class CardUnknown(ChannelError):
-    """There is no such card. `silas review list` shows what waits for a decision."""
+class LinkUnknown(ChannelError):
+    """This link opens nothing, or not any more. Ask whoever gave it to you for a new one."""
 
-    code = "E_CHANNEL_CARD_UNKNOWN"
-    exit_code = 125
-
-
-class CardNotOpen(ChannelError):
-    """The card was decided already. `silas review show` says how."""
-
-    code = "E_CHANNEL_CARD_DECIDED"
-    exit_code = 197
+    code = "E_CHANNEL_LINK"
 
 
-class DecisionNotSigned(ChannelError):
-    """None of your devices has signed this decision. Nothing was decided: open the card again."""
+class VisitorsClosed(ChannelError):
+    """Nobody can visit here just now. Come again later."""
 
-    code = "E_CHANNEL_UNSIGNED"
-    exit_code = 193
+    code = "E_CHANNEL_NO_VISITORS"
 
 
-class StrongerProofNeeded(ChannelError):
-    """What cannot be undone takes a passkey here, or `silas review approve` on Silas's machine."""
+class VisitLimitReached(ChannelError):
+    """The limit of this link is reached. Come again later."""
 
-    code = "E_CHANNEL_STRONGER_PROOF"
-    exit_code = 194
+    code = "E_CHANNEL_VISIT_LIMIT"
+
+
+class CaseUnknown(ChannelError):
+    """There is no such conversation with a visitor. `silas visitors queue` shows what waits."""
+
+    code = "E_CHANNEL_CASE"
+
+
+class PlaceUnknown(ChannelError):
+    """This folder or file is not open to Silas. `silas folders list` shows what is."""
+
+    code = "E_CHANNEL_PLACE"
+
+
+class PlaceRefused(ChannelError):
+    """Silas does not read there. Copy what it should read to your workspace."""
+
+    code = "E_CHANNEL_PLACE_REFUSED"

@@ -3,10 +3,15 @@
 The order of precedence: what risk demands, what the planner overrides, what the plan says, what the
 proxy chose, how much initiative the personality has, and at last the default of the register. No
 mode replaces an approval.
+
+`surface_of_status` says which surface shows an event. The runtime decides by that table; no agent
+has a say.
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
 
+from silas.queue.models import ExecutionStatus
 from silas.stream.models import InteractionRegister
 from silas.work.models import InteractionMode
 
@@ -34,3 +39,36 @@ def resolve_interaction_mode(
         if interaction_register is InteractionRegister.EXPLORATION:
             return InteractionMode.DEFAULT_AND_OFFER
     return default_mode_by_register.get(interaction_register, InteractionMode.DEFAULT_AND_OFFER)
+
+
+class Surface(StrEnum):
+    """Where a person sees something."""
+
+    STREAM = "stream"
+    """The conversation."""
+    REVIEW = "review"
+    """What waits for a decision."""
+    ACTIVITY = "activity"
+    """What has happened, to be looked at when one likes."""
+
+
+_DONE = frozenset({ExecutionStatus.DONE, ExecutionStatus.UNCHECKED})
+_IN_BETWEEN = frozenset({ExecutionStatus.RUNNING, ExecutionStatus.VERIFICATION_FAILED})
+
+
+def surface_of_status(status: ExecutionStatus, *, asked_for: bool, is_last: bool) -> Surface:
+    """Where a status is shown.
+
+    `asked_for`: a person is waiting for it, rather than the scheduler. `is_last`: nothing more will
+    be tried without a person.
+    """
+    if status in _IN_BETWEEN:
+        return Surface.ACTIVITY
+    if status in _DONE:
+        return Surface.STREAM if asked_for else Surface.ACTIVITY
+    return Surface.STREAM if is_last else Surface.ACTIVITY
+
+
+def surface_of_reply(*, has_card: bool) -> Surface:
+    """Where an answer is shown: one that asks for a decision goes where decisions are made."""
+    return Surface.REVIEW if has_card else Surface.STREAM

@@ -3,14 +3,18 @@
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from enum import StrEnum
 
+from silas.audit.models import AuditEntry, AuditTrail
+from silas.kernel import Clock
 from silas.kernel.models import Data
+from silas.review.cards import UNDO
+from silas.review.decision_log import Decided, decisions
 from silas.stream.cadence import FATIGUE
-from silas.stream.decision_log import Decided, Entry, decisions
-from silas.stream.decisions import UNDO
 
 _DAYS_A_WEEK = 7
+_MAX_ENTRIES = 1_000_000
 _ENOUGH = 10
 """Of fewer cases, a share says nothing: of two decisions none is declined by chance."""
 _CORRECTED = frozenset({"declined", "edit_requested"})
@@ -70,6 +74,7 @@ _TAPS = Target(words="at most 3", highest=3, too_high="the page is in the way")
 _DECLINED = Target(
     words="5-15 %", lowest=2, highest=30, too_low="rubber-stamping", too_high="bad proposals"
 )
+_DONE = frozenset({"work_done", "work_unchecked"})
 _UNDONE = Target(words="below 10 %", highest=10, too_high="proposals need calibration", below=True)
 _CORRECTIONS = Target(
     words="below 10 %", highest=10, too_high="less autonomy is better", below=True
@@ -77,18 +82,18 @@ _CORRECTIONS = Target(
 _TRIGGERS = Target(
     words="below 1 a week", highest=1, too_high="too many approvals are asked for", below=True
 )
-_FREE = Target(words="below 20 %", highest=20, too_high="chips could say more", below=True)
+_FREE = Target(words="below 20 %", highest=20, too_high="more could be offered to tap", below=True)
 
 
-def ux_metrics(entries: Sequence[Entry], *, days: float) -> list[Metric]:
+def ux_metrics(entries: Sequence[AuditEntry], *, days: float) -> list[Metric]:
     """The figures of these entries, which are those of the last `days`."""
     made = list(decisions(entries))
     seen = Counter(entry.event for entry in entries)
     calls = [str(e.data.get("verdict")) for e in entries if e.event == "paused_call_decided"]
-    verdicts = [*(each.verdict for each in made), *calls]
+    verdicts = [*(each.verdict for each in made if each.is_plan), *calls]
     corrected = sum(verdict in _CORRECTED for verdict in verdicts)
     said = seen["turn_routed"]
-    done = [str(e.data.get("work_item_id")) for e in entries if e.event == "work_done"]
+    done = [str(e.data.get("work_item_id")) for e in entries if e.event in _DONE]
     undone = sum(item_id.startswith(_UNDOING) for item_id in done)
     return [
         _seconds("decision_seconds_low", _of_risk(made, "low"), _LOW_RISK),
@@ -102,11 +107,17 @@ def ux_metrics(entries: Sequence[Entry], *, days: float) -> list[Metric]:
     ]
 
 
+async def metrics_of(log: AuditTrail, clock: Clock, *, days: int) -> list[Metric]:
+    """The figures of the last days, from the log alone."""
+    entries = await log.tail(_MAX_ENTRIES, since=clock.now() - timedelta(days=days))
+    return ux_metrics(entries, days=days)
+
+
 def _of_risk(made: Iterable[Decided], risk: str) -> list[float]:
     return [each.seconds for each in made if each.risk == risk]
 
 
-def _taps(entries: Iterable[Entry]) -> list[float]:
+def _taps(entries: Iterable[AuditEntry]) -> list[float]:
     taps = [entry.data.get("taps") for entry in entries if entry.event == _BATCH]
     return [float(each) for each in taps if isinstance(each, int | float)]
 
@@ -142,3 +153,26 @@ def _metric(name: str, value: float | None, target: Target, *, unit: str, sample
         signal=signal,
         means=means,
     )
+
+
+_NAMES = {
+    "decision_seconds_low": "Time to decide, low risk",
+    "decision_seconds_medium": "Time to decide, medium risk",
+    "taps_per_batch": "Taps for several plans at once",
+    "decline_rate": "Plans that you declined",
+    "undo_rate": "Work that you undid",
+    "correction_rate": "Plans that you changed, declined or undid",
+    "fatigue_triggers": "Times that you decided too fast",
+    "free_text_rate": "Typed, where a tap would do",
+}
+
+
+def in_words(metric: Metric) -> str:
+    """One figure as a person reads it."""
+    name = _NAMES[metric.name]
+    if metric.value is None:
+        return f"{name}: nothing to measure yet (good is {metric.target})"
+    line = f"{name}: {metric.value:g} {metric.unit} of {metric.samples} (good is {metric.target})"
+    if metric.signal is Signal.UNKNOWN:
+        return f"{line}: too few to say"
+    return line if metric.signal is Signal.GOOD else f"{line}: {metric.means or metric.signal}"

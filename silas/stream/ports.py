@@ -1,29 +1,28 @@
 """What the stream needs from others. A port that is absent means no: see each one."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from silas.approval import ApprovalDecision, PublicKeys, SignedMessage
 from silas.gates import GateResult
-from silas.journal.spoken import Told
-from silas.journal.wishes import JournalOp
 from silas.kernel import TaintLevel
 from silas.kernel.models import Data, UtcDatetime
-from silas.memory.models import MemoryItem, MemoryOp, MemoryQuery
 from silas.queue.consumer import Handled
 from silas.queue.models import QueueMessage
+from silas.review.cards import CardDecision
 from silas.storage import Transaction
 from silas.stream.models import AgentResponse, AgentTurn, Answered, RouteDecision
 from silas.stream.store import Origin
 from silas.work.models import WorkItem, WorkItemResult
-from silas.work.ports import GateRunner, ToolCaller
+from silas.work.ports import ToolCaller
 
 TextListener = Callable[[str], None]
-"""Hears the answer grow; each call brings the text that is new."""
+"""Hears the answer grow; each call brings all of its text so far. An empty one takes back what was
+heard before: it will not be the answer."""
 
 
-class ProxyAgent(Protocol):
+class RoutingAgent(Protocol):
     """The front door: answers, or says that a plan is needed."""
 
     async def route(
@@ -42,7 +41,7 @@ class Finding(Data):
     sources: list[str]
 
 
-class PlannerAgent(Protocol):
+class PlanningAgent(Protocol):
     """Writes plans. It asks for research through the tool `request_research`."""
 
     async def plan(
@@ -56,6 +55,19 @@ class PlannerAgent(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class ExactAgents:
+    """Agents without a model, for what the owner says in words that mean one thing only.
+
+    They are told the request alone: nothing that was read before is in what they answer.
+    """
+
+    understands: Callable[[str, bool], bool]
+    """Whether these words say it to the letter; with files, or without."""
+    proxy: RoutingAgent
+    planner: PlanningAgent
+
+
 class Research(Data):
     """What a research run gave."""
 
@@ -64,152 +76,13 @@ class Research(Data):
     sources: list[str]
 
 
-class ResearchAgent(Protocol):
+class ReadingAgent(Protocol):
     """The executor in research mode: it reads, and can change nothing."""
 
     async def research(
         self, turn: AgentTurn, tools: ToolCaller, *, return_format: str
     ) -> Answered[Research]:
         """The answer to one question."""
-        ...
-
-
-class ChronicleEntry(Data):
-    """One line of a conversation, as it is kept and shown to the agents."""
-
-    entry_id: str
-    """Made from the message's own id: the same entry, added again, is the same entry."""
-    scope_id: str
-    turn_number: int
-    source: str
-    """Such as `channel:web` or `agent:planner`."""
-    text: str
-    taint: TaintLevel
-
-
-class Saying(Protocol):
-    """An entry on its way into a conversation: written in somebody's transaction, then shown.
-
-    If it is committed and not shown, the next entry of the conversation brings it along.
-    """
-
-    @property
-    def session(self) -> str | None:
-        """The session that it belongs to, once it was written."""
-        ...
-
-    def write(self, tx: Transaction) -> None:
-        """Put it into the chronicle."""
-        ...
-
-    async def show(self) -> None:
-        """Put it into the context, once it is committed."""
-        ...
-
-
-class ContextRoom(Protocol):
-    """What the agents see (context manager and chronicle). Absent: they see the message alone.
-
-    Everything is of one scope, and no method reads another. A repetition with the same ids changes
-    nothing: a turn that a crash interrupted is done again from the start.
-    """
-
-    async def saying(self, entry: ChronicleEntry) -> Saying:
-        """An entry of the chronicle, to be written down and then shown."""
-        ...
-
-    async def add_memories(
-        self, scope_id: str, items: Sequence[MemoryItem], *, turn_number: int
-    ) -> None:
-        """Put memories into the memory zone, those that are not there yet."""
-        ...
-
-    async def add_plan(
-        self, scope_id: str, work_item_id: str, *, markdown: str, taint: TaintLevel
-    ) -> None:
-        """Pin a plan in the workspace zone, with the taint of what it was made from."""
-        ...
-
-    async def watch_query(self, scope_id: str, query: str, *, turn_number: int) -> None:
-        """Show what is remembered about this from now on, as long as it is spoken of."""
-        ...
-
-    async def set_directives(self, scope_id: str, text: str) -> None:
-        """Replace the pinned directives of the personality."""
-        ...
-
-    async def set_profile(self, scope_id: str, profile_name: str) -> None:
-        """Switch the budget profile."""
-        ...
-
-    def fit_skills(self, descriptions: Mapping[str, str]) -> dict[str, str]:
-        """The descriptions of skills, the first ones first, that fit into their share."""
-        ...
-
-    async def enforce_budget(
-        self, scope_id: str, turn_number: int, *, current_goal: str | None
-    ) -> None:
-        """Evict what does not fit."""
-        ...
-
-    async def render(self, scope_id: str, turn_number: int) -> str:
-        """The whole context as text for a model."""
-        ...
-
-    async def taint(self, scope_id: str) -> TaintLevel:
-        """What the rendered context is derived from, joined."""
-        ...
-
-
-class MemoryRoom(Protocol):
-    """The memory. Absent: nothing is remembered, and nothing is found."""
-
-    def raw_record(self, item: MemoryItem) -> Callable[[Transaction, str | None], None]:
-        """What keeps a raw record, in a transaction and with its session; a known one is kept."""
-        ...
-
-    async def retrieve(self, query: MemoryQuery, scope_id: str) -> list[MemoryItem]:
-        """What is remembered in this scope, best first."""
-        ...
-
-    async def apply(self, op: MemoryOp, *, scope_id: str, taint: TaintLevel, key: str) -> None:
-        """Do what an agent wishes; `key` is the same if a crash lets it be wished twice."""
-        ...
-
-
-class JournalRoom(Protocol):
-    """The owner's journal. Absent: nothing of it is read, and nothing is written.
-
-    It does what it is told: whoever calls it has made sure that the owner wishes it.
-    """
-
-    async def day(self, text: str = "today") -> Told:
-        """What a day is about."""
-        ...
-
-    async def open_tasks(self, category: str | None = None) -> Told:
-        """The tasks that are not closed."""
-        ...
-
-    async def fulfil(self, op: JournalOp, *, operation_id: str, said_at: datetime) -> Told:
-        """Do what is wished for, once for each `operation_id`, or say why not."""
-        ...
-
-
-class PersonalityRoom(Protocol):
-    """How Silas speaks. Absent: plainly. Nothing of it decides what is allowed."""
-
-    async def character(self, scope_id: str, text: str) -> tuple[str, float]:
-        """How to answer a message: directives in natural language, and the initiative to take.
-
-        Initiative, from 0 to 1, makes Silas proceed by itself.
-        """
-        ...
-
-    def after_turn(
-        self, scope_id: str, event: str, *, trusted: bool, now: datetime, key: str
-    ) -> Callable[[Transaction], object]:
-        """What applies the event of a turn and lets the mood decay, in the turn's transaction."""
         ...
 
 
@@ -226,28 +99,18 @@ class PlanReview(Data):
     """What the planner says about it."""
     taint: TaintLevel
     """What the plan is derived from."""
+    sources: tuple[str, ...] = ()
+    """The strangers' texts among it; those of earlier work that it goes on from are added."""
     replaces: str | None = None
     requested_by: str = "planner"
     valid_for: timedelta | None = None
     """How long it can be decided, if that is another time than usual."""
 
 
-class CardDecision(Data):
-    """The owner's decision about a card, as the reviews have verified and kept it."""
-
-    card_id: str
-    plan_hashes: dict[str, str]
-    """What the card showed: the hash of each item, by its id."""
-    decision: ApprovalDecision
-    decided_at: UtcDatetime | None = None
-    """When it was kept; None if nobody vouches for that. Then it leads to no approval."""
-    requested_by: str = "planner"
-
-
 class Reviews(Protocol):
     """Durable cards. Absent: nobody can be asked, so no plan is taken.
 
-    Whoever decides a card sends `decision_made` (`silas.stream.decisions`) in the transaction that
+    Whoever decides a card sends `decision_made` (`silas.review.cards`) in the transaction that
     keeps the decision. The event names the card and nothing else: what was decided is read here.
     """
 
@@ -270,30 +133,29 @@ class GateDesk(Protocol):
         ...
 
 
-class TurnGates(Protocol):
-    """The gate runner. Absent: a turn that has gates is blocked."""
+class ProposedChange(Data):
+    """One change of the memory or the journal that an agent wishes for, and the owner did not."""
 
-    def for_turn(self) -> GateRunner:
-        """The runner for one turn: all its calls keep to one limit."""
-        ...
+    room: Literal["memory", "journal"]
+    op: dict[str, Any]
+    key: str
+    """What makes it happen once: the memory's key, or the journal's `operation_id`."""
+    line: str
+    """What it would do, in words."""
+    before: str | None = None
+    """The digest of the memory as it was shown; one that has changed since is left alone."""
+    said_at: UtcDatetime | None = None
+    """What times in words refer to."""
 
 
-class MessageCheck(Protocol):
-    """Whether a signed message is the owner's. Absent: no message is."""
+class RecordProposal(Data):
+    """All such changes of one turn, put before the owner on one card."""
 
-    async def classify(
-        self,
-        signed: SignedMessage,
-        keys: PublicKeys,
-        *,
-        also: Callable[[Transaction, TaintLevel], None] | None = None,
-    ) -> SignedMessage:
-        """The message with its taint; `also` is written together with the use of its nonce."""
-        ...
-
-    async def is_signed(self, signed: SignedMessage, keys: PublicKeys) -> bool:
-        """Whether the owner has signed it, however long ago; nothing is used up."""
-        ...
+    key: str
+    scope_id: str
+    trace_id: str
+    changes: list[ProposedChange]
+    taint: TaintLevel
 
 
 class Proactive(Protocol):
@@ -319,12 +181,35 @@ class Proactive(Protocol):
         """What the owner's answer to a question leads to."""
         ...
 
+    async def ask_changes(self, proposal: RecordProposal) -> Callable[[Transaction], object] | None:
+        """What asks the owner, in somebody's transaction; None if too much waits already."""
+        ...
+
+
+class AnswerProgress(Data):
+    """Where an answer is that is being made, in the runtime's words."""
+
+    trace_id: str
+    connection_id: str
+    stage: str
+    words: str
+    note: str = ""
+    """Why nothing of it is shown yet."""
+    seconds: float = 0.0
+    """For how long it has been there."""
+    over: bool = False
+    """It is not being made any more."""
+
 
 class Live(Protocol):
     """Whoever watches right now. Nothing relies on it: what matters travels on the bus."""
 
-    def text(self, connection_id: str, trace_id: str, piece: str) -> None:
-        """The answer grows by this piece."""
+    def text(self, connection_id: str, trace_id: str, piece: str, *, start: int) -> None:
+        """From `start` on, the text of the answer is now this piece: it grows, or begins anew."""
+        ...
+
+    def answering(self, progress: AnswerProgress) -> None:
+        """An answer is at another stage, or is over."""
         ...
 
     def progress(self, trace_id: str, what: str, detail: str = "") -> None:

@@ -10,7 +10,7 @@
 4. The message that closed a round is written down: if the process dies then, the same message,
    delivered again, goes on from there. No other does.
 
-This module computes; `research_store.py` keeps.
+The functions compute; `ResearchStore` is where the planner's requests survive a crash.
 """
 
 import hashlib
@@ -19,9 +19,12 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from silas.kernel import TaintLevel, join_taint
+from silas.kernel import TaintLevel, format_timestamp, join_taint
 from silas.kernel.models import Data, UtcDatetime
+from silas.kernel.taint import first_sources
 from silas.queue.models import QueueMessage
+from silas.storage import Database, Transaction
+from silas.stream.errors import ConversationMoved
 from silas.stream.models import Usage
 from silas.stream.ports import Finding
 
@@ -47,7 +50,7 @@ class ResearchLimits(Data):
     max_cost_usd: float = Field(default=2.0, ge=0)
 
 
-class Question(Data):
+class ResearchQuestion(Data):
     """One question of the planner's, and what came back."""
 
     research_id: str
@@ -65,10 +68,13 @@ class ResearchState(Data):
     request: QueueMessage
     status: ResearchStatus = ResearchStatus.PLANNING
     round: int = 0
-    questions: list[Question] = Field(default_factory=list)
+    questions: list[ResearchQuestion] = Field(default_factory=list)
     closed_by: str | None = None
     usage: Usage = Usage()
     taint: TaintLevel
+    sources: tuple[str, ...] = ()
+    problem: str = ""
+    """Why the plan that was written cannot be used; the planner is asked for it once more."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -76,7 +82,7 @@ class ResearchState(Data):
         return [each.finding for each in self.questions if each.finding is not None]
 
     @property
-    def outstanding(self) -> list[Question]:
+    def outstanding(self) -> list[ResearchQuestion]:
         """The questions that are out."""
         return [each for each in self.questions if each.finding is None]
 
@@ -93,7 +99,7 @@ class ResearchState(Data):
 
 def begin(request: QueueMessage) -> ResearchState:
     """The state of a request that has just come in."""
-    return ResearchState(request=request, taint=request.taint)
+    return ResearchState(request=request, taint=request.taint, sources=tuple(request.taint_sources))
 
 
 def digest_of(question: str) -> str:
@@ -115,7 +121,7 @@ def refusal(state: ResearchState, question: str, *, more: int, limits: ResearchL
     return ""
 
 
-def asked(state: ResearchState, questions: list[Question]) -> ResearchState:
+def asked(state: ResearchState, questions: list[ResearchQuestion]) -> ResearchState:
     """The planner has asked these questions: they are out."""
     return state.model_copy(
         update={
@@ -134,6 +140,7 @@ class Result(Data):
     finding: Finding
     usage: Usage = Usage()
     taint: TaintLevel
+    sources: tuple[str, ...] = ()
     at: UtcDatetime
 
 
@@ -154,6 +161,7 @@ def received(state: ResearchState, result: Result, limits: ResearchLimits) -> Re
     }
     if not late:
         changes["taint"] = join_taint(state.taint, result.taint)
+        changes["sources"] = first_sources((*state.sources, *result.sources))
     now = state.model_copy(update=changes)
     return now if now.outstanding else _closed(now, result.research_id, limits)
 
@@ -180,3 +188,80 @@ def add_usage(*used: Usage) -> Usage:
     return Usage(
         tokens=sum(each.tokens for each in used), cost_usd=sum(each.cost_usd for each in used)
     )
+
+
+_INSERT = """
+INSERT INTO planner_requests (request_id, scope_id, status, state, next_deadline, version)
+VALUES (?, ?, ?, ?, ?, 1)
+"""
+_UPDATE = """
+UPDATE planner_requests SET status = ?, state = ?, next_deadline = ?, version = version + 1
+WHERE request_id = ? AND version = ?
+"""
+_SELECT = "SELECT state, version FROM planner_requests WHERE request_id = ?"
+_UNDER_WAY = "SELECT state FROM planner_requests ORDER BY request_id"
+_OVERDUE = "SELECT state FROM planner_requests WHERE next_deadline <= ? ORDER BY request_id LIMIT ?"
+
+
+class ResearchStore:
+    """The planner's requests. A finished one is removed: what comes for it then is late."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, request_id: str) -> tuple[ResearchState, int] | None:
+        """The state and its version; None if there is no such request, or not any more."""
+        row = await self._database.fetch_one(_SELECT, (request_id,))
+        return (ResearchState.model_validate_json(row[0]), row[1]) if row else None
+
+    async def under_way(self) -> list[ResearchState]:
+        """All requests that are being planned, the oldest first."""
+        rows = await self._database.fetch_all(_UNDER_WAY)
+        return [ResearchState.model_validate_json(body) for (body,) in rows]
+
+    async def record(
+        self, request_id: str, result: Result, limits: ResearchLimits
+    ) -> tuple[ResearchState, int] | None:
+        """Take in a result, and return the state after it; None if the request is over."""
+
+        def change(tx: Transaction) -> tuple[ResearchState, int] | None:
+            row = tx.fetch_one(_SELECT, (request_id,))
+            if row is None:
+                return None
+            before, version = ResearchState.model_validate_json(row[0]), row[1]
+            after = received(before, result, limits)
+            if after == before:
+                return before, version
+            self.save_in(tx, after, version=version)
+            return after, version + 1
+
+        return await self._database.transaction(change)
+
+    def save_in(self, tx: Transaction, state: ResearchState, *, version: int) -> None:
+        """Write the state over this version of it (0: it is new)."""
+        deadline = format_timestamp(state.next_deadline) if state.next_deadline else None
+        written = state.model_dump_json()
+        request = state.request
+        if version == 0:
+            tx.execute(
+                _INSERT,
+                (request.message_id, request.scope_id, state.status.value, written, deadline),
+            )
+        elif not tx.execute(
+            _UPDATE, (state.status.value, written, deadline, request.message_id, version)
+        ):
+            raise ConversationMoved
+
+    def remove_in(self, tx: Transaction, request_id: str, *, version: int) -> None:
+        """The planner is done with this version of the request."""
+        gone = tx.execute(
+            "DELETE FROM planner_requests WHERE request_id = ? AND version = ?",
+            (request_id, version),
+        )
+        if version and not gone:
+            raise ConversationMoved
+
+    async def overdue(self, now: datetime, *, limit: int = 100) -> list[ResearchState]:
+        """Requests in which something that is waited for is too late."""
+        rows = await self._database.fetch_all(_OVERDUE, (format_timestamp(now), limit))
+        return [ResearchState.model_validate_json(row[0]) for row in rows]

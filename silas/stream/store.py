@@ -4,8 +4,10 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from silas.kernel import Clock, TaintLevel, format_timestamp, join_taint, parse_timestamp
+from silas.kernel.ids import person_of
 from silas.kernel.models import Data
-from silas.storage import Database, Row, Transaction, briefly
+from silas.queue.models import RequestFolders
+from silas.storage import Database, Row, Transaction
 from silas.stream.errors import NotFromHere
 from silas.work.models import WorkItem
 
@@ -32,13 +34,22 @@ INSERT INTO conversation_work
     (work_item_id, trace_id, scope_id, taint, depth, replaces, created_at)
 VALUES (?, ?, ?, ?, ?, ?, ?)
 """
+_NOTE_FOLDERS = """
+INSERT INTO request_folders (trace_id, folders, created_at) VALUES (?, ?, ?)
+ON CONFLICT (trace_id) DO NOTHING
+"""
+_PRUNE_FOLDERS = """
+DELETE FROM request_folders WHERE created_at < ?
+    AND trace_id NOT IN (SELECT trace_id FROM conversation_origins)
+"""
+_PRUNE_STOPS = "DELETE FROM stopped_answers WHERE stopped_at < ?"
 _PRUNE = """
 DELETE FROM conversation_origins WHERE created_at < ?
     AND NOT EXISTS (
         SELECT 1 FROM conversation_work AS work
         JOIN work_items AS item ON item.id = work.work_item_id
         WHERE work.trace_id = conversation_origins.trace_id
-            AND item.status NOT IN ('done', 'failed')
+            AND item.status NOT IN ('done', 'unchecked', 'failed', 'replaced')
     )
     AND NOT EXISTS (
         SELECT 1 FROM review_cards AS card
@@ -52,6 +63,17 @@ JOIN conversation_work AS work ON work.work_item_id = item.id
 WHERE item.status IN ('running', 'paused') AND COALESCE(work.scope_id, '') = ?
 ORDER BY item.created_at DESC, item.id LIMIT ?
 """
+_PLANNED = """
+SELECT item.id FROM conversation_work AS work
+JOIN work_items AS item ON item.id = work.work_item_id
+WHERE work.scope_id = ? AND item.parent IS NULL
+ORDER BY work.created_at DESC, item.id LIMIT ?
+"""
+_LATEST_SCOPE = """
+SELECT scope_id FROM conversations WHERE person = ? AND deleted_at IS NULL
+ORDER BY used_at DESC, scope_id LIMIT 1
+"""
+_IS_GONE = "SELECT 1 FROM conversations WHERE scope_id = ? AND deleted_at IS NOT NULL"
 _OPEN_CARDS = "SELECT count(*) FROM review_cards WHERE scope_id = ? AND state = 'open'"
 
 
@@ -110,7 +132,7 @@ class ConversationStore:
             for write in writes:
                 write(tx)
 
-        await briefly(self._database, all_of_them)
+        await self._database.transaction(all_of_them, brief=True)
 
     async def turns(self, scope_id: str) -> int:
         """How many turns the scope has had."""
@@ -118,6 +140,20 @@ class ConversationStore:
             "SELECT turns FROM conversation_scopes WHERE scope_id = ?", (scope_id,)
         )
         return row[0] if row else 0
+
+    async def latest_scope(self, person: str) -> str:
+        """The conversation that was used last: for what belongs to none."""
+        row = await self._database.fetch_one(_LATEST_SCOPE, (person,))
+        return str(row[0]) if row else person
+
+    async def scope_of_work(self, work_item_id: str, person: str) -> str:
+        """The conversation of this person's in which the work was made; if none is, the latest."""
+        made = await self.work_origin(work_item_id)
+        if made is None or person_of(made.scope_id) != person:
+            return await self.latest_scope(person)
+        if await self._database.fetch_one(_IS_GONE, (made.scope_id,)):
+            return await self.latest_scope(person)
+        return made.scope_id
 
     def count_turn(self, tx: Transaction, scope_id: str) -> None:
         """One more."""
@@ -129,11 +165,17 @@ class ConversationStore:
         return WorkOrigin.model_validate(_named(WorkOrigin, row)) if row else None
 
     async def taint_of(self, item: WorkItem) -> TaintLevel:
-        """What a work item was made from, and what it goes on from; a stranger's, if not known."""
-        related = {item.id, item.parent, item.spawned_by, item.follow_up_of} - {None}
-        found = [await self.work_origin(name) for name in related if name]
-        taints = [each.taint for each in found if each]
-        return join_taint(*taints) if taints else TaintLevel.EXTERNAL
+        """What a work item was made from, and what it goes on from; a stranger's, if not known.
+
+        An item without an origin has that of what it belongs to. What it follows up adds its own
+        and never speaks for it: a stranger can name what the owner has made.
+        """
+        made = [await self.work_origin(item.id)]
+        made += [await self.work_origin(name) for name in (item.parent, item.spawned_by) if name]
+        if not any(made):
+            return TaintLevel.EXTERNAL
+        before = [await self.work_origin(item.follow_up_of)] if item.follow_up_of else []
+        return join_taint(*(each.taint for each in (*made, *before) if each))
 
     async def replacements(self, work_item_id: str) -> int:
         """How often a new approach to exactly this item was planned."""
@@ -172,6 +214,11 @@ class ConversationStore:
         rows = await self._database.fetch_all(_GOES_ON, (scope_id, most))
         return [work_item_id for (work_item_id,) in rows]
 
+    async def planned(self, scope_id: str, *, most: int) -> list[str]:
+        """The plans of this scope, the newest first."""
+        rows = await self._database.fetch_all(_PLANNED, (scope_id, most))
+        return [work_item_id for (work_item_id,) in rows]
+
     async def open_cards(self, scope_id: str) -> int:
         """How many decisions of the owner's this scope waits for."""
         row = await self._database.fetch_one(_OPEN_CARDS, (scope_id,))
@@ -179,7 +226,22 @@ class ConversationStore:
 
     async def prune(self, *, before: datetime) -> int:
         """Forget where old requests came from, unless work or a card still belongs to them."""
-        return await self._database.execute(_PRUNE, (format_timestamp(before),))
+        gone = await self._database.execute(_PRUNE, (format_timestamp(before),))
+        await self._database.execute(_PRUNE_FOLDERS, (format_timestamp(before),))
+        await self._database.execute(_PRUNE_STOPS, (format_timestamp(before),))
+        return gone
+
+    async def folders_of(self, trace_id: str) -> RequestFolders:
+        """The folders that the request was about; none if it is not known."""
+        row = await self._database.fetch_one(
+            "SELECT folders FROM request_folders WHERE trace_id = ?", (trace_id,)
+        )
+        return RequestFolders.model_validate_json(row[0]) if row else RequestFolders()
+
+    def note_folders(self, tx: Transaction, trace_id: str, folders: RequestFolders) -> None:
+        """Keep the folders of a request; those that were noted first stay."""
+        if folders.readable:
+            tx.execute(_NOTE_FOLDERS, (trace_id, folders.model_dump_json(), self._now()))
 
     async def looked_until(self, goal_id: str) -> datetime | None:
         """Until when the goal's schedule has been looked at."""
@@ -195,6 +257,14 @@ class ConversationStore:
             "ON CONFLICT (goal_id) DO UPDATE SET looked_until = excluded.looked_until",
             (goal_id, format_timestamp(until)),
         )
+
+    def first_told(self, tx: Transaction, name: str, at: datetime) -> bool:
+        """Whether nothing of this name was told for this time or a later one; then it is now."""
+        rows = tx.fetch_all("SELECT looked_until FROM goal_times WHERE goal_id = ?", (name,))
+        if rows and parse_timestamp(rows[0][0]) >= at:
+            return False
+        self.looked(tx, name, at)
+        return True
 
     def _now(self) -> str:
         return format_timestamp(self._clock.now())

@@ -1,51 +1,65 @@
-"""What a turn works with, and what it is. Both are values: a step returns the turn that follows."""
+"""What a turn works with, and what it is. Both are values: a step returns the turn that follows.
+
+Text of others is marked as such before an agent reads it (`mark_foreign`).
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from silas.approval import PublicKeys
+from silas.approval.devices import MessageVerifier
+from silas.audit.models import AuditTrail
+from silas.context.service import ContextService, PendingEntry
 from silas.gates import Gate, GateResult
-from silas.gates.access import is_owner
+from silas.gates.access import Visitors, is_owner
+from silas.gates.risk import EffectOf
+from silas.gates.runner import GateRunner
+from silas.journal.conversation import JournalConversation
 from silas.kernel import Clock, IdFactory, TaintLevel
 from silas.kernel.models import Data
-from silas.queue.follow import follow
+from silas.kernel.told_secrets import ToldSecret
+from silas.memory.service import MemoryService
+from silas.personality import PersonalityEngine
 from silas.queue.models import (
     Agent,
     AgentReply,
     MessageKind,
     Payload,
     QueueMessage,
+    StatusPayload,
     Urgency,
+    follow,
 )
+from silas.skills.loading import SkillResolver
 from silas.storage import Durability, Transaction
-from silas.stream.access import Visitors
-from silas.stream.cadence import CadenceWatch
-from silas.stream.framing import mark_foreign
+from silas.stream.answering import AnswersInProgress
+from silas.stream.attachments import AttachmentStore, ReadFile
+from silas.stream.cases import VisitorCases
+from silas.stream.folders import Surroundings
 from silas.stream.limits import RateLimit
 from silas.stream.models import AgentResponse, InteractionRegister, RouteDecision, Usage
-from silas.stream.ports import (
-    ContextRoom,
-    GateDesk,
-    JournalRoom,
-    Live,
-    MemoryRoom,
-    MessageCheck,
-    PersonalityRoom,
-    Proactive,
-    ProxyAgent,
-    Reviews,
-    Saying,
-    TurnGates,
-)
-from silas.stream.reading_room import ReadingRoom
+from silas.stream.places import OpenedPlaces, PlaceWish
+from silas.stream.ports import ExactAgents, GateDesk, Live, Proactive, Reviews, RoutingAgent
+from silas.stream.reading_tools import ReadingToolbox, ToolOutput
 from silas.stream.store import ConversationStore, Origin
+from silas.stream.visitors import VisitorDoor
+from silas.tools.declaration import Tool
 from silas.work.models import InteractionMode, WorkItem
-from silas.work.ports import AuditTrail, GateRunner, SkillFiles
+from silas.work.off_limits import OffLimits
 from silas.work.store import WorkItemStore
+
+
+def mark_foreign(text: str, taint: TaintLevel) -> str:
+    """The text, indented and announced if it is not the owner's: it informs, it does not order."""
+    if taint is TaintLevel.OWNER:
+        return text
+    quoted = "\n".join(f"    {line}" for line in text.splitlines())
+    return f"A message that is not verified as the owner's ({taint.value}). Its text:\n{quoted}"
+
 
 Write = Callable[[Transaction], object]
 Outbox = Callable[[QueueMessage], Any]
@@ -54,6 +68,16 @@ Outbox = Callable[[QueueMessage], Any]
 def nobody(_channel: str, _sender_id: str) -> bool:
     """No channel has recognised this sender."""
     return False
+
+
+def no_tool(_name: str) -> Tool | None:
+    """No tool of any goal's is here."""
+    return None
+
+
+async def no_goals() -> tuple[WorkItem, ...]:
+    """No goal is always on."""
+    return ()
 
 
 class TurnPolicy(Data):
@@ -70,8 +94,35 @@ class TurnPolicy(Data):
     """Of one scope that is not the owner's."""
     max_tokens: int = 50_000
     max_cost_usd: float = 0.5
-    plans_base: Path = Path("/")
-    """What relative paths in a plan are relative to."""
+    starts_goals: bool = True
+    """Whether anything is begun at set times."""
+    off_limits: OffLimits
+    home: Path = Path("/")
+    """What `~` stands for, and what relative paths are relative to where nothing else is."""
+    workspace: Path | None = None
+    """Where requests without a folder of their own work; None: a plan has to name one."""
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What paths in a request are read against."""
+        return Surroundings(self.home, self.off_limits, self.workspace)
+
+
+AskSecret = Callable[[str, str], Awaitable[bool]]
+"""Asks for a secret of this name, called so, on a page; False if there is no page for that."""
+
+
+async def no_page(_name: str, _label: str) -> bool:
+    """`AskSecret` where nothing can be typed on a page."""
+    return False
+
+
+@dataclass(frozen=True)
+class VaultDoor:
+    """What a conversation may do with the vault: know the names in it, and have one typed."""
+
+    names: Callable[[], Sequence[str]]
+    ask: AskSecret = no_page
 
 
 @dataclass(frozen=True)
@@ -83,36 +134,88 @@ class TurnContext:
     audit: AuditTrail
     clock: Clock
     ids: IdFactory
-    reading: ReadingRoom
+    reading: ReadingToolbox
     visitors: Visitors
     policy: TurnPolicy
     enqueue: Outbox
-    proxy: ProxyAgent | None = None
-    gates: TurnGates | None = None
-    system_gates: Sequence[Gate] = ()
-    messages: MessageCheck | None = None
+    effect_of: EffectOf
+    system_gates: Sequence[Gate]
+    memory_ops: RateLimit
+    """How many memory operations a scope may have in a minute."""
+    worker_tools: frozenset[str]
+    """The tools that a worker is offered."""
+    answers: AnswersInProgress
+    proxy: RoutingAgent | None = None
+    gates: GateRunner | None = None
+    messages: MessageVerifier | None = None
     keys: Callable[[], PublicKeys] = lambda: PublicKeys(())
     is_known: Callable[[str, str], bool] = nobody
-    memory: MemoryRoom | None = None
-    journal: JournalRoom | None = None
-    context: ContextRoom | None = None
-    personality: PersonalityRoom | None = None
+    memory: MemoryService | None = None
+    journal: JournalConversation | None = None
+    context: ContextService | None = None
+    personality: PersonalityEngine | None = None
     reviews: Reviews | None = None
     gate_desk: GateDesk | None = None
     proactive: Proactive | None = None
-    skills: SkillFiles | None = None
+    skills: SkillResolver | None = None
     live: Live | None = None
+    door: VisitorDoor | None = None
+    """Lets visitors in. Absent: nobody is let in."""
+    cases: VisitorCases | None = None
+    """Hands a visitor over to a person. Absent: nobody can be handed over."""
+    places: OpenedPlaces | None = None
+    """What may be read without a plan. Absent: nothing, and nobody is asked."""
+    goal_tool: Callable[[str], Tool | None] = no_tool
+    """The tool of this name, for goals whose visitors may use it."""
     active_goal: WorkItem | None = None
-    cadence: CadenceWatch | None = None
-    memory_ops: RateLimit | None = None
-    """How many memory operations a scope may have in a minute."""
+    """The goal that the settings name: it configures the conversation."""
+    standing_goals: Callable[[], Awaitable[tuple[WorkItem, ...]]] = no_goals
+    """Gives the goals that are always on and approved; they do so too."""
     proxy_hears_context: bool = True
     """False: the proxy is told the message alone, so nothing else is in its answer."""
+    planner_hears_context: bool = True
+    """The same for the planner: a plan is made from what the planner was told."""
+    attachments: AttachmentStore | None = None
+    """The files of messages. Absent: none is read."""
+    proxy_sees_images: bool = False
+    """Whether the proxy's model can be given images."""
+    planner_sees_images: bool = False
+    """The same for the planner's."""
+    vault: VaultDoor | None = None
+    """Absent: what is told is taken out all the same, and the owner stores it at the terminal."""
+    exact: ExactAgents | None = None
+    """Asked before the agents that have a model; None: those are asked at once."""
+    proxy_model: str | None = None
+    """What the proxy asks is called; None: it asks no model."""
     frame: Callable[[str, TaintLevel], str] = mark_foreign
+
+    def is_owners(self, origin: Origin) -> bool:
+        """Whether the owner began this, whatever was read for it since."""
+        return is_owner(origin.connection_id, owner_id=self.policy.owner_id, taint=origin.taint)
+
+    def level_of(self, origin: Origin) -> str:
+        """The access level of whoever began this."""
+        if self.is_owners(origin):
+            return "owner"
+        return self.visitors.of(origin.connection_id, owner=False).level
+
+    def exact_for(
+        self, text: str, taint: TaintLevel | None, *, with_files: bool = False
+    ) -> ExactAgents | None:
+        """Who answers this without a model; None if it is not the owner's, or not exact."""
+        exact = self.exact
+        if exact is None or taint is not TaintLevel.OWNER:
+            return None
+        return exact if exact.understands(text, with_files) else None
+
+    async def goals_in_force(self) -> tuple[WorkItem, ...]:
+        """The goals that configure this conversation now."""
+        named = () if self.active_goal is None else (self.active_goal,)
+        return (*named, *await self.standing_goals())
 
     def tools_of(self, origin: Origin) -> frozenset[str]:
         """The tools that whoever began this may have used for it."""
-        mine = is_owner(origin.connection_id, owner_id=self.policy.owner_id, taint=origin.taint)
+        mine = self.is_owners(origin)
         return frozenset(self.visitors.of(origin.connection_id, owner=mine).get_allowed_tools())
 
 
@@ -126,21 +229,47 @@ class Turn:
     number: int
     text: str
     """The message as the gates leave it."""
+    told_secret: ToldSecret | None = None
+    """The secret that the owner has told; `text` is without it."""
     speaker: Agent = Agent.PROXY
     gates: tuple[Gate, ...] = ()
     runner: GateRunner | None = None
     input_results: tuple[GateResult, ...] = ()
     allowed: frozenset[str] = frozenset()
     skills: Mapping[str, str] = field(default_factory=dict)
+    is_resumed: bool = False
+    """The owner has just signed a yes to read for this request, which he had said before."""
+    goal: WorkItem | None = None
+    """The goal that this visitor came for."""
+    link_id: str | None = None
+    """The link with which this visitor came."""
+    files: tuple[ReadFile, ...] = ()
+    """What is attached to the owner's message."""
+    wishes: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    """Calls that a visitor wants and that change something: each is asked on a card."""
+    place_wish: PlaceWish | None = None
+    """A place that the owner's words name and that is not open: he is asked."""
+    files_read: tuple[str, ...] = ()
+    """The files that the answer was told something of."""
+    blocked: tuple[GateResult, ...] = ()
+    """Gates that have stopped calls of a visitor's."""
     directives: str = ""
     initiative: float = 0.0
     decision: RouteDecision | None = None
+    is_exact: bool = False
+    """The response is made from the owner's words to the letter: no model has said it."""
     mode: InteractionMode | None = None
     usage: Usage = field(default_factory=Usage)
     """What the proxy used for its answer."""
+    outputs: tuple[ToolOutput, ...] = ()
+    """What the tools gave that it called."""
     response: AgentResponse | None = None
     taint: TaintLevel = TaintLevel.EXTERNAL
     """What the response is derived from."""
+    sources: tuple[str, ...] = ()
+    """The strangers' texts among it."""
+    read_taint: TaintLevel = TaintLevel.EXTERNAL
+    """What the message says and what was read for this answer, without the conversation before."""
     card_id: str | None = None
     surface: str | None = None
     """Set where the runtime has chosen already."""
@@ -149,10 +278,10 @@ class Turn:
     outgoing: tuple[QueueMessage, ...] = ()
     writes: tuple[Write, ...] = ()
     after: tuple[Callable[[], Awaitable[None]], ...] = ()
-    """What the rooms show in memory, once the end of the turn is committed."""
-    found: tuple[Write, ...] = ()
+    """What is shown in memory, once the end of the turn is committed."""
+    message_writes: tuple[Write, ...] = ()
     """What was found out about the message, until it is written down before the proxy is asked."""
-    said: Saying | None = None
+    entry: PendingEntry | None = None
     """The entry of the chronicle that is on its way."""
     durability: Durability = Durability.ORDINARY
     stopped: str | None = None
@@ -166,64 +295,64 @@ class Turn:
     def sender_id(self) -> str:
         return self.origin.sender_id
 
-    def having(self, **changes: Any) -> "Turn":
-        """The turn with something changed."""
-        # As `dataclasses.replace` does it, at a tenth of its cost: nearly every step comes here.
-        if not changes.keys() <= self.__dict__.keys():
-            raise TypeError(f"a turn has no {', '.join(changes.keys() - self.__dict__.keys())}")
-        changed = object.__new__(Turn)
-        changed.__dict__.update(self.__dict__)
-        changed.__dict__.update(changes)
-        return changed
-
     def sending(self, *messages: QueueMessage) -> "Turn":
         """The turn with more to send at its end."""
-        return self.having(outgoing=(*self.outgoing, *messages))
+        return replace(self, outgoing=(*self.outgoing, *messages))
 
     def writing(self, *writes: Write) -> "Turn":
         """The turn with more to write at its end."""
-        return self.having(writes=(*self.writes, *writes))
+        return replace(self, writes=(*self.writes, *writes))
 
     def auditing(self, *writes: Write) -> "Turn":
         """The turn with entries of the audit log, so that its end has to reach the disk."""
-        return self.having(writes=(*self.writes, *writes), durability=Durability.TRUST)
+        return replace(self, writes=(*self.writes, *writes), durability=Durability.TRUST)
 
     def saying(self, text: str) -> "Turn":
         """The turn with another text as its answer."""
         response = self.response or AgentResponse(message=text)
-        return self.having(response=response.model_copy(update={"message": text}))
+        return replace(self, response=response.model_copy(update={"message": text}))
 
 
 def message_of(
-    room: TurnContext, turn: Turn, *, kind: MessageKind, content: str, payload: Payload, **more: Any
+    services: TurnContext,
+    turn: Turn,
+    *,
+    kind: MessageKind,
+    content: str,
+    payload: Payload,
+    **more: Any,
 ) -> QueueMessage:
     """A message that follows from this turn."""
+    sources = turn.sources if more.get("taint") is TaintLevel.EXTERNAL else ()
     return follow(
         turn.message,
+        sources=sources,
         sender=more.pop("sender", turn.speaker),
         kind=kind,
         content=content,
         payload=payload,
-        ids=room.ids,
-        clock=room.clock,
+        ids=services.ids,
+        clock=services.clock,
         **more,
     )
 
 
 def reply_of(
-    room: TurnContext,
+    services: TurnContext,
     turn: Turn,
     text: str,
     *,
     surface: str,
     answers: bool = True,
     card_id: str | None = None,
+    chips: Sequence[str] = (),
     urgent: bool = False,
 ) -> QueueMessage:
     """An answer on its way to the person; `answers` says whether it is the one to the message."""
-    origin = turn.origin
+    origin, told = turn.origin, turn.message
+    status = told.payload if isinstance(told.payload, StatusPayload) else None
     return message_of(
-        room,
+        services,
         turn,
         kind=MessageKind.AGENT_RESPONSE,
         content=text,
@@ -233,6 +362,11 @@ def reply_of(
             in_reply_to=origin.message_id if answers else None,
             surface=surface,
             card_id=card_id,
+            chips=list(chips),
+            interaction_register=turn.decision.interaction_register.value if turn.decision else "",
+            interaction_mode=turn.mode.value if turn.mode else "",
+            work_item_id=told.task_id if status else None,
+            printed=status.printed if status else [],
         ),
         taint=turn.taint,
         urgency=Urgency.NEEDS_ATTENTION if urgent else Urgency.INFORMATIONAL,

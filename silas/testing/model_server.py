@@ -2,16 +2,19 @@
 
 It is a real HTTP server on a real port: the whole client stack is exercised, down to the bytes.
 Give it replies in the order in which they are to be sent; the last one is repeated. It writes down
-every request that it gets.
+every request that it gets. A completion is sent as server-sent events to whoever asks for a stream.
 """
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
+_OK = 200
+_PIECE = 24
 _REASONS = {200: "OK", 401: "Unauthorized", 402: "Payment Required", 404: "Not Found"}
 
 
@@ -117,6 +120,34 @@ def streamed_tool_call(name: str, *argument_pieces: str, call_id: str = "call_1"
     return _events(events, _usage(11, 7))
 
 
+def as_events(reply: Reply) -> Reply:
+    """A completion as server-sent events; everything else is sent as it is."""
+    if reply.status != _OK or reply.content_type != "application/json" or not reply.whole:
+        return reply
+    try:
+        said = json.loads(b"".join(reply.pieces))
+        if said["object"] != "chat.completion":
+            return reply
+    except (ValueError, LookupError, TypeError):
+        return reply
+    choice = said["choices"][0]
+    message, ending = choice["message"], {"delta": {}, "finish_reason": choice["finish_reason"]}
+    deltas = [{"role": "assistant", "content": ""}, *_pieces_of(message)]
+    events: list[dict[str, Any]] = [{"delta": delta, "finish_reason": None} for delta in deltas]
+    streamed_reply = _events([*events, ending], said.get("usage") or {}, said)
+    return replace(reply, pieces=streamed_reply.pieces, content_type=streamed_reply.content_type)
+
+
+def _pieces_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    text = message.get("content") or ""
+    pieces = [{"content": text[at : at + _PIECE]} for at in range(0, len(text), _PIECE)]
+    calls = [
+        {"tool_calls": [{"index": index, **call}]}
+        for index, call in enumerate(message.get("tool_calls") or ())
+    ]
+    return [*pieces, *calls]
+
+
 def failure(
     status: int, message: str = "it failed", *, retry_after: str | None = None, **error: Any
 ) -> Reply:
@@ -209,7 +240,8 @@ class ModelServer:
         if not request.path.endswith("/chat/completions"):
             return failure(404, f"no such path: {request.path}")
         step = self._script.pop(0) if len(self._script) > 1 else self._script[0]
-        return step(request) if callable(step) else step
+        reply = step(request) if callable(step) else step
+        return as_events(reply) if request.wants_stream else reply
 
 
 @asynccontextmanager
@@ -239,8 +271,13 @@ def _usage(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
     }
 
 
-def _events(choices: Sequence[Mapping[str, Any]], usage: Mapping[str, int]) -> Reply:
+def _events(
+    choices: Sequence[Mapping[str, Any]],
+    usage: Mapping[str, int],
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> Reply:
     head = {
+        **{key: value for key, value in more.items() if key not in ("choices", "usage")},
         "id": "chatcmpl-1",
         "object": "chat.completion.chunk",
         "created": 1_767_268_800,

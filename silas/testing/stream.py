@@ -3,15 +3,25 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
-from silas.approval import ApprovalDecision, ApprovalVerdict
-from silas.kernel import Clock, TaintLevel, join_taint
-from silas.memory.models import MemoryItem, MemoryOp, MemoryOpType, MemoryQuery
+from silas.approval import ApprovalDecision, ApprovalEngine, ApprovalVerdict
+from silas.context.service import ChronicleEntry, ContextService, PendingEntry
+from silas.kernel import OWNERS, Clock, Provenance, TaintLevel
+from silas.memory.models import (
+    MemoryChange,
+    MemoryItem,
+    MemoryOp,
+    MemoryOpType,
+    MemoryQuery,
+    Words,
+)
+from silas.memory.service import MemoryService
+from silas.memory.trust import model_worded
+from silas.personality import PersonalityEngine
 from silas.queue.store import QueueStore
+from silas.review.cards import CardDecision, decision_made
 from silas.storage import Database, Transaction
-from silas.stream.decisions import decision_made
 from silas.stream.models import (
     AgentResponse,
     AgentTurn,
@@ -22,16 +32,11 @@ from silas.stream.models import (
     RouteDecision,
     Usage,
 )
-from silas.stream.ports import (
-    CardDecision,
-    ChronicleEntry,
-    Finding,
-    PlanReview,
-    Research,
-    TextListener,
-)
+from silas.stream.ports import Finding, PlanReview, Research, TextListener
+from silas.work.authorisation import scope_of
 from silas.work.models import InteractionMode
 from silas.work.ports import ToolCaller
+from silas.work.store import WorkItemStore
 
 Route = Callable[[AgentTurn, ToolCaller], Awaitable[RouteDecision]]
 Plan = Callable[[AgentTurn, ToolCaller, Sequence[Finding], bool], Awaitable[AgentResponse]]
@@ -68,7 +73,7 @@ def proposing(markdown: str, text: str = "Here is a plan.", **more: object) -> A
 
 
 class FakeProxy:
-    """`ProxyAgent` that does what the test says."""
+    """`RoutingAgent` that does what the test says."""
 
     def __init__(self, route: Route, *, usage: Usage = Usage()) -> None:  # noqa: B008 - frozen
         self._route = route
@@ -86,7 +91,7 @@ class FakeProxy:
 
 
 class FakePlannerAgent:
-    """`PlannerAgent` that does what the test says."""
+    """`PlanningAgent` that does what the test says."""
 
     def __init__(
         self,
@@ -114,7 +119,7 @@ class FakePlannerAgent:
 
 
 class FakeResearcher:
-    """`ResearchAgent` that does what the test says, and remembers how many looked at once."""
+    """`ReadingAgent` that does what the test says, and remembers how many looked at once."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
@@ -146,9 +151,12 @@ CREATE TABLE IF NOT EXISTS test_cards (
 class FakeReviews:
     """`Reviews` in a table of its own, so that cards survive a crash as the real ones do."""
 
-    def __init__(self, database: Database, queue: QueueStore, *, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, queue: QueueStore, *, approvals: ApprovalEngine, clock: Clock
+    ) -> None:
         self._database = database
         self._queue = queue
+        self._approvals = approvals
         self._clock = clock
 
     def ask_plan(self, tx: Transaction, review: PlanReview) -> None:
@@ -173,14 +181,29 @@ class FakeReviews:
         return [PlanReview.model_validate_json(row[0]) for row in rows]
 
     async def decide(
-        self, review: PlanReview, verdict: ApprovalVerdict = ApprovalVerdict.APPROVED
+        self,
+        review: PlanReview,
+        verdict: ApprovalVerdict = ApprovalVerdict.APPROVED,
+        *,
+        expired: bool = False,
     ) -> None:
-        """The owner decides: kept and told in one transaction."""
+        """The owner decides, or nobody has in time: kept and told in one transaction."""
+        decided = ApprovalDecision(verdict=verdict)
+        tokens = {}
+        stored = WorkItemStore(self._database, self._clock)
+        for item in review.items if verdict is ApprovalVerdict.APPROVED else ():
+            known = await stored.get(item.id)
+            if known is None or known.plan_hash != item.plan_hash:
+                continue  # the real ones refuse the decision
+            token = await self._approvals.issue_token(item, decided, scope_of(item))
+            tokens[item.id] = token.token_id
         decision = CardDecision(
             card_id=review.card_id,
             plan_hashes={item.id: item.plan_hash for item in review.items},
-            decision=ApprovalDecision(verdict=verdict),
+            decision=decided,
             decided_at=self._clock.now(),
+            tokens=tokens,
+            expired=expired,
         )
         event = decision_made(
             review.card_id,
@@ -200,22 +223,22 @@ class FakeReviews:
         self._queue.bus.notify_of([event])
 
 
-class FakeMemory:
-    """`MemoryRoom` in lists, one for each scope."""
+class FakeMemory(MemoryService):
+    """Memories in lists, one for each scope."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.items: defaultdict[str, dict[str, MemoryItem]] = defaultdict(dict)
-        self.raw: defaultdict[str, dict[str, MemoryItem]] = defaultdict(dict)
 
-    def raw_record(self, item: MemoryItem) -> Callable[[Transaction, str | None], None]:
-        def keep(_tx: Transaction, session_id: str | None) -> None:
-            kept = item.model_copy(update={"session_id": session_id})
-            self.raw[item.scope_id].setdefault(item.memory_id, kept)
+    def is_record(self, text: str) -> bool:
+        return bool(text)
 
-        return keep
+    def active_record(self, item: MemoryItem) -> None:
+        return None
 
-    async def retrieve(self, query: MemoryQuery, scope_id: str) -> list[MemoryItem]:
+    async def retrieve(
+        self, query: MemoryQuery, scope_id: str, session_id: str | None = None
+    ) -> list[MemoryItem]:
         words = set(query.query.casefold().split())
         found = [
             item
@@ -224,9 +247,29 @@ class FakeMemory:
         ]
         return found[: query.max_results]
 
-    async def apply(self, op: MemoryOp, *, scope_id: str, taint: TaintLevel, key: str) -> None:
+    async def find(self, memory_id: str, scope_id: str) -> MemoryItem | None:
+        return self.items[scope_id].get(memory_id)
+
+    async def apply(
+        self, op: MemoryOp, *, scope_id: str, taint: TaintLevel, words: Words, key: str
+    ) -> MemoryChange:
+        before = self.items[scope_id].get(op.memory_id or "")
         if op.op is MemoryOpType.STORE and op.content:
             self.add(op.content, scope_id=scope_id, taint=taint, memory_id=key)
+            if words is Words.MODEL:
+                mine = self.items[scope_id]
+                mine[key] = model_worded(mine[key])
+        if op.op is MemoryOpType.DELETE:
+            self.items[scope_id].pop(op.memory_id or "", None)
+        return MemoryChange(
+            change_id=f"chg_{key}",
+            scope_id=scope_id,
+            memory_id=op.memory_id or key,
+            op=op.op,
+            before=before,
+            after=self.items[scope_id].get(op.memory_id or key),
+            made_at=self._clock.now(),
+        )
 
     def add(
         self,
@@ -249,13 +292,13 @@ class FakeMemory:
         )
 
 
-@dataclass
-class FakeSaying:
-    """`Saying` that is part of its context as soon as it is written."""
+class FakeEntry(PendingEntry):
+    """An entry that is part of its context as soon as it is written."""
 
-    context: "FakeContext"
-    entry: ChronicleEntry
-    session: str | None = None
+    def __init__(self, context: "FakeContext", entry: ChronicleEntry) -> None:
+        self.context = context
+        self.entry = entry
+        self.session = None
 
     def write(self, tx: Transaction) -> None:
         scope_id = self.entry.scope_id
@@ -266,8 +309,8 @@ class FakeSaying:
         return None
 
 
-class FakeContext:
-    """`ContextRoom` in lists, one for each scope."""
+class FakeContext(ContextService):
+    """Contexts in lists, one for each scope."""
 
     def __init__(self) -> None:
         self.entries: defaultdict[str, dict[str, ChronicleEntry]] = defaultdict(dict)
@@ -277,8 +320,11 @@ class FakeContext:
         self.directives: dict[str, str] = {}
         self.profiles: dict[str, str] = {}
 
-    async def saying(self, entry: ChronicleEntry) -> "FakeSaying":
-        return FakeSaying(self, entry)
+    async def bring_back(self, scope_id: str) -> None:
+        return None
+
+    def pending(self, entry: ChronicleEntry) -> FakeEntry:
+        return FakeEntry(self, entry)
 
     async def add_memories(
         self, scope_id: str, items: Sequence[MemoryItem], *, turn_number: int
@@ -286,7 +332,13 @@ class FakeContext:
         self.memories[scope_id] |= {item.memory_id: item for item in items}
 
     async def add_plan(
-        self, scope_id: str, work_item_id: str, *, markdown: str, taint: TaintLevel
+        self,
+        scope_id: str,
+        work_item_id: str,
+        *,
+        markdown: str,
+        taint: TaintLevel,
+        sources: tuple[str, ...] = (),
     ) -> None:
         self.plans[scope_id][work_item_id] = markdown
 
@@ -311,21 +363,23 @@ class FakeContext:
         lines = [entry.text for entry in self.entries[scope_id].values()]
         return "\n".join([*lines, *(item.content for item in self.memories[scope_id].values())])
 
-    async def taint(self, scope_id: str) -> TaintLevel:
-        seen = [entry.taint for entry in self.entries[scope_id].values()]
-        remembered = [item.taint for item in self.memories[scope_id].values()]
-        return join_taint(TaintLevel.OWNER, *seen, *remembered)
+    async def provenance(self, scope_id: str) -> Provenance:
+        seen = [Provenance(each.taint, each.sources) for each in self.entries[scope_id].values()]
+        remembered = [Provenance(item.taint) for item in self.memories[scope_id].values()]
+        return OWNERS.joined(*seen, *remembered)
 
 
-class FakePersonality:
-    """`PersonalityRoom` that always speaks the same way."""
+class FakePersonality(PersonalityEngine):
+    """A personality that always speaks the same way."""
 
     def __init__(self, directives: str = "Be brief.", *, initiative: float = 0.5) -> None:
         self._directives = directives
         self._initiative = initiative
         self.events: list[tuple[str, str]] = []
 
-    async def character(self, scope_id: str, text: str) -> tuple[str, float]:
+    async def character(
+        self, scope_id: str, text: str, *, must_ask: bool = False, eager_from: float | None = None
+    ) -> tuple[str, float]:
         return self._directives, self._initiative
 
     def after_turn(

@@ -1,17 +1,17 @@
 """What the frames of a page do."""
 
 import base64
-from dataclasses import replace
 
-from silas.approval import ApprovalDecision, ApprovalVerdict
+from silas.approval import ApprovalDecision, ApprovalStrength, ApprovalVerdict
 from silas.audit.models import AuditEntry
 from silas.kernel import ChannelError
 from silas.queue.models import UserMessage
-from silas.stream.activity import sentence_of
+from silas.review.cards import asking_for
+from silas.review.decisions import OwnersProof, OwnersWord
+from silas.review.errors import CardUnknown
+from silas.stream.activity import sentence_of, tone_of
 from silas.stream.admission import busy_for
-from silas.stream.errors import CardUnknown
 from silas.web import wire
-from silas.web.calls import Signed
 from silas.web.front import Front
 from silas.web.hub import Hub, Page
 from silas.web.questions import take_answer
@@ -28,6 +28,8 @@ async def act(front: Front, hub: Hub, page: Page, frame: wire.FromPage, *, addre
             if not front.per_address.take(address):
                 raise busy_for(front.per_address.wait(address))
             await _say(front, hub, page, frame)
+        case wire.StopAnswer():
+            await front.answers.stop(frame.trace_id)  # that it has stopped is said by the answer
         case wire.ApprovalResponse():
             await _decide(front, hub, page, frame)
         case (
@@ -60,54 +62,76 @@ async def _say(front: Front, hub: Hub, page: Page, frame: wire.Say) -> None:
         timestamp=frame.timestamp,
         signature=base64.b64encode(frame.signature).decode(),
         nonce=frame.nonce,
+        folder=frame.folder,
+        conversation=frame.conversation,
+        attachments=frame.attachments,
     )
-    message = await front.intake.accept(frame.text, said, message_id=frame.message_id)
-    await front.said.keep(message, connection_id=front.owner_id)
+    await front.attachments.find(frame.attachments)
+    message = await front.intake.accept(
+        frame.text, said, message_id=frame.message_id, record=front.search.conversations.record
+    )
     page.put(wire.Accepted(message_id=frame.message_id, trace_id=message.trace_id))
     await hub.tell_said(front)
+    await hub.tell_conversations(front)
 
 
 async def _decide(front: Front, hub: Hub, page: Page, frame: wire.ApprovalResponse) -> None:
     name, verdict = frame.request_id, ApprovalVerdict(frame.verdict)
-    signed = Signed(page.device_id, frame.signature, frame.passkey, front.origins.allowed)
+    strength = ApprovalStrength(frame.strength)
+    decision = ApprovalDecision(verdict=verdict, approval_strength=strength)
+    if verdict is ApprovalVerdict.EDIT_REQUESTED:
+        decision = asking_for(frame.changes)
+    proof = _proof(front, page, frame)
     if await front.calls.waits(name):
-        await front.calls.decide(name, verdict, signed, chosen=frame.chosen)
+        await front.calls.decide(name, OwnersWord(decision, proof), chosen=frame.chosen)
     else:
-        await front.cards.decide_signed(
-            name,
-            ApprovalDecision(verdict=verdict),
-            key_id=signed.key_id,
-            signature=signed.signature,
-            passkey=signed.passkey,
-            origins=signed.origins,
-        )
+        await front.cards.decide(name, decision, proof)
     hub.tell(wire.CardClosed(request_id=name, state=verdict.value))
     await hub.tell_cards(front)
 
 
 async def _answer(front: Front, hub: Hub, page: Page, frame: wire.AnyAnswer) -> None:
     questions = front.calls.questions
-    state = await take_answer(questions, front.cards, frame, key_id=page.device_id)
+    state = await take_answer(questions, front.cards, frame, _proof(front, page, frame))
     hub.tell(wire.CardClosed(request_id=frame.request_id, state=state))
     await hub.tell_cards(front)
 
 
+def _proof(front: Front, page: Page, frame: wire.ApprovalResponse | wire.AnyAnswer) -> OwnersProof:
+    return OwnersProof(page.device_id, frame.signature, frame.passkey, front.origins.allowed)
+
+
 async def recent_entries(front: Front, count: int) -> list[wire.ActivityEntry]:
-    """What happened, in words, the newest first; work is called by its title."""
+    """What happened, in words, the newest first; work and cards are called by their titles."""
     entries = await front.audit.tail(count * _LOG_ENTRIES_PER_LINE)
     told: list[wire.ActivityEntry] = []
     for entry in reversed(entries):
-        text = sentence_of(await _titled(front, entry))
-        if text and len(told) < count:
-            told.append(
-                wire.ActivityEntry(seq=entry.seq, at=entry.at, event=entry.event, text=text)
-            )
+        named = await front.titles.named(entry)
+        text = sentence_of(named) if named is not None else None
+        if not text:
+            continue
+        if told and told[-1].text == text:
+            # A watch that is well says the same all day: that is one line.
+            told[-1] = told[-1].model_copy(update={"times": told[-1].times + 1})
+        elif len(told) < count:
+            told.append(await _activity_entry(front, entry, text))
+        else:
+            break
     return told
 
 
-async def _titled(front: Front, entry: AuditEntry) -> AuditEntry:
-    name = entry.data.get("work_item_id")
-    item = await front.items.get(name) if isinstance(name, str) else None
-    if item is None:
-        return entry
-    return replace(entry, data={**entry.data, "work_item_id": f"“{item.title}”"})
+async def _activity_entry(front: Front, entry: AuditEntry, text: str) -> wire.ActivityEntry:
+    card = entry.data.get("card_id")
+    work = await front.titles.work_of(entry)
+    known = await front.items.get(work) if work else None
+    return wire.ActivityEntry.model_validate(
+        {
+            "seq": entry.seq,
+            "at": entry.at,
+            "event": entry.event,
+            "text": text,
+            "tone": tone_of(entry),
+            "work_item_id": known.id if known else None,
+            "card_id": card if isinstance(card, str) else None,
+        }
+    )

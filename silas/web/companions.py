@@ -1,113 +1,87 @@
-"""`/api/companions/*`: the owner's companions, looked at and directed in the page.
+"""`/api/companions/*`: the owner's companions, looked at and directed.
 
-Reading needs the session, everything else the device's signature, like everything here. What can
-be asked is what the owner's desk can do; which methods the page may call is listed here, and none
-of them reads a file.
+The page reads through the GET routes, each of which has what one view of it shows. Everything else
+is one route for each command of `silas.web.companion_commands`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, HTTPException
-from pydantic import Field
+from fastapi import APIRouter
 
-from silas.companions.errors import CompanionUnknown, NetworkDenied
+from silas.companions.errors import NetworkDenied
+from silas.companions.service import CompanionService
+from silas.companions.views import CompanionList, DisclosureView
 from silas.companions.words import CHECKS, TOOLS
-from silas.kernel import SilasError
-from silas.web.bodies import Body
+from silas.web.access import page
+from silas.web.command_routes import command_routes
+from silas.web.commands import PageAccess
+from silas.web.companion_commands import COMPANION_COMMANDS
 from silas.web.front import Front
 
-Guard = Callable[..., Awaitable[Any]]
-_CHANGES = frozenset(
-    {
-        "new", "configure", "consent", "revoke_consent", "wake", "pause", "resume", "cancel",
-        "destroy", "stop", "release", "resume_all", "answer", "propose_persona", "approve_persona",
-        "decline_persona", "describe_provider", "replay", "set_timers",
-    }
-)  # fmt: skip
-_NOT_FROM_HERE = frozenset({"file"})
-_RUNS = 30
-_LISTED = 100
+_MAX_RUNS = 30
+_MAX_LISTED = 100
 """Nobody reads more lines than these; the others are found by name."""
-_MOST_SOUGHT = 200
+_MAX_SEARCH_CHARACTERS = 200
 
 
-class Wanted(Body):
-    """One method of the desk, and its arguments."""
+def companion_routes(front: Front) -> APIRouter:
+    """The routes."""
+    commands = COMPANION_COMMANDS.values()
+    router = command_routes("/api/companions", commands, lambda: front.companions)
 
-    call: Annotated[str, Field(min_length=1, max_length=40)]
-    arguments: dict[str, Any] = Field(default_factory=dict, max_length=20)
-
-
-def companion_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter:
-    """The routes; whoever passes the guards is the owner."""
-    router = APIRouter(prefix="/api/companions")
-
-    @router.get("", dependencies=[Depends(reader)])
+    @router.get("")
+    @page(PageAccess.SESSION)
     async def overview() -> dict[str, Any]:
+        service = front.companions
+        listed = await service.listed(limit=_MAX_LISTED)
         return {
-            **await _ask(front, "listed", {"limit": _LISTED}),
-            "switches": await _ask(front, "switches"),
-            "questions": await _ask(front, "questions"),
-            "kinds": await _ask(front, "kinds"),
-            "models": await _ask(front, "models"),
+            "companions": listed.companions,
+            "total": listed.total,
+            "switches": await service.switches(),
+            "questions": await service.questions(),
+            "kinds": service.kinds(),
+            "models": service.models(),
             "categories": [
                 {"id": each.id, "name": each.name} for each in await front.journal.categories()
             ],
         }
 
-    @router.get("/find/{words:path}", dependencies=[Depends(reader)])
-    async def find(words: str) -> dict[str, Any]:
-        wanted = {"words": words[:_MOST_SOUGHT], "limit": _LISTED}
-        return dict(await _ask(front, "listed", wanted))
+    @router.get("/find/{words:path}")
+    @page(PageAccess.SESSION)
+    async def find(words: str) -> CompanionList:
+        wanted = words[:_MAX_SEARCH_CHARACTERS]
+        return await front.companions.listed(words=wanted, limit=_MAX_LISTED)
 
-    @router.get("/of/{agent_id}", dependencies=[Depends(reader)])
+    @router.get("/of/{agent_id}")
+    @page(PageAccess.SESSION)
     async def one(agent_id: str) -> dict[str, Any]:
-        named = {"agent_id": agent_id}
+        service = front.companions
         return {
-            **await _ask(front, "show", named),
-            "runs": await _ask(front, "runs", {**named, "limit": _RUNS}),
-            "report": await _ask(front, "report", named),
-            "disclosure": await _disclosure(front, named),
-            "timers": await _ask(front, "timers", named),
-            "personas": await _ask(front, "persona", named),
+            **dict(await service.show(agent_id)),
+            "runs": await service.runs(agent_id, limit=_MAX_RUNS),
+            "report": await service.report(agent_id),
+            "disclosure": await _disclosure(service, agent_id),
+            "timers": await service.timers(agent_id),
+            "personas": await service.persona(agent_id),
             "words": {"tools": dict(TOOLS), "checks": dict(CHECKS)},
         }
 
-    @router.get("/runs/{run_key}", dependencies=[Depends(reader)])
+    @router.get("/runs/{run_key}")
+    @page(PageAccess.SESSION)
     async def trace(run_key: str) -> dict[str, Any]:
-        return {"trace": await _ask(front, "trace", {"run_key": run_key})}
+        return {"trace": await front.companions.trace(run_key)}
 
-    @router.get("/reports/{report_id}/{claim_id}", dependencies=[Depends(reader)])
+    @router.get("/reports/{report_id}/{claim_id}")
+    @page(PageAccess.SESSION)
     async def why(report_id: str, claim_id: str) -> dict[str, Any]:
-        wanted = {"report_id": report_id, "claim_id": claim_id}
-        return {"sources": await _ask(front, "why", wanted)}
-
-    @router.post("/do", dependencies=[Depends(signer)])
-    async def do(wanted: Wanted) -> dict[str, Any]:
-        if wanted.call not in _CHANGES or _NOT_FROM_HERE & set(wanted.arguments):
-            raise HTTPException(400, "This cannot be done from the page.")
-        return {"answer": await _ask(front, wanted.call, wanted.arguments)}
+        return {"sources": await front.companions.why(report_id, claim_id)}
 
     return router
 
 
-async def _disclosure(front: Front, named: Mapping[str, Any]) -> Any:
+async def _disclosure(service: CompanionService, agent_id: str) -> DisclosureView | None:
     """None also if its model is not configured any more: nobody is asked then."""
     try:
-        return await _ask(front, "disclosure", named)
-    except HTTPException as error:
-        if isinstance(error.__cause__, NetworkDenied):
-            return None
-        raise
-
-
-async def _ask(front: Front, call: str, arguments: Mapping[str, Any] | None = None) -> Any:
-    if front.companions is None:
-        raise HTTPException(503, "There are no companions here.")
-    try:
-        return await front.companions(call, arguments or {})
-    except CompanionUnknown as error:
-        raise HTTPException(404, error.message) from error
-    except SilasError as error:
-        raise HTTPException(400, error.message) from error
+        return await service.disclosure(agent_id)
+    except NetworkDenied:
+        return None

@@ -1,45 +1,35 @@
 """What the web page works with; `silas.app.web` puts it together."""
 
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from silas.approval import DeviceStore, NonceStore
-from silas.audit.models import AuditEntry
+from silas.audit.models import AuditTrail
+from silas.companions.service import CompanionService
 from silas.journal import Journal
 from silas.kernel import Clock, IdFactory
+from silas.memory.curation import MemoryCuration
 from silas.personality import PersonalityEngine
-from silas.stream.cards import CardStore
-from silas.stream.delivery import Deliveries
-from silas.stream.intake import Intake
+from silas.review.cards import CardStore
+from silas.review.decisions import Decisions
+from silas.skills.service import SkillService
+from silas.stream.activity import ActivityTitles
+from silas.stream.admission import Intake
+from silas.stream.answering import AnswersInProgress
+from silas.stream.attachments import AttachmentStore
+from silas.stream.delivery import Deliveries, UserMessageStore
 from silas.stream.limits import RateLimit
-from silas.stream.said import SaidStore
+from silas.stream.places import OpenedPlaces
+from silas.stream.search import Search
+from silas.web.access import PairingCodes, WebSessions
 from silas.web.calls import WaitingCalls
-from silas.web.onboarding import SetupDesk
-from silas.web.origins import Origins
-from silas.web.pairing import PairingDesk
-from silas.web.passkeys import PasskeyDesk
+from silas.web.host_guard import Origins
+from silas.web.onboarding import SetupService
+from silas.web.passkeys import PasskeyService
 from silas.web.pending_secrets import PendingSecrets
-from silas.web.sessions import Sessions
+from silas.web.usage import UsageView
+from silas.web.visitors import Visits
 from silas.work.store import WorkItemStore
-
-CompanionCalls = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-
-
-class AuditLog(Protocol):
-    """The audit log, as far as it is used here."""
-
-    async def log(self, event: str, /, **data: Any) -> str:
-        """Write an entry."""
-        ...
-
-    async def tail(
-        self, count: int, *, event: str = "*", since: datetime | None = None
-    ) -> list[AuditEntry]:
-        """The last entries, oldest first."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -51,29 +41,45 @@ class Front:
     devices: DeviceStore
     nonces: NonceStore
     cards: CardStore
+    decisions: Decisions
     deliveries: Deliveries
-    said: SaidStore
+    said: UserMessageStore
+    search: Search
+    """All conversations of the owner's, and all work."""
     intake: Intake
+    answers: AnswersInProgress
+    attachments: AttachmentStore
     items: WorkItemStore
     journal: Journal
+    companions: CompanionService
+    memory: MemoryCuration
+    """What Silas remembers of the owner, and of nobody else."""
     zone: ZoneInfo
     """The owner's time zone."""
     calls: WaitingCalls
-    audit: AuditLog
-    pairing: PairingDesk
-    passkeys: PasskeyDesk
-    sessions: Sessions
+    audit: AuditTrail
+    titles: ActivityTitles
+    pairing: PairingCodes
+    passkeys: PasskeyService
+    sessions: WebSessions
     secrets: PendingSecrets
+    visits: Visits
+    """Those who are not the owner."""
+    usage: UsageView
+    """What models have used, and what is left of limits."""
     per_address: RateLimit
     clock: Clock
     ids: IdFactory
     version: str
+    places: OpenedPlaces
+    """What Silas may read without a plan."""
+    skills: SkillService
     token: str | None = None
     """What a browser must present besides, where one is configured."""
     personality: PersonalityEngine | None = None
     model: str | None = None
+    scripted: bool = False
+    """Whether the blocks of every plan are executed as they stand: no model does the work."""
     chips: tuple[str, ...] = ()
-    companions: CompanionCalls | None = None
-    """The owner's desk for companions, by the names of its methods."""
-    setup: SetupDesk | None = None
+    setup: SetupService | None = None
     """The first run, and the choice of a model; without it, nothing is set up from the page."""

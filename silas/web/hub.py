@@ -6,19 +6,35 @@ pages drop what they have already, so that between history and news nothing is l
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Protocol
 
+from fastapi import Request
+from pydantic_core import to_json
+
+from silas.kernel import SilasError
 from silas.kernel.models import Data
+from silas.kernel.tasks import end_task
 from silas.stream.cadence import CadenceWatch, is_crowded
-from silas.stream.decisions import UNDO
+from silas.stream.delivery import Delivery
+from silas.stream.ports import AnswerProgress
 from silas.web import wire
 from silas.web.front import Front
-from silas.web.showing import items_of, shown_card, shown_delivery, shown_saying, shown_work
+from silas.web.showing import (
+    card_frame,
+    shown_answering,
+    shown_delivery,
+    shown_saying,
+    work_frame,
+)
 
-_RECENT_CARDS = 30
+_MAX_LIVE_LINES = 500
+_MAX_DETAIL_CHARACTERS = 500
 _WORK_SECONDS = 0.25
 """Work that goes on is looked up so often at most, however much happens in it."""
+_log = logging.getLogger(__name__)
 
 
 class Page(Protocol):
@@ -49,34 +65,59 @@ class Hub:
         self.pages: set[Page] = set()
         self.attention = wire.Attention()
         """What pages show beside the decisions."""
+        self._cadence: CadenceWatch | None = None
         self._said = 0
+        self._conversations: wire.Conversations | None = None
         self._open_cards: frozenset[str] = frozenset()
         self._open_calls: frozenset[str] = frozenset()
         self._front: Front | None = None
         self._moving: set[str] = set()
         self._looking: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[None]] = set()
+        self._terminals: set[asyncio.Queue[bytes | None]] = set()
+        self._companion_news: asyncio.TimerHandle | None = None
 
     def look_again(self) -> None:
         """Something was asked, or is asked no longer."""
         if self._front is not None and self.pages:
-            task = asyncio.create_task(self.tell_cards(self._front), name="web cards")
+            task = asyncio.create_task(self._try_to_tell_cards(self._front), name="web cards")
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
+
+    async def _try_to_tell_cards(self, front: Front) -> None:
+        """The next delivery brings them all, so a disk that fails just now loses nothing."""
+        try:
+            await self.tell_cards(front)
+        except SilasError as error:
+            _log.warning("Pages were not told what is asked: %s", error.message)
+
+    def _hear_of(self, owner_id: str, connection_id: str) -> None:
+        """A visitor was answered: that may have put a card before the owner."""
+        if connection_id != owner_id:
+            self.look_again()
 
     @property
     def watched(self) -> bool:
         """Whether a page is open."""
         return bool(self.pages)
 
-    def text(self, connection_id: str, trace_id: str, piece: str) -> None:
-        """An answer grows."""
-        del connection_id  # only the owner's pages are here, and he may see every conversation
-        self.tell(wire.Streaming(trace_id=trace_id, piece=piece))
+    def text(self, connection_id: str, trace_id: str, piece: str, *, start: int) -> None:
+        """An answer grows. Pages show every conversation of the owner's, terminals their own."""
+        self.tell(wire.Streaming(trace_id=trace_id, start=start, piece=piece))
+        self._tell_terminals(
+            connection_id=connection_id, trace_id=trace_id, piece=piece, start=start
+        )
+
+    def answering(self, progress: AnswerProgress) -> None:
+        """An answer is at another stage, or is over."""
+        self.tell(shown_answering(progress))
+        self._tell_terminals(**progress.model_dump())
 
     def progress(self, trace_id: str, what: str, detail: str = "") -> None:
         """Work goes on."""
-        self.tell(wire.Progress(trace_id=trace_id, what=what, detail=detail))
+        self.tell(wire.ProgressFrame(trace_id=trace_id, what=what, detail=detail))
+        shown = detail[:_MAX_DETAIL_CHARACTERS]
+        self._tell_terminals(trace_id=trace_id, what=what, detail=shown)
         if self._front is None or not self.pages:
             return
         self._moving.add(trace_id)
@@ -91,13 +132,51 @@ class Hub:
                 moved, self._moving = self._moving, set()
                 for trace_id in moved:
                     await self.tell_work(front, trace_id)
+        except SilasError as error:
+            _log.warning("Pages were not told how far the work is: %s", error.message)
         finally:
             self._looking = None
+
+    async def live(self) -> AsyncIterator[bytes]:
+        """What grows and goes on from now on, as lines of JSON, for a terminal beside the page."""
+        waiting: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_LIVE_LINES)
+        self._terminals.add(waiting)
+        try:
+            while (line := await waiting.get()) is not None:
+                yield line
+        finally:
+            self._terminals.discard(waiting)
+
+    def _tell_terminals(self, **event: object) -> None:
+        if self._terminals:
+            self._put_to_terminals(to_json(event) + b"\n")
+
+    def _put_to_terminals(self, line: bytes | None) -> None:
+        for waiting in self._terminals:
+            if waiting.full():
+                waiting.get_nowait()  # nothing relies on it: the newest is worth more
+            waiting.put_nowait(line)
 
     def tell(self, frame: Data) -> None:
         """Send it to every page."""
         for page in tuple(self.pages):
             page.put(frame)
+
+    def companions_changed(self) -> None:
+        """Tell pages soon: what changes in one moment is one frame."""
+        if self.pages and self._companion_news is None:
+            loop = asyncio.get_running_loop()
+            self._companion_news = loop.call_later(_WORK_SECONDS, self._tell_companions)
+
+    def _tell_companions(self) -> None:
+        self._companion_news = None
+        self.tell(wire.CompanionsChanged())
+
+    async def hear_companion_commands(self, request: Request) -> AsyncIterator[None]:
+        """Around each request about companions, of a page or a terminal. A GET changes nothing."""
+        yield
+        if request.method != "GET":
+            self.companions_changed()
 
     def call_again(self) -> None:
         """Have every page come back."""
@@ -112,13 +191,19 @@ class Hub:
         number = await front.deliveries.last(front.owner_id)
         task = asyncio.create_task(self._follow(front, number), name="web news")
         self._front = front
+        ignore = front.deliveries.listen(partial(self._hear_of, front.owner_id))
         try:
             yield
         finally:
+            ignore()
             self._front = None
-            await _ended(task)
+            if self._companion_news is not None:
+                self._companion_news.cancel()
+                self._companion_news = None
+            self._put_to_terminals(None)
+            await end_task(task)
             if self._looking is not None:
-                await _ended(self._looking)
+                await end_task(self._looking)
 
     async def drop_untrusted(self, front: Front) -> None:
         """Whoever was revoked goes now."""
@@ -135,6 +220,13 @@ class Hub:
             self._said = max(self._said, saying.number)
             self.tell(shown_saying(saying))
 
+    async def tell_conversations(self, front: Front) -> None:
+        """The list of the conversations, if it has changed."""
+        now = wire.Conversations(conversations=await front.search.conversations.list())
+        if now != self._conversations:
+            self._conversations = now
+            self.tell(now)
+
     async def tell_cards(self, front: Front) -> None:
         """Cards that are new, and those that were decided meanwhile."""
         before = self._open_cards
@@ -144,14 +236,16 @@ class Hub:
             card = await front.cards.get(name)
             self.tell(wire.CardClosed(request_id=name, state=card.state))
         for name in now.keys() - before:
-            self.tell(shown_card(now[name], await items_of(now[name], front.items)))
+            self.tell(await card_frame(front, now[name]))
         if before != now.keys():
             await self._tell_attention(front, [card.risk.value for card in now.values()])
         await self._tell_calls(front)
 
     async def _tell_attention(self, front: Front, risks: Sequence[str]) -> None:
         """Cues for whoever decides, when they change."""
-        cadence = await CadenceWatch(front.audit, front.clock).now()
+        if self._cadence is None:
+            self._cadence = CadenceWatch(front.audit, front.clock)
+        cadence = await self._cadence.now()
         cues = wire.Attention(crowded=is_crowded(risks), hasty=cadence.hasty)
         if cues != self.attention:
             self.attention = cues
@@ -168,25 +262,29 @@ class Hub:
 
     async def tell_work(self, front: Front, trace_id: str) -> None:
         """How far the work is that came from a request."""
-        for card in await front.cards.recent(_RECENT_CARDS):
-            undone = card.requested_by != UNDO or card.state == "approved"
-            if card.trace_id == trace_id and undone:
-                for item in await items_of(card, front.items):
-                    self.tell(shown_work(card, item))
+        for name in await front.cards.plans_of_trace(trace_id):
+            item = await front.items.get(name)
+            if item is not None:
+                self.tell(await work_frame(trace_id, item, front.calls.bench.images))
 
     async def _follow(self, front: Front, number: int) -> None:
+        """Tell everything that is new; after a disk that failed, from where it was left."""
+        while True:
+            try:
+                await self.tell_cards(front)
+                async for delivery in front.deliveries.follow(front.owner_id, number):
+                    await self._tell_delivery(front, delivery)
+                    number = delivery.number
+            except SilasError as error:
+                _log.warning("Pages were not told what is new: %s", error.message)
+                await asyncio.sleep(_WORK_SECONDS)
+
+    async def _tell_delivery(self, front: Front, delivery: Delivery) -> None:
+        await self.drop_untrusted(front)
+        if not self.pages:
+            return
+        await self.tell_said(front)
+        await self.tell_conversations(front)
         await self.tell_cards(front)
-        async for delivery in front.deliveries.follow(front.owner_id, number):
-            await self.drop_untrusted(front)
-            if not self.pages:
-                continue
-            await self.tell_said(front)
-            await self.tell_cards(front)
-            self.tell(shown_delivery(delivery))
-            await self.tell_work(front, delivery.message.trace_id)
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+        self.tell(shown_delivery(delivery))
+        await self.tell_work(front, delivery.message.trace_id)

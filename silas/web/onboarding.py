@@ -1,23 +1,24 @@
 """`/api/setup`: the first run, and the choice of a model later on.
 
 1. Only the owner's session reads it, and only his device's signature changes anything.
-2. What can be chosen is what Silas itself offers: a model of a server that answers on this
-   machine, a provider of its list, or none. No address comes from the page.
+2. What can be chosen: a model of a server that answers on this machine, a provider's, one at an
+   address that the owner types, or none. Another server's key never goes to that address, and none
+   goes over plain http to another machine.
 3. A model is asked before it is chosen. Its key goes to the vault and is never said again.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
-from fastapi import APIRouter, Depends, HTTPException
+from fastapi import APIRouter, HTTPException
 from pydantic import Field, SecretStr
 
 from silas.kernel import SilasError
 from silas.kernel.models import Data
-from silas.web.bodies import Body
+from silas.memory.curation import MemoryCuration
+from silas.web.access import page
+from silas.web.commands import Body, PageAccess
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Guard = Callable[..., Awaitable[Any]]
 
 
 class LocalModels(Data):
@@ -37,6 +38,8 @@ class CloudProvider(Data):
     """A few that do well; any other one can be typed."""
     has_key: bool
     """Whether there is a key already, in the vault or in the environment."""
+    install: str = ""
+    """The command that brings what the provider needs; empty if it is there."""
 
 
 class SetupShown(Data):
@@ -52,13 +55,14 @@ class SetupShown(Data):
 
 
 class ChosenModel(Body):
-    """What the owner wants: a local model, a provider's, or none."""
+    """What the owner wants: a local model, a provider's, one at an address, or none."""
 
-    kind: Literal["local", "cloud", "none"]
-    server: Name | None = None
-    """The address of a local server, as it was offered."""
+    kind: Literal["local", "cloud", "address", "none"]
+    server: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    """The address of a local server, as it was offered, or as the owner typed it."""
     provider: Name | None = None
     model: Name | None = None
+    """At an address of the owner's it may be left out: the server is asked what it has."""
     key: Annotated[SecretStr, Field(max_length=4000)] | None = None
 
 
@@ -69,6 +73,10 @@ class TriedModel(Data):
     model: str | None = None
     milliseconds: int = 0
     message: str = ""
+    facts: tuple[str, ...] = ()
+    """What it can do, a sentence each."""
+    warnings: tuple[str, ...] = ()
+    """Roles that need more than it can do."""
 
 
 class Finished(Body):
@@ -77,7 +85,7 @@ class Finished(Body):
     name: Annotated[str, Field(max_length=80)] = ""
 
 
-class SetupDesk(Protocol):
+class SetupService(Protocol):
     """What `silas.app` does for these pages."""
 
     async def shown(self) -> SetupShown:
@@ -97,34 +105,41 @@ class SetupDesk(Protocol):
         ...
 
 
-def setup_routes(desk: SetupDesk | None, *, reader: Guard, signer: Guard) -> APIRouter:
-    """The routes; whoever passes the guards is the owner (rule 1)."""
+def setup_routes(desk: SetupService | None, memory: MemoryCuration) -> APIRouter:
+    """The routes."""
     router = APIRouter(prefix="/api/setup")
 
-    @router.get("", dependencies=[Depends(reader)])
+    @router.get("")
+    @page(PageAccess.SESSION)
     async def shown() -> SetupShown:
         return await _desk(desk).shown()
 
-    @router.get("/local", dependencies=[Depends(reader)])
+    @router.get("/local")
+    @page(PageAccess.SESSION)
     async def local() -> list[LocalModels]:
         return await _desk(desk).local_models()
 
-    @router.post("/model", dependencies=[Depends(signer)])
+    @router.post("/model")
+    @page(PageAccess.SIGNED)
     async def model(wanted: ChosenModel) -> TriedModel:
         try:
             return await _desk(desk).choose(wanted)
         except SilasError as error:
             raise HTTPException(409, error.message) from error
 
-    @router.post("/finish", dependencies=[Depends(signer)])
+    @router.post("/finish")
+    @page(PageAccess.SIGNED)
     async def finish(done: Finished) -> dict[str, bool]:
-        await _desk(desk).finish(done.name.strip())
+        name = done.name.strip()
+        await _desk(desk).finish(name)
+        if name:
+            await memory.note_name(name)
         return {"finished": True}
 
     return router
 
 
-def _desk(desk: SetupDesk | None) -> SetupDesk:
+def _desk(desk: SetupService | None) -> SetupService:
     if desk is None:
         raise HTTPException(404, "Nothing can be set up from here.")
     return desk

@@ -9,18 +9,16 @@
 
 import base64
 import secrets
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi import APIRouter, HTTPException, Request
 from pydantic import Field
 
 from silas.approval import (
     Assertion,
     DecisionRefused,
-    Device,
     Passkey,
     PasskeyCodes,
     PasskeyStore,
@@ -31,12 +29,12 @@ from silas.approval import (
 from silas.kernel import Clock, SilasError
 from silas.kernel.models import Data
 from silas.storage import Database, Durability
-from silas.web.bodies import Body
-from silas.web.origins import is_number
+from silas.web.access import AskingDevice, page
+from silas.web.commands import Body, PageAccess
+from silas.web.host_guard import is_number
 
 _LIFETIME = timedelta(minutes=5)
 _MOST = 100
-Guard = Callable[..., Awaitable[Device]]
 
 
 class PasskeyShown(Data):
@@ -76,7 +74,7 @@ class Enrolment(Body):
 
 
 @dataclass
-class PasskeyDesk:
+class PasskeyService:
     """Where passkeys come in; the challenges are this process's."""
 
     store: PasskeyStore
@@ -116,11 +114,12 @@ class PasskeyDesk:
         )
 
 
-def passkey_routes(desk: PasskeyDesk, *, reader: Guard, signer: Guard) -> APIRouter:
-    """The routes; whoever passes the guards is a trusted device."""
+def passkey_routes(desk: PasskeyService) -> APIRouter:
+    """The routes."""
     router = APIRouter(prefix="/api/passkeys")
 
-    @router.get("", dependencies=[Depends(reader)])
+    @router.get("")
+    @page(PageAccess.SESSION)
     async def passkeys(request: Request) -> PasskeysShown:
         here = request.url.hostname or ""
         found = await desk.store.trusted()
@@ -137,17 +136,17 @@ def passkey_routes(desk: PasskeyDesk, *, reader: Guard, signer: Guard) -> APIRou
         return PasskeysShown(passkeys=shown, named=not is_number(here), first=not usable)
 
     @router.post("/challenge")
+    @page(PageAccess.SIGNED)
     async def challenge(
-        _nothing: dict[str, Any], request: Request, device: Annotated[Device, Depends(signer)]
+        _nothing: dict[str, Any], request: Request, device: AskingDevice
     ) -> ChallengeGiven:
         made = base64.urlsafe_b64encode(desk.challenge(device.device_id)).rstrip(b"=")
         rp_id = page_name(request.headers.get("origin", ""))
         return ChallengeGiven(challenge=made.decode(), rp_id=rp_id)
 
     @router.post("")
-    async def enrol(
-        wanted: Enrolment, request: Request, device: Annotated[Device, Depends(signer)]
-    ) -> dict[str, str]:
+    @page(PageAccess.SIGNED)
+    async def enrol(wanted: Enrolment, request: Request, device: AskingDevice) -> dict[str, str]:
         origin = request.headers.get("origin", "")
         try:
             made = await desk.enrol(device.device_id, wanted, origin=origin)
@@ -155,7 +154,8 @@ def passkey_routes(desk: PasskeyDesk, *, reader: Guard, signer: Guard) -> APIRou
             raise HTTPException(403, error.message) from error
         return {"credential_id": made.credential_id, "name": made.name}
 
-    @router.post("/{credential_id}/revoke", dependencies=[Depends(signer)])
+    @router.post("/{credential_id}/revoke")
+    @page(PageAccess.SIGNED)
     async def revoke(credential_id: str, _nothing: dict[str, Any]) -> dict[str, bool]:
         try:
             await desk.store.revoke(credential_id)

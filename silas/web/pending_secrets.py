@@ -1,19 +1,31 @@
-"""Secrets that somebody has asked the owner for: only these can be written from the page."""
+"""Secrets that somebody has asked the owner for: only these can be written from the page.
+
+What is waited for is on the disk, so that a card is there again after a restart: the name of the
+secret and what it is called, never a value. It is withdrawn when it was typed or declined, and
+after `_LIFETIME`.
+"""
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
-from typing import Protocol
 
+from silas.kernel import Clock, format_timestamp
 from silas.secrets import InvalidSecret, check_name, is_internal
+from silas.secrets.vault import Vault
+from silas.storage import Database
 from silas.web.wire import SecureInputRequest
 
-
-class SecretVault(Protocol):
-    """Where secrets go."""
-
-    def set(self, ref_id: str, value: bytes) -> None:
-        """Keep it."""
-        ...
+_LIFETIME = timedelta(days=7)
+_MAX_LABEL_CHARS = 200
+_ASK = """
+INSERT INTO asked_secrets (ref_id, label, told, asked_at) VALUES (?, ?, ?, ?)
+ON CONFLICT (ref_id) DO UPDATE SET label = excluded.label, asked_at = excluded.asked_at,
+    told = CASE WHEN excluded.told = '' THEN asked_secrets.told ELSE excluded.told END
+"""
+_OPEN = "SELECT ref_id, label FROM asked_secrets WHERE asked_at > ? ORDER BY asked_at, ref_id"
+_FIND = "SELECT told FROM asked_secrets WHERE ref_id = ? AND asked_at > ?"
+_WITHDRAW = "DELETE FROM asked_secrets WHERE ref_id = ?"
+_FORGET_OLD = "DELETE FROM asked_secrets WHERE asked_at <= ?"
 
 
 class SecretState(StrEnum):
@@ -26,31 +38,52 @@ class SecretState(StrEnum):
 
 @dataclass
 class PendingSecrets:
-    """The requests of this process."""
+    """The requests of one data directory."""
 
-    vault: SecretVault
-    _requests: dict[str, SecureInputRequest] = field(default_factory=dict)
+    vault: Vault
+    database: Database
+    clock: Clock
     _fulfilled: set[str] = field(default_factory=set)
+    """Those of this process, so that a second try is told that it is stored."""
 
-    def ask(self, request: SecureInputRequest) -> None:
-        """Let the owner type it, once; raises `InvalidSecret` for a name of Silas's own."""
-        check_name(request.ref_id)
-        if is_internal(request.ref_id):
+    async def ask(self, ref_id: str, label: str, *, told: str = "") -> SecureInputRequest:
+        """Let the owner type it, once; raises `InvalidSecret` for a name of Silas's own.
+
+        `told` is what the owner called it in the conversation: that much is remembered.
+        """
+        check_name(ref_id)
+        if is_internal(ref_id):
             raise InvalidSecret("This name belongs to Silas itself. Choose another one.")
-        self._requests[request.ref_id] = request
-        self._fulfilled.discard(request.ref_id)
+        now = format_timestamp(self.clock.now())
+        request = SecureInputRequest(ref_id=ref_id, label=label[:_MAX_LABEL_CHARS])
+        await self.database.execute(_FORGET_OLD, (self._oldest(),))
+        await self.database.execute(_ASK, (ref_id, request.label, told, now))
+        self._fulfilled.discard(ref_id)
+        return request
 
-    def state(self, ref_id: str) -> SecretState:
-        """Whether this secret is waited for."""
-        if ref_id not in self._requests:
-            return SecretState.UNKNOWN
-        return SecretState.FULFILLED if ref_id in self._fulfilled else SecretState.PENDING
+    async def fulfil(self, ref_id: str, value: str) -> tuple[SecretState, str]:
+        """Keep the secret if it is waited for; it goes nowhere else.
 
-    def fulfil(self, ref_id: str, value: str) -> None:
-        """Keep the secret; it goes nowhere else."""
+        Returns how it was with it before, and what the owner called it, if told.
+        """
+        row = await self.database.fetch_one(_FIND, (ref_id, self._oldest()))
+        if ref_id in self._fulfilled:
+            return SecretState.FULFILLED, ""
+        if row is None:
+            return SecretState.UNKNOWN, ""
         self.vault.set(ref_id, value.encode())
         self._fulfilled.add(ref_id)
+        await self.database.execute(_WITHDRAW, (ref_id,))
+        return SecretState.PENDING, str(row[0])
 
-    def open_requests(self) -> list[SecureInputRequest]:
-        """What is waited for."""
-        return [each for name, each in self._requests.items() if name not in self._fulfilled]
+    async def decline(self, ref_id: str) -> bool:
+        """The owner does not want to type it; False if nobody waits for it."""
+        return await self.database.execute(_WITHDRAW, (ref_id,)) > 0
+
+    async def open_requests(self) -> list[SecureInputRequest]:
+        """What is waited for, oldest first."""
+        rows = await self.database.fetch_all(_OPEN, (self._oldest(),))
+        return [SecureInputRequest(ref_id=name, label=label) for name, label in rows]
+
+    def _oldest(self) -> str:
+        return format_timestamp(self.clock.now() - _LIFETIME)

@@ -1,30 +1,18 @@
 """`/persona/*`: how Silas speaks to the owner, looked at and moved by him."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, HTTPException
+from fastapi import APIRouter, HTTPException
 from pydantic import Field
 
-from silas.kernel import SilasError
+from silas.kernel import SilasError, format_timestamp
 from silas.personality import PersonalityAxis, PersonalityEngine
-from silas.web.bodies import Body
+from silas.personality.feedback import FEEDBACK
+from silas.personality.models import PersonaEvent
+from silas.web.access import page
+from silas.web.commands import Body, PageAccess
 from silas.web.front import Front
 
-_STEP = 0.05
-_FEEDBACK: Mapping[str, Mapping[str, float]] = MappingProxyType(
-    {
-        "too_harsh": {"assertiveness": -_STEP},
-        "too_soft": {"assertiveness": _STEP},
-        "too_wordy": {"verbosity": -_STEP},
-        "too_brief": {"verbosity": _STEP},
-        "too_cold": {"warmth": _STEP},
-        "too_warm": {"warmth": -_STEP},
-        "too_formal": {"formality": -_STEP},
-        "too_casual": {"formality": _STEP},
-    }
-)
 Feedback = Literal[
     "too_harsh",
     "too_soft",
@@ -35,7 +23,6 @@ Feedback = Literal[
     "too_formal",
     "too_casual",
 ]
-Guard = Callable[..., Awaitable[Any]]
 
 
 class Preset(Body):
@@ -57,12 +44,18 @@ class Tuning(Body):
     persist_to_baseline: bool = False
 
 
-def persona_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter:
-    """The routes; whoever passes the guards is the owner."""
+def persona_routes(front: Front) -> APIRouter:
+    """The routes."""
     router = APIRouter(prefix="/persona")
     owner = front.owner_id
 
-    @router.get("/state", dependencies=[Depends(reader)])
+    @router.post("/state")
+    @page(None)
+    async def state_for_commands(_: Body) -> dict[str, Any]:
+        return await state()
+
+    @router.get("/state")
+    @page(PageAccess.SESSION)
     async def state() -> dict[str, Any]:
         engine = _engine(front)
         now = await engine.state(owner)
@@ -71,10 +64,14 @@ def persona_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter:
             "mood": now.mood.model_dump(),
             "context": now.last_context,
             "preset": now.active_preset,
+            "presets": engine.presets,
             "directives": await engine.render_directives(owner, now.last_context),
+            "sample": await engine.sample(owner),
+            "changes": [_told(each) for each in await engine.owner_changes(owner)],
         }
 
-    @router.post("/preset", dependencies=[Depends(signer)])
+    @router.post("/preset")
+    @page(PageAccess.SIGNED)
     async def preset(wanted: Preset) -> dict[str, str]:
         try:
             now = await _engine(front).set_preset(owner, wanted.preset)
@@ -82,14 +79,14 @@ def persona_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter:
             raise HTTPException(404, error.message) from error
         return {"preset": now.active_preset}
 
-    @router.post("/feedback", dependencies=[Depends(signer)])
+    @router.post("/feedback")
+    @page(PageAccess.SIGNED)
     async def feedback(given: FeedbackGiven) -> dict[str, bool]:
-        await _engine(front).adjust_axes(
-            owner, _FEEDBACK[given.type], trusted=True, persist_to_baseline=True
-        )
+        await _engine(front).hear_feedback(owner, f"feedback_{given.type}", trusted=True)
         return {"heard": True}
 
-    @router.post("/tune", dependencies=[Depends(signer)])
+    @router.post("/tune")
+    @page(PageAccess.SIGNED)
     async def tune(wanted: Tuning) -> dict[str, bool]:
         delta = {axis.value: step for axis, step in wanted.delta.items()}
         await _engine(front).adjust_axes(
@@ -97,7 +94,23 @@ def persona_routes(front: Front, *, reader: Guard, signer: Guard) -> APIRouter:
         )
         return {"tuned": True}
 
+    @router.post("/undo")
+    @page(PageAccess.SIGNED)
+    async def undo(_: Body) -> dict[str, str]:
+        last = await _engine(front).undo_change(owner)
+        if last is None:
+            raise HTTPException(404, "You have changed nothing that could be taken back.")
+        return {"undone": _told(last)["text"]}
+
     return router
+
+
+def _told(event: PersonaEvent) -> dict[str, str]:
+    """A change of the manner, in words."""
+    feedback = FEEDBACK.get(event.event_type)
+    steps = [f"{'more' if step > 0 else 'less'} {name}" for name, step in event.delta_axes.items()]
+    text = feedback.wanted if feedback else ", ".join(steps)
+    return {"text": text, "at": format_timestamp(event.created_at)}
 
 
 def _engine(front: Front) -> PersonalityEngine:

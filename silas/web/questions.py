@@ -8,41 +8,48 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from silas.approval import ApprovalDecision, ApprovalVerdict
-from silas.gates.risk import interaction_for
-from silas.stream.cards import CardStore
-from silas.stream.errors import CardNotOpen, CardUnknown, DecisionNotSigned
-from silas.stream.review.models import Kind, Question
-from silas.stream.review.store import QuestionStore
+from silas.approval import ApprovalDecision, ApprovalStrength, ApprovalVerdict
+from silas.review.cards import CardStore
+from silas.review.decisions import OwnersProof, QuestionKind, Requirement
+from silas.review.errors import CardNotOpen, CardUnknown, DecisionNotSigned
+from silas.review.questions import Question, QuestionStore, value_of
 from silas.web import wire
 
-_KINDS: Mapping[type[wire.Answer], Collection[Kind]] = MappingProxyType(
+_KINDS: Mapping[type[wire.Answer], Collection[QuestionKind]] = MappingProxyType(
     {
-        wire.GateResponse: {Kind.GATE},
-        wire.BatchReviewResponse: {Kind.BATCH},
-        wire.DraftReviewResponse: {Kind.DRAFT},
-        wire.DecisionResponse: {Kind.DECISION, Kind.COMPANION, Kind.MEMORY},
-        wire.SuggestionResponse: {Kind.SUGGESTION},
-        wire.AutonomyThresholdResponse: {Kind.AUTONOMY},
-        wire.ConnectionSetupResponse: {Kind.CONNECTION_SETUP},
-        wire.PermissionEscalationResponse: {Kind.PERMISSION},
-        wire.ConnectionFailureResponse: {Kind.CONNECTION_FAILURE},
+        wire.GateResponse: {QuestionKind.GATE},
+        wire.BatchReviewResponse: {QuestionKind.BATCH},
+        wire.DraftReviewResponse: {QuestionKind.DRAFT},
+        wire.DecisionResponse: {
+            QuestionKind.DECISION,
+            QuestionKind.COMPANION,
+            QuestionKind.MEMORY,
+            QuestionKind.RECORD,
+            QuestionKind.VISITOR,
+            QuestionKind.PLACE,
+            QuestionKind.SKILL,
+        },
+        wire.SuggestionResponse: {QuestionKind.SUGGESTION},
+        wire.AutonomyThresholdResponse: {QuestionKind.AUTONOMY},
+        wire.ConnectionSetupResponse: {QuestionKind.CONNECTION_SETUP},
+        wire.PermissionEscalationResponse: {QuestionKind.PERMISSION},
+        wire.ConnectionFailureResponse: {QuestionKind.CONNECTION_FAILURE},
     }
 )
 _VERDICTS = {"approve": ApprovalVerdict.APPROVED, "decline": ApprovalVerdict.DECLINED}
-_NOT_SAID = {"type", "request_id", "signature"}
+_NOT_SAID = {"type", "request_id", "signature", "strength", "passkey"}
 
 
-def shown_question(question: Question) -> wire.Asked:
+def shown_question(question: Question, needs: Requirement) -> wire.Asked:
     """The question whole."""
-    content, interaction = question.content, interaction_for(question.content.risk)
+    content = question.content
     common = {
         "request_id": question.question_id,
         "title": content.intent,
         "risk_level": content.risk,
         "rationale": content.rationale,
-        "steps": interaction.steps,
-        "details_expanded": interaction.details_expanded,
+        "steps": needs.steps,
+        "details_expanded": needs.details_expanded,
         "actions": [
             wire.ActionShown(value=each.value, label=each.label) for each in content.actions
         ],
@@ -77,25 +84,35 @@ def _proposal(common: dict[str, Any], body: Mapping[str, Any]) -> wire.Asked:
     return wire.AutonomyThresholdReview(**common, proposal=dict(body))
 
 
-_FRAMES: Mapping[Kind, Frame] = MappingProxyType(
+_FRAMES: Mapping[QuestionKind, Frame] = MappingProxyType(
     {
-        Kind.BATCH: lambda common, body: wire.BatchReview(**common, batch=dict(body)),
-        Kind.DRAFT: lambda common, body: wire.DraftReview(**common, **body),
-        Kind.DECISION: _decision,
-        Kind.COMPANION: _decision,
-        Kind.MEMORY: _decision,
-        Kind.SUGGESTION: lambda common, body: wire.Suggestion(**common, suggestion=dict(body)),
-        Kind.AUTONOMY: _proposal,
-        Kind.GATE: lambda common, body: wire.GateApproval(**common, **body),
-        Kind.CONNECTION_SETUP: lambda common, body: wire.ConnectionSetupStep(**common, **body),
-        Kind.PERMISSION: lambda common, body: wire.PermissionEscalation(**common, **body),
-        Kind.CONNECTION_FAILURE: lambda common, body: wire.ConnectionFailure(**common, **body),
+        QuestionKind.BATCH: lambda common, body: wire.BatchReview(**common, batch=dict(body)),
+        QuestionKind.DRAFT: lambda common, body: wire.DraftReview(**common, **body),
+        QuestionKind.DECISION: _decision,
+        QuestionKind.COMPANION: _decision,
+        QuestionKind.MEMORY: _decision,
+        QuestionKind.RECORD: _decision,
+        QuestionKind.VISITOR: _decision,
+        QuestionKind.PLACE: _decision,
+        QuestionKind.SKILL: _decision,
+        QuestionKind.SUGGESTION: lambda common, body: wire.Suggestion(
+            **common, suggestion=dict(body)
+        ),
+        QuestionKind.AUTONOMY: _proposal,
+        QuestionKind.GATE: lambda common, body: wire.GateApproval(**common, **body),
+        QuestionKind.CONNECTION_SETUP: lambda common, body: wire.ConnectionSetupStep(
+            **common, **body
+        ),
+        QuestionKind.PERMISSION: lambda common, body: wire.PermissionEscalation(**common, **body),
+        QuestionKind.CONNECTION_FAILURE: lambda common, body: wire.ConnectionFailure(
+            **common, **body
+        ),
     }
 )
 
 
 async def take_answer(
-    questions: QuestionStore, cards: CardStore, frame: wire.AnyAnswer, *, key_id: str
+    questions: QuestionStore, cards: CardStore, frame: wire.AnyAnswer, proof: OwnersProof
 ) -> str:
     """Keep what a page answered, if its device has signed exactly that; returns the new state.
 
@@ -108,17 +125,15 @@ async def take_answer(
         raise DecisionNotSigned
     answer = frame.model_dump(mode="json", exclude=_NOT_SAID, exclude_none=True)
     if isinstance(frame, wire.BatchReviewResponse) and frame.verdict in _VERDICTS:
-        return await _decide_batch(questions, cards, question, frame, key_id=key_id)
+        return await _decide_batch(questions, cards, question, frame, proof)
     _require_offered(question, answer)
-    kept = await questions.answer_signed(
-        question.question_id, answer, key_id=key_id, signature=frame.signature
-    )
+    gesture = ApprovalStrength(frame.strength)
+    kept = await questions.answer(question.question_id, answer, proof, gesture=gesture)
     return kept.state
 
 
 def _require_offered(question: Question, answer: Mapping[str, Any]) -> None:
-    said = answer.get("verdict") or answer.get("selected_value") or answer.get("action")
-    said = said or answer.get("selected_action")
+    said = value_of(answer)
     free = bool(question.content.body.get("allow_freetext")) and answer.get("freetext")
     if said not in question.values and not (said is None and free):
         raise CardUnknown("That was not one of the answers.")
@@ -129,15 +144,14 @@ async def _decide_batch(
     cards: CardStore,
     question: Question,
     frame: wire.BatchReviewResponse,
-    *,
-    key_id: str,
+    proof: OwnersProof,
 ) -> str:
     """One signature decides all cards of the batch, and each keeps it."""
     if question.state != "open":
-        raise CardNotOpen(f"{question.question_id} was answered already.")
-    decision = ApprovalDecision(verdict=_VERDICTS[frame.verdict])
-    await cards.decide_batch(
-        question.content.body, decision, key_id=key_id, signature=frame.signature
+        raise CardNotOpen("This card waits for no answer any more.")
+    decision = ApprovalDecision(
+        verdict=_VERDICTS[frame.verdict], approval_strength=ApprovalStrength(frame.strength)
     )
+    await cards.decide_batch(question.content.body, decision, proof)
     await questions.close(question.question_id, decision.verdict.value)
     return decision.verdict.value

@@ -1,17 +1,44 @@
-"""The HTTP server in this process, on a socket that is bound before anybody is told about it."""
+"""The HTTP server in this process, and the files of the page that it serves.
+
+1. A socket is bound before anybody is told about it.
+2. The files of the page are read once. What is not listed is not there, and a policy lets nothing
+   run but the scripts of the very answer that brought the page.
+"""
 
 import asyncio
 import contextlib
+import hashlib
+import secrets
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from importlib import resources
+from pathlib import PurePosixPath
 
 import uvicorn
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from silas.web.errors import CannotListen
 
 _MAX_FRAME = 256 * 1024
 _GRACE_SECONDS = 3
+Endpoint = Callable[[Request], Awaitable[Response]]
+_INDEX = "index.html"
+VISITORS_FILES = ("visit.html", "visit.css", "visit.js")
+_WORKER = "sw.js"
+_NONCE = "__NONCE__"
+_KEPT_OFFLINE = (".css", ".js", ".json", ".svg")
+_KINDS = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/manifest+json",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+}
 
 
 class _QuietServer(uvicorn.Server):
@@ -33,7 +60,9 @@ class _QuietServer(uvicorn.Server):
 def bound(host: str, port: int) -> socket.socket:
     """A socket at this address; raises `CannotListen`. Port 0 is any free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, asyncio turns Nagle's algorithm off for whoever connects. Otherwise
+    # the second small frame of an answer waits 40 ms until the other side acknowledges the first.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
@@ -45,11 +74,18 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 @contextlib.asynccontextmanager
-async def serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None]:
-    """Serve until the end of the block."""
+async def serving(
+    app: ASGIApp,
+    listening: socket.socket,
+    *,
+    protocol: type[asyncio.Protocol] | None = None,
+    grace_seconds: int = _GRACE_SECONDS,
+) -> AsyncIterator[None]:
+    """Serve until the end of the block, over this protocol, or over what fits best."""
     config = uvicorn.Config(
         app,
         interface="asgi3",
+        http=protocol or "auto",
         lifespan="off",
         log_config=None,
         log_level="warning",
@@ -58,7 +94,7 @@ async def serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None]
         ws="websockets-sansio",
         ws_max_size=_MAX_FRAME,
         proxy_headers=False,  # who is on the other side is never read from a header
-        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_graceful_shutdown=grace_seconds,
     )
     server = _QuietServer(config)
     task = asyncio.create_task(server.serve(sockets=[listening]), name="web")
@@ -68,3 +104,70 @@ async def serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None]
     finally:
         server.should_exit = True
         await task
+
+
+def page_policy(nonce: str) -> str:
+    """The content security policy of the page: scripts of this very answer, and nothing inline."""
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src 'nonce-{nonce}'",
+            "style-src 'self'",
+            "img-src 'self'",
+            "font-src 'self'",
+            "connect-src 'self'",
+            "manifest-src 'self'",
+            "worker-src 'self'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types silas",
+        ]
+    )
+
+
+def page_routes() -> list[Route]:
+    """One route for each file, read now: what is not listed here is not there."""
+    files = {
+        each.name: each.read_bytes()
+        for each in resources.files("silas.web").joinpath("static").iterdir()
+        if PurePosixPath(each.name).suffix in _KINDS
+    }
+    for name in VISITORS_FILES:
+        del files[name]  # they are served below /visit
+    files[_WORKER] = _worker(files)
+    index = files.pop(_INDEX).decode()
+    return [
+        Route("/", page_answer(index)),
+        *(Route(f"/{name}", _static(name, content)) for name, content in sorted(files.items())),
+    ]
+
+
+def _worker(files: Mapping[str, bytes]) -> bytes:
+    """The service worker, told which files to keep; other files are another shell."""
+    kept = [name for name in sorted(files) if name.endswith(_KEPT_OFFLINE) and name != _WORKER]
+    whole = hashlib.sha256(b"".join(files[name] for name in sorted(files))).hexdigest()
+    text = files[_WORKER].decode().replace("__SHELL__", f"silas-{whole[:16]}")
+    return text.replace("__FILES__", " ".join(["/", *(f"/{name}" for name in kept)])).encode()
+
+
+def page_answer(text: str) -> Endpoint:
+    """A page whose scripts run with this answer alone."""
+
+    async def answer(_request: Request) -> Response:
+        nonce = secrets.token_urlsafe(18)
+        headers = {"Content-Security-Policy": page_policy(nonce)}
+        page = text.replace(_NONCE, nonce)
+        return Response(page, media_type=_KINDS[".html"], headers=headers)
+
+    return answer
+
+
+def _static(name: str, content: bytes) -> Endpoint:
+    kind = _KINDS[PurePosixPath(name).suffix]
+
+    async def answer(_request: Request) -> Response:
+        return Response(content, media_type=kind)
+
+    return answer

@@ -2,14 +2,16 @@
 
 1. The first frame of ours is a challenge; the first of the page's is its device's signature over
    it, within five seconds. Otherwise the socket is closed with 4001.
-2. Before a frame is acted on, the device is looked up again: revoked means gone. (A ping is not.)
-3. A frame that makes no sense is answered with an error; many of them end the conversation.
+2. Whoever is let in gets, in this order: its name, the conversations, the cards that wait and what
+   goes on, what it has missed, the answers that are being made, and what secrets are asked for.
+3. Before a frame is acted on, the device is looked up again: revoked means gone. (A ping is not.)
+4. A frame that makes no sense is answered with an error; many of them end the conversation.
 """
 
 import asyncio
 import contextlib
-import hmac
 import secrets
+from collections.abc import Sequence
 
 from pydantic import ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -17,13 +19,24 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from silas.approval import Device
 from silas.kernel import CanonicalError, SilasError, strict_loads
 from silas.kernel.models import Data
+from silas.kernel.program import as_typed
+from silas.review.cards import Card
 from silas.web import wire
+from silas.web.access import auth_bytes, has_token
 from silas.web.acting import act
 from silas.web.front import Front
-from silas.web.hub import Hub
-from silas.web.sessions import auth_bytes
-from silas.web.welcoming import welcome
+from silas.web.hub import Hub, Page
+from silas.web.showing import (
+    card_frame,
+    items_of,
+    shown_answering,
+    shown_delivery,
+    shown_saying,
+    work_frame,
+)
 
+_HISTORY = 200
+_RECENT_CARDS = 40
 UNAUTHORISED = 4001
 _AUTH_SECONDS = 5.0
 _LATE = "late"
@@ -34,6 +47,55 @@ _LAST_SECONDS = 1.0
 _MOST_NONSENSE = 20
 _PING = wire.Ping()
 _PING_TEXT, _PONG_TEXT = _PING.model_dump_json(), wire.Pong().model_dump_json()
+
+
+async def welcome(front: Front, page: Page, device: Device, auth: wire.Auth) -> None:
+    """Send it all, in this order."""
+    page.put(
+        wire.Ready(
+            device_id=device.device_id,
+            device_name=device.name,
+            owner_id=front.owner_id,
+            ticket=front.sessions.ticket(device.device_id),
+            version=front.version,
+            model=front.model,
+            chips=list(front.chips),
+        )
+    )
+    page.put(wire.Conversations(conversations=await front.search.conversations.list()))
+    for card in await _cards(front):
+        page.put(await card_frame(front, card))
+        if card.state == "approved":
+            for item in await items_of(card, front.items):
+                page.put(await work_frame(card.trace_id, item, front.calls.bench.images))
+    for call in await front.calls.cards():
+        page.put(call)
+    page.put(wire.History(messages=await _missed(front, auth)))
+    for progress, text in front.answers.current():
+        page.put(shown_answering(progress))
+        page.put(wire.Streaming(trace_id=progress.trace_id, start=0, piece=text))
+    for request in await front.secrets.open_requests():
+        page.put(request)
+
+
+async def _cards(front: Front) -> Sequence[Card]:
+    """Those that wait, and the latest that do not."""
+    known = {card.card_id: card for card in await front.cards.recent(_RECENT_CARDS)}
+    known |= {card.card_id: card for card in await front.cards.open_cards()}
+    return sorted(known.values(), key=lambda card: (card.created_at, card.card_id))
+
+
+async def _missed(front: Front, auth: wire.Auth) -> list[wire.Message]:
+    """Both halves of the conversation, in the order in which they happened."""
+    owner = front.owner_id
+    if auth.said:
+        sayings = await front.said.after(owner, auth.said)
+    else:
+        sayings = await front.said.newest(owner, _HISTORY)
+    start = auth.delivery or max(0, await front.deliveries.last(owner) - _HISTORY)
+    deliveries = await front.deliveries.after(owner, start, limit=2 * _HISTORY)
+    messages = [*map(shown_saying, sayings), *map(shown_delivery, deliveries)]
+    return sorted(messages, key=lambda message: message.timestamp)
 
 
 class Nonsense(Exception):
@@ -121,14 +183,10 @@ class Conversation:
                 frame = await self._receive()
         except (WebSocketDisconnect, Nonsense):
             return None
-        if not isinstance(frame, wire.Auth) or not self._has_token(frame.token):
+        if not isinstance(frame, wire.Auth) or not has_token(self._front.token, frame.token):
             return None
         device = await self._signed_by(frame, challenge)
         return None if device is None else (device, frame)
-
-    def _has_token(self, token: str | None) -> bool:
-        wanted = self._front.token
-        return wanted is None or hmac.compare_digest(wanted.encode(), (token or "").encode())
 
     async def _signed_by(self, auth: wire.Auth, challenge: str) -> Device | None:
         if auth.device_id is None or auth.signature is None:
@@ -192,5 +250,10 @@ class Conversation:
         except SilasError as error:
             wait = error.details.get("retry_after_seconds")
             self.put(
-                wire.Failed(code=error.code, message=error.message, about=about, retry_after=wait)
+                wire.Failed(
+                    code=error.code,
+                    message=as_typed(error.message),
+                    about=about,
+                    retry_after=wait,
+                )
             )

@@ -7,22 +7,32 @@ whose item is not `running` any more is ended with all its processes.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from silas.kernel import Clock, SilasError
-from silas.work.attempts import STOPPED_BY_OWNER, WAITING, AttemptStore
+from silas.approval.engine import ApprovalEngine
+from silas.audit.models import AuditTrail
+from silas.kernel import Clock, SilasError, format_timestamp
+from silas.storage import Database, Durability, Transaction
+from silas.work.attempt_store import WAITING, AttemptStore, drop_waiting_in
 from silas.work.errors import IllegalTransition, WorkItemConflict
-from silas.work.models import WorkItem, WorkItemStatus, WorkItemType
-from silas.work.ports import ApprovalDoor, AuditTrail
-from silas.work.store import WorkItemStore, require_item
+from silas.work.models import STOPPED_BY_OWNER, WorkItem, WorkItemStatus, WorkItemType
+from silas.work.store import (
+    WorkItemStore,
+    load_children,
+    load_item,
+    move_item,
+    require_item,
+    save_item,
+)
 
+CANCELLED, EXPIRED, WITHDRAWN = "work_cancelled", "work_expired", "work_withdrawn"
 _LOOK_EVERY = 0.2
 T = TypeVar("T")
 
 
-class Stopped(Exception):
+class StoppedByOwner(Exception):
     """The owner has paused or cancelled the item; carries its status."""
 
     def __init__(self, status: WorkItemStatus) -> None:
@@ -30,9 +40,16 @@ class Stopped(Exception):
         self.status = status
 
     @property
-    def told(self) -> str:
+    def verb(self) -> str:
         """What the owner did to it, in a word."""
         return "paused" if self.status is WorkItemStatus.PAUSED else "cancelled"
+
+
+class Cancelled(NamedTuple):
+    """An item that was cancelled, as it was before and as it is now."""
+
+    before: WorkItem
+    after: WorkItem
 
 
 class WorkControl:
@@ -40,13 +57,15 @@ class WorkControl:
 
     def __init__(
         self,
+        database: Database,
         items: WorkItemStore,
         attempts: AttemptStore,
         *,
         audit: AuditTrail,
         clock: Clock,
-        approvals: ApprovalDoor,
+        approvals: ApprovalEngine,
     ) -> None:
+        self._database = database
         self._approvals = approvals
         self._items = items
         self._attempts = attempts
@@ -55,19 +74,46 @@ class WorkControl:
         self._changed: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._at_work: set[str] = set()
 
-    async def cancel(self, work_item_id: str) -> list[WorkItem]:
-        """End an item and everything below it for good; returns the items that were changed.
+    async def cancel(self, work_item_id: str, *, event: str = CANCELLED) -> list[WorkItem]:
+        """End an item and everything below it for good, in whatever state it is.
 
-        Its approval is taken back, so that no row lets it go on. Who resumes it approves it again.
+        Status, approval and waiting calls go in one transaction, so that no clock, repair or
+        restart finds half of it. The approval is also withdrawn where no row can bring it back.
+        Who resumes it approves it again. Returns the items that were changed. `event` is how the
+        log calls it: what nobody decided in time was not cancelled by anybody.
         """
-        stopped = await self._stop(work_item_id, WorkItemStatus.FAILED, "work_cancelled")
-        for item in stopped:
-            await self._attempts.drop_waiting(item.id)
-            await self._withdraw(item)
-        return stopped
+        ended = await self._database.transaction(
+            lambda tx: self.cancel_in(tx, work_item_id, event=event), durability=Durability.TRUST
+        )
+        return await self.after_cancel(ended)
+
+    def cancel_in(
+        self, tx: Transaction, work_item_id: str, *, event: str = CANCELLED
+    ) -> list[Cancelled]:
+        """The same as part of a transaction; `after_cancel` belongs after it."""
+        now = format_timestamp(self._clock.now())
+        family = [load_item(tx, work_item_id), *load_children(tx, work_item_id)]
+        open_items = [each for each in family if not each.has_ended]
+        return [Cancelled(each, self._cancel_in(tx, each, now, event)) for each in open_items]
+
+    async def after_cancel(self, ended: Sequence[Cancelled]) -> list[WorkItem]:
+        """Tell the runs of what was cancelled, and withdraw its approvals for good."""
+        for each in ended:
+            self._changed[each.before.id].set()
+        for each in ended:
+            await self._withdraw(each.before)
+        return [each.after for each in ended]
+
+    def _cancel_in(self, tx: Transaction, item: WorkItem, now: str, event: str) -> WorkItem:
+        entry = {"work_item_id": item.id, "was": item.status.value}
+        self._audit.append(tx, event, entry)
+        drop_waiting_in(tx, item.id, now=now)
+        if item.status is WorkItemStatus.FAILED:  # a goal whose last cycle failed, or a project
+            return save_item(tx, item.model_copy(update={"approval_token": None}), now=now)
+        return move_item(tx, item, status=WorkItemStatus.FAILED, now=now, approval_token=None)
 
     async def _withdraw(self, item: WorkItem) -> None:
-        """It is stopped in any case, also where no vault can be opened."""
+        """The item is stopped in any case, also where no vault can be opened."""
         if item.approval_token is None:
             return
         try:
@@ -78,17 +124,28 @@ class WorkControl:
 
     async def pause(self, work_item_id: str) -> list[WorkItem]:
         """Stop an item and everything below it until it is resumed."""
-        return await self._stop(work_item_id, WorkItemStatus.PAUSED, "work_paused")
+        stopped = []
+        for item in await self._family(work_item_id):
+            if item.status is WorkItemStatus.PAUSED or item.has_ended:
+                continue
+            try:
+                changed = await self._change(item, WorkItemStatus.PAUSED, "work_paused")
+            except IllegalTransition:
+                if item.id == work_item_id:
+                    raise
+                continue
+            self._changed[item.id].set()
+            stopped.append(changed)
+        return stopped
 
     async def resume(self, work_item_id: str) -> WorkItem:
-        """Let a stopped item wait for its next attempt. What it may do is asked at the door."""
+        """Let a stopped item wait for its next attempt. Admission asks what it may do."""
         for item in await self._family(work_item_id):
             below = item.id != work_item_id
             if below and item.status is not WorkItemStatus.PAUSED:
                 continue
             if item.status is not WorkItemStatus.PENDING:
-                await self._items.update_status(item.id, WorkItemStatus.PENDING, item.budget_used)
-        await self._audit.log("work_resumed", work_item_id=work_item_id)
+                await self._change(item, WorkItemStatus.PENDING, "work_resumed")
         return await require_item(self._items, work_item_id)
 
     async def wait_until_idle(self, work_item_id: str, *, seconds: float) -> bool:
@@ -123,7 +180,7 @@ class WorkControl:
         return work_item_id in self._at_work
 
     async def unless_stopped(self, work_item_id: str, work: Coroutine[Any, Any, T]) -> T:
-        """Do the work; if the owner stops the item, end it and raise `Stopped`."""
+        """Do the work; if the owner stops the item, end it and raise `StoppedByOwner`."""
         running = asyncio.ensure_future(work)
         watching = asyncio.ensure_future(self._until_stopped(work_item_id))
         try:
@@ -137,7 +194,7 @@ class WorkControl:
             # Only when this returns, no process of the work is left.
             await asyncio.gather(running, watching, return_exceptions=True)
             self._changed.pop(work_item_id, None)
-        raise Stopped(status)
+        raise StoppedByOwner(status)
 
     async def _until_stopped(self, work_item_id: str) -> WorkItemStatus:
         changed = self._changed[work_item_id]
@@ -150,21 +207,14 @@ class WorkControl:
                 async with asyncio.timeout(_LOOK_EVERY):
                     await changed.wait()
 
-    async def _stop(self, work_item_id: str, status: WorkItemStatus, event: str) -> list[WorkItem]:
-        stopped = []
-        for item in await self._family(work_item_id):
-            if item.status is status or item.status is WorkItemStatus.DONE:
-                continue
-            try:
-                changed = await self._items.update_status(item.id, status, item.budget_used)
-            except IllegalTransition:
-                if item.id == work_item_id:
-                    raise
-                continue
-            self._changed[item.id].set()
-            stopped.append(changed)
-            await self._audit.log(event, work_item_id=item.id, was=item.status.value)
-        return stopped
+    async def _change(self, item: WorkItem, status: WorkItemStatus, event: str) -> WorkItem:
+        """The owner's word and its entry in the audit log, in one transaction."""
+
+        def record(tx: Transaction, before: WorkItem) -> None:
+            entry = {"work_item_id": before.id, "was": before.status.value}
+            self._audit.append(tx, event, entry)
+
+        return await self._items.update_status(item.id, status, item.budget_used, record=record)
 
     async def _family(self, work_item_id: str) -> list[WorkItem]:
         """The item, and below a project or goal everything that is not over."""

@@ -1,11 +1,11 @@
 """The work item executor: any work item in, what came of it out."""
 
 from silas.work.execution import execute_task
+from silas.work.execution_context import ExecutionContext
 from silas.work.goal import execute_goal
 from silas.work.models import WorkItem, WorkItemResult, WorkItemType
 from silas.work.project import execute_project
 from silas.work.recovery import recover, release_all
-from silas.work.workbench import Workbench
 
 _BY_TYPE = {
     WorkItemType.TASK: execute_task,
@@ -17,17 +17,17 @@ _BY_TYPE = {
 class WorkItemExecutor:
     """Executes tasks, projects and cycles of goals."""
 
-    def __init__(self, bench: Workbench) -> None:
-        self.bench = bench
+    def __init__(self, context: ExecutionContext) -> None:
+        self.context = context
 
     async def execute(self, item: WorkItem) -> WorkItemResult:
         """Execute any work item; what is not approved is blocked."""
-        return await _BY_TYPE[item.type](self.bench, item)
+        return await _BY_TYPE[item.type](self.context, item)
 
     async def recover(self) -> list[WorkItem]:
         """Put in order what a crash left behind; call it once at the start."""
-        return await recover(self.bench)
+        return await recover(self.context)
 
     async def release(self) -> list[WorkItem]:
         """Close what this process left open when a disk failed; call it again and again."""
-        return await release_all(self.bench)
+        return await release_all(self.context)

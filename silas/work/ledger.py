@@ -2,17 +2,19 @@
 
 A call is written down before it is made and completed afterwards, so that after a crash nobody can
 say that it was not made. Artifacts come from here, never from what an agent says about itself.
+What a call printed is kept as the sandbox captured it (bounded, both ends of it), without secrets.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from silas.kernel import Clock, canonical_bytes, format_timestamp, parse_timestamp, strict_loads
 from silas.kernel.models import Data, UtcDatetime
+from silas.kernel.redaction import redact_text
 from silas.storage import Database, Row, Transaction
-from silas.work.attempts import open_attempt
+from silas.tools.execution import ExecutionResult
+from silas.work.attempt_store import open_attempt
 from silas.work.errors import WorkItemConflict
-from silas.work.execution_models import ExecutionResult
 
 _INSERT = """
 INSERT INTO work_ledger (work_item_id, attempt, seq, tool, args, started_at)
@@ -49,9 +51,13 @@ class LedgerEntry(Data):
 class ToolLedger:
     """What the attempts at all work items did."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, *, redact: Callable[[str], str] = redact_text
+    ) -> None:
+        """`redact` takes secrets out of what calls print, before it is written down."""
         self._database = database
         self._clock = clock
+        self._redact = redact
 
     async def begin(
         self, work_item_id: str, attempt: int, *, tool: str, args: Mapping[str, Any]
@@ -79,6 +85,10 @@ class ToolLedger:
     ) -> None:
         """Write down what a call gave; that can be said only once."""
         now = format_timestamp(self._clock.now())
+        printed = {"return_value": self._redact(result.return_value)}
+        if result.error is not None:
+            printed["error"] = self._redact(result.error)
+        result = result.model_copy(update=printed)
         written = await self._database.execute(
             _FINISH, (result.model_dump_json(), now, work_item_id, attempt, seq)
         )

@@ -1,27 +1,20 @@
-"""What the work room needs from others. A port that is absent means no: see each one."""
+"""Who works, who is asked, and what they are told: the ports of work, and their messages.
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Protocol, runtime_checkable
+A port that is absent means no: see each one. Whether a worker can wait, and whether calls can be
+reviewed, is declared (`pauses`, `reviewer`), never found out by looking for methods.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from pydantic import Field
 
-from silas.approval import Approvable, ApprovalDecision, ApprovalScope, ApprovalToken
-from silas.approval.ports import Recorded
-from silas.gates import Gate, GateResult, GateTrigger
-from silas.kernel import TaintLevel
+from silas.kernel import TaintLevel, WorkError
 from silas.kernel.models import Data
-from silas.sandbox.models import SandboxRequest, SandboxResult
-from silas.sandbox.ports import OutputListener
-from silas.storage import Transaction
-from silas.work.checks import VerificationResult
-from silas.work.execution_models import (
-    ExecutionEnvelope,
-    ExecutionResult,
-    ExecutorAgentOutput,
-    ModelView,
-)
-from silas.work.models import WorkItem
+from silas.review import OwnersWord, ShownQuestion
+from silas.tools.declaration import Tool, ToolOffer
+from silas.tools.execution import ModelView
+from silas.work.models import InteractionMode, VerificationResult, WorkItem
 
 
 class AgentLimits(Data):
@@ -46,6 +39,16 @@ class Briefing(Data):
     """The plan's own words alone, as they were approved; None if these are all there are."""
     skills: dict[str, str] = Field(default_factory=dict)
     """The instructions of each skill, by its name."""
+    interaction_mode: InteractionMode | None = None
+    """How to proceed, as it was resolved for the plan."""
+
+
+class ExecutorAgentOutput(Data):
+    """What the executor's model says about its run. It decides nothing."""
+
+    summary: str
+    artifact_refs: list[str] = Field(default_factory=list)
+    next_steps: list[str] = Field(default_factory=list)
 
 
 class AgentRun(Data):
@@ -56,19 +59,6 @@ class AgentRun(Data):
     """Why the run failed, if it did; what it used is charged all the same."""
     tokens: int = Field(default=0, ge=0)
     cost_usd: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-
-
-class ToolOffer(Data):
-    """One tool as a worker sees it: what it does, and which arguments it takes."""
-
-    name: str
-    description: str
-    parameters: dict[str, Any]
-    """The JSON schema of its arguments."""
-    contained: bool
-    """Whether it acts in the workspace and its sandbox, and nowhere else."""
-    changes_state: bool
-    """Whether the outside is different afterwards."""
 
 
 class ToolCaller(Protocol):
@@ -82,6 +72,11 @@ class ToolCaller(Protocol):
     @property
     def offers(self) -> tuple[ToolOffer, ...]:
         """The same tools, described for a model."""
+        ...
+
+    @property
+    def reviewer(self) -> "CallReviewer | None":
+        """What reviews and performs its calls, if they can wait for the owner; else None."""
         ...
 
     async def call(self, tool: str, args: Mapping[str, Any]) -> ModelView:
@@ -115,9 +110,8 @@ class CallReview(Data):
     """What the owner has to decide first, if the decision comes later."""
 
 
-@runtime_checkable
-class ReviewingCaller(ToolCaller, Protocol):
-    """A `ToolCaller` whose calls can wait for the owner: first reviewed, then performed."""
+class CallReviewer(Protocol):
+    """Calls that can wait for the owner: first reviewed, then performed."""
 
     async def review(self, tool: str, args: Mapping[str, Any]) -> CallReview:
         """Everything that is checked before a call, without making it."""
@@ -163,20 +157,20 @@ class CallVerdict(Data):
     """For the worker, if it was not approved."""
 
 
-class ExecutorAgent(Protocol):
+class AttemptWorker(Protocol):
     """The worker of one attempt. It keeps nothing, and may be cancelled at any moment.
 
     Absent: nothing is executed, and the item is blocked.
     """
 
+    @property
+    def pauses(self) -> bool:
+        """Whether it can wait for the owner's decision. For one that cannot, later means no."""
+        ...
+
     async def run(self, briefing: Briefing, tools: ToolCaller) -> AgentRun | PausedRun:
         """Work through the briefing."""
         ...
-
-
-@runtime_checkable
-class PausingAgent(ExecutorAgent, Protocol):
-    """A worker that can wait for the owner's decision. For another one, later means no."""
 
     async def resume(
         self,
@@ -190,32 +184,20 @@ class PausingAgent(ExecutorAgent, Protocol):
         ...
 
 
-class EphemeralExecutor(Protocol):
-    """One action, executed once; it keeps nothing."""
+class OneRunWorker:
+    """Base of a worker that works through its briefing in one run, and never waits."""
 
-    async def execute(self, envelope: ExecutionEnvelope) -> ExecutionResult:
-        """Do what the envelope says, and say what came of it."""
-        ...
+    pauses = False
 
-
-class SandboxRunner(Protocol):
-    """Runs commands contained, as `SandboxBackend` promises it."""
-
-    async def run(
-        self, request: SandboxRequest, *, on_output: OutputListener | None = None
-    ) -> SandboxResult:
-        """Run one command to its end, or refuse to."""
-        ...
-
-
-class GateRunner(Protocol):
-    """Evaluates gates. Absent: a plan that has gates is blocked."""
-
-    async def check_gates(
-        self, gates: list[Gate], trigger: GateTrigger, context: dict[str, Any]
-    ) -> tuple[list[GateResult], list[GateResult], dict[str, Any]]:
-        """The results of the policy lane, of the quality lane, and the merged context."""
-        ...
+    async def resume(
+        self,
+        briefing: Briefing,
+        tools: ToolCaller,
+        *,
+        paused: PausedRun,
+        verdicts: Sequence[CallVerdict],
+    ) -> AgentRun | PausedRun:
+        raise WorkError("This worker cannot go on with a run that was paused.")
 
 
 class Planner(Protocol):
@@ -236,105 +218,22 @@ class Guidance(Data):
     cost_usd: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 
-class ApprovalDoor(Protocol):
-    """The approval engine, as far as work is concerned."""
-
-    async def issue_token(
-        self,
-        work_item: Approvable,
-        decision: ApprovalDecision,
-        scope: ApprovalScope = ApprovalScope.FULL_PLAN,
-    ) -> ApprovalToken:
-        """Sign the owner's yes."""
-        ...
-
-    async def verify(
-        self,
-        token: ApprovalToken,
-        work_item: Approvable,
-        spawned_task: Approvable | None = None,
-        *,
-        accept: frozenset[ApprovalScope] = ...,
-    ) -> tuple[bool, str]:
-        """Consume one use of the token."""
-        ...
-
-    async def check(
-        self,
-        token: ApprovalToken,
-        work_item: Approvable,
-        *,
-        accept: frozenset[ApprovalScope] = ...,
-    ) -> tuple[bool, str]:
-        """Whether this work was authorised; consumes nothing."""
-        ...
-
-    async def token_for(
-        self,
-        work_item: Approvable,
-        decision: ApprovalDecision,
-        scope: ApprovalScope = ApprovalScope.FULL_PLAN,
-        *,
-        decided_at: datetime | None,
-    ) -> ApprovalToken | None:
-        """The one token that a decision of that time leads to; None if it is too long ago."""
-        ...
-
-    async def enter(
-        self,
-        token: ApprovalToken,
-        work_item: Approvable,
-        *,
-        accept: frozenset[ApprovalScope] = ...,
-        most: int | None = None,
-    ) -> tuple[bool, str]:
-        """`check`, borne out by the audit log; asked once for each execution."""
-        ...
-
-    async def withdraw(self, token: ApprovalToken, work_item: Approvable) -> None:
-        """Take an approval back."""
-        ...
-
-    async def check_goal(self, token: ApprovalToken, goal: Approvable) -> tuple[bool, str]:
-        """Whether a standing approval of this goal is in force; consumes nothing."""
-        ...
-
-
 class Later(Data):
     """The owner decides later; until then the run is paused."""
 
 
 class Approver(Protocol):
-    """Asks the owner in the middle of a run. Absent: everything that would be asked is declined."""
+    """Asks the owner in the middle of a run. Absent: everything that would be asked is declined.
 
-    async def decide_call(self, call: PausedCall) -> ApprovalDecision | Later:
+    What it says counts for nothing without the proof that comes with it.
+    """
+
+    async def decide_call(self, call: PausedCall, question: ShownQuestion) -> OwnersWord | Later:
         """The owner's decision about one call, now or later."""
         ...
 
-    async def decide_item(self, item: WorkItem) -> ApprovalDecision:
-        """The owner's decision about a whole work item."""
-        ...
-
-
-class AuditTrail(Protocol):
-    """Where work leaves its trace."""
-
-    def append(self, tx: Transaction, event: str, data: Mapping[str, Any]) -> str:
-        """Add an entry as part of a transaction."""
-        ...
-
-    async def log(self, event: str, /, **data: Any) -> str:
-        """Add an entry by itself."""
-        ...
-
-    async def write_checkpoint(self) -> str:
-        """Have the owner's key vouch for the log as it is."""
-        ...
-
-    async def proven_since(
-        self, moment: datetime, events: Collection[str], *, about: str
-    ) -> Sequence[Recorded]:
-        """All entries of these events since then that hold this text; raises `AuditError`."""
+    async def decide_item(self, item: WorkItem, question: ShownQuestion) -> OwnersWord | Later:
+        """The owner's decision about a whole work item; if it comes later, it is not begun."""
         ...
 
 
@@ -349,8 +248,19 @@ class SkillFiles(Protocol):
         """The text of the skill for the worker."""
         ...
 
+    def directories(self, hashes: Mapping[str, str]) -> list[str]:
+        """Where the files of exactly these versions lie: the worker's commands may read them."""
+        ...
 
-class Progress(Protocol):
+    async def tools(self, hashes: Mapping[str, str]) -> Sequence[Tool]:
+        """The tools that exactly these versions bring, for one attempt.
+
+        Whoever calls one of them runs what was approved: each call compares the files again.
+        """
+        ...
+
+
+class ProgressListener(Protocol):
     """Hears how work goes; what it does with that cannot change the outcome."""
 
     def __call__(self, work_item_id: str, what: str, detail: str = "") -> None:

@@ -10,53 +10,73 @@
 """
 
 import asyncio
+from datetime import datetime
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 
-from silas.work.attempts import AttemptOutcome
-from silas.work.door import Blocked, collect_artifacts_of, require_entry, require_unused
-from silas.work.ending import Ending, claim_and_end
-from silas.work.errors import BindingBroken, FileRefused
-from silas.work.execution import block, execute_task, stored
-from silas.work.models import WorkItem, WorkItemResult, WorkItemStatus
+from silas.tools.tree import FileRefused
+from silas.work.admission import (
+    CHANGED,
+    Blocked,
+    begun_at,
+    collect_artifacts_of,
+    is_good_enough,
+    not_good_enough,
+    require_entry,
+    require_unused,
+)
+from silas.work.attempt_store import AttemptOutcome
+from silas.work.delivery import ended_as
+from silas.work.errors import BindingBroken
+from silas.work.execution import WorkEnd, block, claim_and_end, execute_task, stored
+from silas.work.execution_context import ExecutionContext
+from silas.work.models import (
+    ENDED_WELL,
+    VerificationResult,
+    WorkItem,
+    WorkItemResult,
+    WorkItemStatus,
+)
+from silas.work.provenance import read_by_checks
+from silas.work.publication import discard_files
 from silas.work.recovery import release
-from silas.work.store import require_item
-from silas.work.workbench import Workbench
+from silas.work.store import WorkItemStore, require_item
 
 _NOT_STARTED_AGAIN = (WorkItemStatus.PAUSED, WorkItemStatus.FAILED)
 _STARTABLE = frozenset({WorkItemStatus.PENDING, WorkItemStatus.BLOCKED, WorkItemStatus.STUCK})
 
 
-async def execute_project(bench: Workbench, item: WorkItem) -> WorkItemResult:
+async def execute_project(ctx: ExecutionContext, item: WorkItem) -> WorkItemResult:
     """Execute a project to its end."""
-    item = await stored(bench, item)
-    if item.status is WorkItemStatus.DONE or item.status in _NOT_STARTED_AGAIN:
-        return _result(item, Ending(item.status, f"It is {item.status.value}."))
-    with bench.control.at_work(item.id):
-        return await _execute(bench, await release(bench, item))
+    item = await stored(ctx.items, item)
+    if item.status in ENDED_WELL or item.status in _NOT_STARTED_AGAIN:
+        return _result(item, WorkEnd(item.status, f"It is {item.status.value}."))
+    with ctx.control.at_work(item.id):
+        return await _execute(ctx, await release(ctx, item))
 
 
-async def _execute(bench: Workbench, item: WorkItem) -> WorkItemResult:
+async def _execute(ctx: ExecutionContext, item: WorkItem) -> WorkItemResult:
+    as_of = await begun_at(ctx, item.tasks)
     try:
-        await require_entry(bench, item)
-        await require_unused(bench, item)
-        order = await _sorted_tasks(bench, item)  # 1
+        await require_entry(ctx, item, as_of=as_of)
+        await require_unused(ctx.approvals, item)
+        order = await _sorted_tasks(ctx.items, item)  # 1
     except Blocked as blocked:
-        return await block(bench, item, blocked)
+        return await block(ctx, item, blocked)
     item, ending = await claim_and_end(
-        bench,
+        ctx,
         item,
-        lambda claimed: _run(bench, claimed, order),
+        lambda claimed: _run(ctx, claimed, order, as_of),
         startable=_STARTABLE,
-        close=partial(_close, bench),
+        close=partial(_close, ctx),
     )
     return _result(item, ending)
 
 
-async def _sorted_tasks(bench: Workbench, item: WorkItem) -> TopologicalSorter[str]:
+async def _sorted_tasks(items: WorkItemStore, item: WorkItem) -> TopologicalSorter[str]:
     graph = {}
     for task_id in item.tasks:
-        task = await bench.items.get(task_id)
+        task = await items.get(task_id)
         if task is None:
             raise Blocked("execution_blocked_linkage", f"The task {task_id} is not there.")
         graph[task_id] = task.depends_on
@@ -68,29 +88,61 @@ async def _sorted_tasks(bench: Workbench, item: WorkItem) -> TopologicalSorter[s
     return order
 
 
-async def _run(bench: Workbench, item: WorkItem, order: TopologicalSorter[str]) -> Ending:
+async def _run(
+    ctx: ExecutionContext,
+    item: WorkItem,
+    order: TopologicalSorter[str],
+    as_of: datetime | None,
+) -> WorkEnd:
     """Steps 2 to 5."""
-    failed = await _run_tasks(bench, item, order)
+    before = await _before(ctx, item)
+    failed = await _run_tasks(ctx, item, order, as_of)
     if failed is not None:
         return failed
+    tasks = [await require_item(ctx.items, task_id) for task_id in item.tasks]
+    shown = all(task.status is WorkItemStatus.DONE for task in tasks)
     if not item.verify:
-        return Ending(WorkItemStatus.DONE, "All tasks are done.")
-    return await _verify(bench, item)
+        return _all_done([], shown=shown)
+    return await _verify(ctx, item, before, shown=shown)
+
+
+async def _before(ctx: ExecutionContext, item: WorkItem) -> dict[str, bool]:
+    """What the project's checks say while nothing is done yet; empty if something is."""
+    tasks = [await require_item(ctx.items, task_id) for task_id in item.tasks]
+    if not item.verify or any(task.attempts for task in tasks):
+        return {}
+    try:
+        files = await ctx.workspaces.open_attempt(item, item.attempts, {})
+    except (BindingBroken, FileRefused) as error:
+        raise Blocked(CHANGED, error.message) from error
+    report = await ctx.verification.run_checks(item.verify, artifacts=files.directory)
+    return {result.name: result.passed for result in report.results}
+
+
+def _all_done(results: list[VerificationResult], *, shown: bool) -> WorkEnd:
+    """Each task was shown to be done, or a check of the project shows it; else nothing does."""
+    status = WorkItemStatus.DONE if shown else ended_as(results)
+    if status is WorkItemStatus.UNCHECKED:
+        return WorkEnd(status, "All tasks are done, not all of them checked.", results=results)
+    return WorkEnd(status, "All tasks are done, and checked.", results=results)
 
 
 async def _run_tasks(
-    bench: Workbench, item: WorkItem, order: TopologicalSorter[str]
-) -> Ending | None:
+    ctx: ExecutionContext,
+    item: WorkItem,
+    order: TopologicalSorter[str],
+    as_of: datetime | None,
+) -> WorkEnd | None:
     running: dict[asyncio.Task[WorkItemResult], str] = {}
     ready: list[str] = []
-    failed: Ending | None = None
+    failed: WorkEnd | None = None
     try:
         while order.is_active():
             ready += order.get_ready()
-            failed = failed or await _over_budget(bench, item)
-            while ready and failed is None and len(running) < bench.per_scope:
+            failed = failed or await _over_budget(ctx.items, item)
+            while ready and failed is None and len(running) < ctx.limits.per_scope:
                 task_id = ready.pop(0)
-                running[asyncio.create_task(_run_task(bench, task_id))] = task_id
+                running[asyncio.create_task(_run_task(ctx, task_id, as_of))] = task_id
             if not running:
                 return failed
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -105,52 +157,57 @@ async def _run_tasks(
     return failed
 
 
-async def _run_task(bench: Workbench, task_id: str) -> WorkItemResult:
-    task = await require_item(bench.items, task_id)
+async def _run_task(ctx: ExecutionContext, task_id: str, as_of: datetime | None) -> WorkItemResult:
+    task = await require_item(ctx.items, task_id)
     for name in task.depends_on:  # 3
-        other = await require_item(bench.items, name)
-        if other.status is not WorkItemStatus.DONE:
-            reason = f"It depends on {name}, which is {other.status.value}."
-            return await block(bench, task, Blocked("execution_blocked_dependency", reason))
-    return await execute_task(bench, task)
+        other = await require_item(ctx.items, name)
+        if not is_good_enough(task, other.status):
+            reason = f"It depends on {name}: {not_good_enough(other)}"
+            return await block(ctx, task, Blocked("execution_blocked_dependency", reason))
+    return await execute_task(ctx, task, as_of=as_of)
 
 
-def _ending_of(result: WorkItemResult) -> Ending | None:
+def _ending_of(result: WorkItemResult) -> WorkEnd | None:
     """Step 4."""
-    if result.status is WorkItemStatus.DONE:
+    if result.status in ENDED_WELL:
         return None
     error = f"{result.work_item_id} is {result.status.value}: {result.last_error or result.summary}"
     if result.status in (WorkItemStatus.BLOCKED, WorkItemStatus.PAUSED):
-        return Ending(WorkItemStatus.BLOCKED, "A task is blocked.", error)
-    return Ending(WorkItemStatus.FAILED, "A task failed.", error)
+        return WorkEnd(WorkItemStatus.BLOCKED, "A task is blocked.", error)
+    return WorkEnd(WorkItemStatus.FAILED, "A task failed.", error)
 
 
-async def _over_budget(bench: Workbench, item: WorkItem) -> Ending | None:
-    used = (await _with_tasks(bench, item)).budget_used
+async def _over_budget(items: WorkItemStore, item: WorkItem) -> WorkEnd | None:
+    used = (await with_tasks(items, item)).budget_used
     reached = set(used.reached(item.budget)) - {"max_attempts", "max_planner_calls"}
     if not reached:
         return None
-    told = f"The project's budget is used up: {', '.join(sorted(reached))}."
-    return Ending(WorkItemStatus.STUCK, told, told)
+    message = f"The project's budget is used up: {', '.join(sorted(reached))}."
+    return WorkEnd(WorkItemStatus.STUCK, message, message)
 
 
-async def _verify(bench: Workbench, item: WorkItem) -> Ending:
+async def _verify(
+    ctx: ExecutionContext, item: WorkItem, before: dict[str, bool], *, shown: bool
+) -> WorkEnd:
     """Step 5."""
     try:
-        imported = await collect_artifacts_of(bench, item.tasks) if _has_no_place(item) else {}
-        files = await asyncio.to_thread(
-            bench.workspaces.open_attempt, item, item.attempts, imported
+        # Also of tasks that nothing has shown: whether they are done is what is looked for here.
+        collector = item.model_copy(update={"accepts_unchecked": True})
+        imported = (
+            await collect_artifacts_of(ctx, collector, item.tasks) if _has_no_place(item) else {}
         )
+        files = await ctx.workspaces.open_attempt(item, item.attempts, imported)
     except (Blocked, BindingBroken, FileRefused) as error:
         reason = error.reason if isinstance(error, Blocked) else error.message
-        return Ending(WorkItemStatus.BLOCKED, "The project cannot be checked.", reason)
-    report = await bench.verification.run_checks(item.verify, artifacts=files.directory)
-    results = report.results
+        return WorkEnd(WorkItemStatus.BLOCKED, "The project cannot be checked.", reason)
+    await ctx.origins.note_work(item.id, await read_by_checks(ctx, files))
+    report = await ctx.verification.run_checks(item.verify, artifacts=files.directory)
+    results = report.compared(before, item.verify)
     if report.all_passed:
-        return Ending(WorkItemStatus.DONE, "All tasks are done, and checked.", results=results)
+        return _all_done(results, shown=shown)
     names = ", ".join(result.name for result in report.failed)
-    told = f"These checks did not pass: {names}."
-    return Ending(WorkItemStatus.FAILED, "The project's checks failed.", told, results)
+    message = f"These checks did not pass: {names}."
+    return WorkEnd(WorkItemStatus.FAILED, "The project's checks failed.", message, results)
 
 
 def _has_no_place(item: WorkItem) -> bool:
@@ -158,16 +215,17 @@ def _has_no_place(item: WorkItem) -> bool:
     return item.workspace is None or item.workspace.path is None
 
 
-async def _close(bench: Workbench, item: WorkItem, ending: Ending) -> WorkItem:
+async def _close(ctx: ExecutionContext, item: WorkItem, ending: WorkEnd) -> WorkItem:
     """Step 6."""
     outcome = {
         WorkItemStatus.DONE: AttemptOutcome.PASSED,
+        WorkItemStatus.UNCHECKED: AttemptOutcome.PASSED,
         WorkItemStatus.BLOCKED: AttemptOutcome.BLOCKED,
         WorkItemStatus.FAILED: AttemptOutcome.FAILED,
         WorkItemStatus.STUCK: AttemptOutcome.FAILED,
     }.get(ending.status, AttemptOutcome.STOPPED)
-    total = (await _with_tasks(bench, item)).budget_used
-    item = await bench.attempts.finish(
+    total = (await with_tasks(ctx.items, item)).budget_used
+    item = await ctx.attempts.finish(
         item.id,
         item.attempts,
         outcome=outcome,
@@ -176,23 +234,24 @@ async def _close(bench: Workbench, item: WorkItem, ending: Ending) -> WorkItem:
         detail=ending.error or "",
         results=ending.results,
     )
-    await asyncio.to_thread(bench.workspaces.discard, item)
-    await bench.audit.log(
+    await discard_files(ctx.workspaces, ctx.audit, item)
+    await ctx.audit.log(
         "project_ended", work_item_id=item.id, status=item.status.value, reason=ending.error
     )
-    bench.progress(item.id, item.status.value, ending.error or "")
+    ctx.progress(item.id, item.status.value, ending.error or "")
     return item
 
 
-async def _with_tasks(bench: Workbench, item: WorkItem) -> WorkItem:
+async def with_tasks(items: WorkItemStore, item: WorkItem) -> WorkItem:
+    """The project with what its tasks have used."""
     used = type(item.budget_used)(attempts=item.budget_used.attempts)
     for task_id in item.tasks:
-        task = await bench.items.get(task_id)
+        task = await items.get(task_id)
         used = used.merge(task.budget_used) if task else used
     return item.model_copy(update={"budget_used": used})
 
 
-def _result(item: WorkItem, ending: Ending) -> WorkItemResult:
+def _result(item: WorkItem, ending: WorkEnd) -> WorkItemResult:
     return WorkItemResult(
         work_item_id=item.id,
         status=item.status,

@@ -7,9 +7,8 @@ approval is bound to, and can do no more than the goal's owner saw.
 
 import re
 
-from silas.work.checks import VerificationResult
-from silas.work.models import WorkItem, WorkItemType
-from silas.work.offline_script import would_execute
+from silas.work.models import VerificationResult, WorkItem, WorkItemType
+from silas.work.script import would_execute
 
 PLACEHOLDER = "$failed_checks"
 _INDENT = "      "
@@ -39,6 +38,8 @@ def spawn_task(goal: WorkItem, failed: list[VerificationResult], *, task_id: str
         on_failure=goal.on_failure,
         on_stuck=goal.on_stuck,
         failure_context=goal.failure_context,
+        without_proof=goal.without_proof,
+        accepts_unchecked=goal.accepts_unchecked,
     )
 
 

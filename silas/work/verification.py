@@ -4,43 +4,40 @@
    its processes.
 2. It sees the work read-only, and a fresh private directory that is its home. It has a fixed,
    minimal environment: nothing of the worker's, of the owner's, or of Silas.
-3. It has no network unless the check asks for it; a sandbox that cannot keep it out runs nothing.
+3. It reaches no host but those that the check lists; a sandbox that cannot keep to that runs
+   nothing.
 4. The command is the text that the owner approved, read by `/bin/sh`, beside the work. Programs
    come from the system's directories alone; Python does not look for modules in the working
-   directory, and git obeys no configuration but its defaults (`silas.sandbox.verification`).
+   directory, and git obeys no configuration but its defaults (`silas.sandbox.environment`).
 5. Files are looked for by descriptor, inside the work and the home alone, following no link.
 6. Whatever goes wrong is a check that did not pass.
 """
 
 import asyncio
-import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from silas.gates.expectations import judge_output
+from silas.gates.models import judge_output
 from silas.kernel import Clock, SandboxError
+from silas.kernel.redaction import redact_text
+from silas.sandbox.command_run import to_the_end
+from silas.sandbox.environment import verification_request
 from silas.sandbox.models import (
     MEBIBYTE,
-    Boundary,
     SandboxLimits,
     SandboxRequest,
     SandboxResult,
+    SandboxRunner,
 )
-from silas.sandbox.verification import HARDENED_ENVIRONMENT
 from silas.storage.files import make_private_directory
-from silas.work.checks import (
-    MAX_CHECK_OUTPUT,
-    VerificationCheck,
-    VerificationReport,
-    VerificationResult,
-)
-from silas.work.errors import FileRefused
-from silas.work.ports import SandboxRunner
-from silas.work.tree import Tree
+from silas.storage.trees import clear_name
+from silas.tools.tree import FileRefused, Tree
+from silas.work.models import VerificationCheck, VerificationReport, VerificationResult
+from silas.work.output import ends_of
 
 _SHELL = ("/bin/sh", "-c")
-_KEPT_OUTPUT = MEBIBYTE
+_MAX_OUTPUT_BYTES = MEBIBYTE
 _JUDGES_OUTPUT = {"equals", "contains", "regex", "output_lt", "output_gt"}
 
 
@@ -53,12 +50,15 @@ class VerificationRunner:
         *,
         verify_dir: Path,
         clock: Clock,
+        redact: Callable[[str], str] = redact_text,
         memory_mb: int = 512,
         cpu_seconds: int = 600,
     ) -> None:
+        """`redact` takes secrets out of what checks print, before anybody keeps it."""
         self._sandbox = sandbox
         self._verify_dir = verify_dir
         self._clock = clock
+        self._redact = redact
         self._memory_bytes = memory_mb * MEBIBYTE
         self._cpu_seconds = cpu_seconds
 
@@ -71,18 +71,20 @@ class VerificationRunner:
 
     async def _run(self, check: VerificationCheck, artifacts: Path | None) -> VerificationResult:
         try:
-            home = await asyncio.to_thread(self._make_home)
+            # At once: nobody would remove one that is made after a cancellation.
+            home = self._make_home()
         except OSError as error:
             return _failed(check, f"The verification directory cannot be used: {error.strerror}")
         try:
             ran = await self._sandbox.run(self._request(check, home, artifacts))
-            return _judge(check, ran, artifacts or home, home)
+            judged = _judge(check, ran, artifacts or home, home)
+            return judged.model_copy(update={"output": ends_of(self._redact(ran.text))})
         except SandboxError as error:
             return _failed(check, f"Not run: {error.message}")
         except ValueError as error:
             return _failed(check, f"Not run: {error}")
         finally:
-            await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
+            await to_the_end(asyncio.to_thread(clear_name, home))
 
     def _make_home(self) -> Path:
         make_private_directory(self._verify_dir)
@@ -91,21 +93,18 @@ class VerificationRunner:
     def _request(
         self, check: VerificationCheck, home: Path, artifacts: Path | None
     ) -> SandboxRequest:
-        keep_out = {Boundary.FILESYSTEM} if check.network else set(Boundary)
-        return SandboxRequest(
-            argv=(*_SHELL, check.run),
-            env={**HARDENED_ENVIRONMENT, "HOME": str(home), "TMPDIR": str(home)},
+        return verification_request(
+            (*_SHELL, check.run),
+            artifacts=[str(artifacts)] if artifacts else [],
+            scratch=str(home),
             cwd=str(artifacts or home),
-            read=(str(artifacts),) if artifacts else (),
-            write=(str(home),),
             network=check.network,
             limits=SandboxLimits(
                 wall_seconds=check.timeout,
                 cpu_seconds=max(1, min(check.timeout, self._cpu_seconds)),
                 memory_bytes=self._memory_bytes,
-                output_bytes=_KEPT_OUTPUT,
+                output_bytes=_MAX_OUTPUT_BYTES,
             ),
-            require=frozenset(keep_out - {Boundary.SYSTEM_CALLS}),
         )
 
 
@@ -115,12 +114,14 @@ def _judge(
     output = ran.stdout.decode(errors="replace")
     if ran.limit is not None:
         timeout = f"Timeout after {check.timeout}s"
-        reason = timeout if ran.timed_out else f"Stopped: too much {ran.limit.value}"
-        return _failed(check, reason, output=output)
+        reason = (
+            timeout if ran.timed_out else f"Stopped: the limit for {ran.limit.value} was reached"
+        )
+        return _failed(check, reason)
     named = check.expect.predicates[0]
     if ran.stdout_truncated and named in _JUDGES_OUTPUT:
-        reason = f"There is more output than {_KEPT_OUTPUT} bytes, so it cannot be judged"
-        return _failed(check, reason, output=output, exit_code=ran.exit_code)
+        reason = f"There is more output than {_MAX_OUTPUT_BYTES} bytes, so it cannot be judged"
+        return _failed(check, reason, exit_code=ran.exit_code)
     if named == "file_exists":
         passed, reason = _look_for(check.expect.file_exists or "", artifacts, home)
     else:
@@ -129,8 +130,8 @@ def _judge(
         name=check.name,
         passed=passed,
         reason=reason,
-        output=output[:MAX_CHECK_OUTPUT],
         exit_code=ran.exit_code,
+        network=list(ran.network),
     )
 
 
@@ -160,12 +161,6 @@ def _below(path: str, place: Path) -> str | None:
 
 
 def _failed(
-    check: VerificationCheck, reason: str, *, output: str = "", exit_code: int | None = None
+    check: VerificationCheck, reason: str, *, exit_code: int | None = None
 ) -> VerificationResult:
-    return VerificationResult(
-        name=check.name,
-        passed=False,
-        reason=reason,
-        output=output[:MAX_CHECK_OUTPUT],
-        exit_code=exit_code,
-    )
+    return VerificationResult(name=check.name, passed=False, reason=reason, exit_code=exit_code)

@@ -10,12 +10,12 @@ from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.settings import ModelSettings
 
+from silas.agents.models.choices import OutputMode, Role
 from silas.agents.models.factory import RoleModel
-from silas.agents.models.roles import OutputMode, Role
 from silas.agents.outputs import OUTPUT_TOOL
 from silas.kernel import TaintLevel
-from silas.work.execution_models import ModelView
-from silas.work.ports import ToolOffer
+from silas.tools.declaration import ToolOffer
+from silas.tools.execution import ModelView
 
 Says = str | Mapping[str, Any] | ModelResponse | BaseException
 """A text, an answer as data, a whole response, or something to raise."""
@@ -105,6 +105,8 @@ class FakeTools:
     answers: Mapping[str, ModelView] = field(default_factory=dict)
     before: Callable[[str], Awaitable[None]] | None = None
     called: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    reviewer = None
 
     @property
     def names(self) -> tuple[str, ...]:

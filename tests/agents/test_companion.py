@@ -5,13 +5,17 @@ from typing import Any
 import pytest
 
 from silas.agents.companion import CompanionAgent, companion_prompt
-from silas.agents.models.roles import OutputMode, Role
+from silas.agents.models.choices import OutputMode, Role
 from silas.companions.models import WakeReason
-from silas.companions.policy.fields import PROVIDER_FIELDS
-from silas.companions.policy.projection import require_projected
-from silas.companions.ports import CallAllowance, CompanionModel, CompanionRequest, ToolSketch
-from silas.companions.proposals import CompanionProposal
-from silas.testing.clock import FakeClock
+from silas.companions.ports import (
+    CallAllowance,
+    CompanionModel,
+    CompanionProposal,
+    CompanionRequest,
+    ToolSketch,
+)
+from silas.companions.projection import PROVIDER_FIELDS, require_projected
+from silas.testing.fakes import FakeClock
 from tests.agents.script import Says, Script
 
 TASK = {"source_id": "task:t1", "kind": "task", "id": "t1", "title": "Squats", "status": "done"}

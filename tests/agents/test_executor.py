@@ -19,18 +19,23 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from silas.agents.executor import INVALID, ExecutorAgent
+from silas.agents.models.choices import OutputMode, Role
 from silas.agents.models.factory import RoleModel
-from silas.agents.models.roles import OutputMode, Role
 from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.kernel import TaintLevel, canonical_bytes
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
-from silas.testing.work import FakeApprover, FakeTools, LaterApprover, offer
+from silas.testing.work import (
+    SENDS,
+    FakeApprover,
+    FakeTools,
+    LaterApprover,
+    decide_with_vault,
+    offer,
+)
+from silas.tools.declaration import Tool, ToolRegistry
 from silas.work import WorkItemResult, WorkItemStatus
-from silas.work.authorisation import decide_waiting
-from silas.work.execution_models import ExecutorAgentOutput
-from silas.work.executors import ExecutorRegistry, Tool
-from silas.work.ports import AgentLimits, AgentRun, Briefing
+from silas.work.ports import AgentLimits, AgentRun, Briefing, ExecutorAgentOutput
 from tests.work.paused_runner import Sender
 from tests.work.shop import YES, Shop, check, task
 from tests.work.test_toolcalls import SendArguments
@@ -307,9 +312,9 @@ async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
 @pytest.fixture
 def sender(shop: Shop) -> Sender:
     sender = Sender()
-    send = Tool("send", SendArguments, sender, contained=False, changes_state=True)
+    send = Tool("send", SendArguments, sender, contained=False, effect=SENDS)
     tools = [*shop.bench.registry.tools.values(), send]
-    shop.having(registry=ExecutorRegistry(tools), approver=LaterApprover())
+    shop.having(registry=ToolRegistry(tools), approver=LaterApprover())
     return sender
 
 
@@ -330,7 +335,7 @@ async def decide(shop: Shop, *decisions: ApprovalDecision) -> None:
     kept = await shop.bench.paused.of("t1")
     assert kept is not None
     for call, decision in zip(kept.calls, decisions, strict=True):
-        await decide_waiting(shop.bench, call, decision)
+        await decide_with_vault(shop.bench, [call], decision)
 
 
 async def test_a_task_is_done_by_a_model_and_checked_from_outside(shop: Shop) -> None:

@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.agents import harmless
-from silas.agents.framing import disarm
-from silas.agents.harmless import HarmlessBlocks
-from silas.context.blocks import BLOCK_END, block_text
+from silas.agents import prompting
+from silas.agents.prompting import HarmlessBlocks, disarm
 from silas.context.models import ContextItem, ContextKind, ContextZone
+from silas.context.scope import BLOCK_END, block_text
 from silas.kernel import TaintLevel
 
 PIECES = st.sampled_from(
@@ -46,7 +45,7 @@ def test_what_is_known_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -
         looked.append(text)
         return disarm(text)
 
-    monkeypatch.setattr(harmless, "disarm", counted)
+    monkeypatch.setattr(prompting, "disarm", counted)
     blocks = HarmlessBlocks()
     old = "".join(a_block(f"word {number}", number) for number in range(5))
     blocks.disarmed(old)

@@ -1,16 +1,25 @@
 """The planner: plans that can be read, a repair for those that cannot, and advice."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from silas.agents.models.roles import OutputMode, Role
-from silas.agents.planner import PlannerAgent
+from silas.agents.models.choices import OutputMode, Role
+from silas.agents.planner import PREDICATE_EXAMPLES, PlannerAgent, planner_instructions
 from silas.agents.prompting import prompt_file
+from silas.gates.envelopes import ArgumentConstraint
+from silas.gates.models import Expectation, GateType
 from silas.kernel import IdFactory, LlmError, TaintLevel
+from silas.queue.models import RequestFolders
+from silas.stream.models import PlanActionType
 from silas.stream.ports import Finding
-from silas.stream.ports import PlannerAgent as PlannerPort
-from silas.testing.clock import FakeClock
+from silas.stream.ports import PlanningAgent as PlannerPort
+from silas.testing.fakes import FakeClock
+from silas.tools import core_tools
+from silas.tools.web_search import search_tool
+from silas.work.effects import DeclaredChanges
+from silas.work.models import WorkItemType
 from silas.work.plan import parse_plan
 from tests.agents.script import FakeTools, Says, Script, calls, result
 from tests.agents.test_proxy import turn
@@ -44,8 +53,19 @@ async def test_the_example_in_the_prompt_is_an_answer_with_a_plan() -> None:
     answered = await planned(shown)
     assert answered.fallback is None
     plan = parse_plan(plan_of(answered))
-    assert plan.root.title == "Write the opening hours to notes/hours.txt"
+    assert plan.root.title == "Save the dentist's number in contacts/dentist.txt"
     assert plan.root.verify
+
+
+@pytest.mark.parametrize("asks", [True, False])
+async def test_an_unclear_request_is_asked_about_or_assumed(asks: bool) -> None:
+    script = Script([proposes(EXAMPLE)])
+    player = script.player(role=Role.PLANNER, mode=OutputMode.NATIVE)
+    agent = PlannerAgent(player, ids=IdFactory(FakeClock()), asks_if_unclear=asks)
+    await agent.plan(turn(), FakeTools(), final=True)
+    told = script.told[0].instructions or ""
+    assert ("then ask for it" in told) is asks
+    assert ("say in `message` what you assumed" in told) is not asks
 
 
 @pytest.mark.parametrize("mode", list(OutputMode))
@@ -144,3 +164,61 @@ async def test_advice() -> None:
     failed = await planner(Script([LlmError("It is down.")])).advise(turn())
     assert "It is down." in failed.output
     assert failed.fallback == "It is down."
+
+
+def test_the_prompt_names_all_that_a_plan_can_ask_for() -> None:
+    """From the declarations: what is added there is in the prompt, or fails here."""
+    nobody: Any = None  # nothing is run or searched here
+    found = [*core_tools(nobody), search_tool(nobody)]
+    tools = [tool for tool in found if tool.offered]
+    prompt = planner_instructions(Path("/home/me/files"), tools)
+    assert set(PREDICATE_EXAMPLES) == set(Expectation.model_fields)
+    constraints = {"from" if name == "source" else name for name in ArgumentConstraint.model_fields}
+    for name in [
+        *Expectation.model_fields,
+        *GateType,
+        *(constraints - {"of"}),
+        *(tool.name for tool in tools),
+        *(kind.value for kind in WorkItemType),
+        *(action.value for action in PlanActionType if action is not PlanActionType.PROPOSE),
+        *DeclaredChanges.model_fields,
+        "workspace",
+        "/home/me/files",
+    ]:
+        assert f"`{name}" in prompt, name
+    assert '"action": "propose"' in prompt
+    assert "$" not in prompt
+
+
+def test_every_predicate_of_the_prompt_is_one_that_the_parser_takes() -> None:
+    for name, value in PREDICATE_EXAMPLES.items():
+        check = f"verify:\n  - name: n\n    run: cat a\n    expect: {{ {name}: {value} }}"
+        assert parse_plan(f"---\nid: a\ntype: task\ntitle: A\n{check}\n---\nDo it.").root.verify
+
+
+async def test_folders_the_plan_to_change_and_the_problem_are_shown() -> None:
+    script = Script([proposes(EXAMPLE)])
+    folders = RequestFolders(
+        base="/home/me/files", named=["/home/me/shop"], repositories=["/home/me/shop"]
+    )
+    told = turn("Use tabs.").model_copy(
+        update={"folders": folders, "earlier_plan": "---\ntype: task\n---", "problem": "No tool."}
+    )
+    await planner(script).plan(told, FakeTools(), final=True)
+    prompt = str(script.asked[0])
+    assert "- /home/me/shop (a git repository): work here: the request names it" in prompt
+    assert "- /home/me/files: work happens here by default" in prompt
+    assert "<plan>" in prompt
+    assert "No tool." in prompt
+
+
+@pytest.mark.parametrize("action", ["execute_next", "abort"])
+async def test_work_that_is_there_needs_no_plan(action: str) -> None:
+    answered = await planned(
+        {
+            "plan_action": {"action": action, "plan_markdown": "", "continuation_of": "task_1"},
+            "message": "As you say.",
+        }
+    )
+    done = answered.output.plan_action
+    assert (done.action, done.plan_markdown, done.continuation_of) == (action, None, "task_1")

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.agents.framing import disarm, frame_external, scrubbed
-from silas.agents.prompting import instructions, prompt_file, turn_prompt
+from silas.agents.prompting import (
+    disarm,
+    frame_external,
+    instructions,
+    prompt_file,
+    scrubbed,
+    turn_prompt,
+)
 from silas.agents.proxy import ProxyAgent
 from silas.kernel import TaintLevel
 from silas.stream.ports import Finding

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from pydantic_ai.models.test import TestModel
 
-from silas.agents.models.roles import OutputMode
+from silas.agents.models.choices import OutputMode
 from silas.agents.proxy import ProxyAgent
-from silas.gates.guards.echoes import LEFT_OUT
+from silas.gates.guards.jailbreak import LEFT_OUT
 from silas.kernel import LlmError, TaintLevel
 from silas.stream.models import AgentTurn, Answered, InteractionRegister, RouteDecision
-from silas.stream.ports import ProxyAgent as ProxyPort
+from silas.stream.ports import RoutingAgent as ProxyPort
 from silas.work.models import InteractionMode
 from tests.agents.script import FakeTools, Says, Script, calls, plays, result
 
@@ -53,7 +53,7 @@ async def routed(*says: Says, **more: Any) -> Answered[RouteDecision]:
 async def heard_of(*says: Says) -> tuple[str, Answered[RouteDecision]]:
     heard: list[str] = []
     answered = await routed(*says, on_text=heard.append)
-    return "".join(heard), answered
+    return heard[-1] if heard else "", answered
 
 
 @pytest.mark.parametrize("mode", list(OutputMode))
@@ -81,7 +81,9 @@ async def test_the_schema_names_the_profiles_and_puts_the_text_last() -> None:
     assert shape is not None
     assert shape.json_schema["properties"]["context_profile"]["enum"] == [*PROFILES]
     assert [*shape.json_schema["properties"]][-1] == "response"
-    assert set(shape.json_schema["properties"]) == set(RouteDecision.model_fields)
+    told_by_guided_models_only = {"request_kind"}
+    asked = set(RouteDecision.model_fields) - told_by_guided_models_only
+    assert set(shape.json_schema["properties"]) == asked
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ async def test_a_route_that_turns_out_to_be_another_is_not_told_on() -> None:
 async def test_the_answer_that_is_returned_replaces_what_was_heard() -> None:
     bad_op = {**DIRECT, "response": {"message": "First.", "memory_ops": [{"op": "store"}]}}
     text, answered = await heard_of(bad_op, DIRECT)
-    assert text == "First."
+    assert text == ""  # it was taken back
     assert answered.output.response is not None
     assert answered.output.response.message == MESSAGE
 

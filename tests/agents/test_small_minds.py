@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import ModelResponse
 
-from silas.agents.llm_gate import LlmGate
-from silas.agents.models.roles import OutputMode, Role
-from silas.agents.research import ResearchAgent
-from silas.agents.scorer import ContextScorer
-from silas.context.ports import ContextGroup, Scorer
+from silas.agents.assessors import ContextScorer, LlmGate
+from silas.agents.models.choices import OutputMode, Role
+from silas.agents.planner import ResearchAgent
+from silas.context.models import ContextGroup, Scorer
 from silas.gates import Gate, GateAction
-from silas.gates.ports import GateModel
+from silas.gates.models import GateModel
 from silas.gates.providers import LlmProvider
 from silas.kernel import LlmError, TaintLevel
-from silas.stream.ports import ResearchAgent as ResearchPort
+from silas.stream.ports import ReadingAgent as ResearchPort
 from tests.agents.script import FakeTools, Says, Script, calls, result
 from tests.agents.test_proxy import turn
 
@@ -143,12 +142,13 @@ async def test_a_promoted_gate_decides_and_fails_closed() -> None:
         assert (await asked(says, promote_to_policy=True)).action is GateAction.BLOCK
 
 
-async def test_a_gate_is_asked_coolly_and_in_the_form_of_its_lane() -> None:
+async def test_a_gate_is_asked_as_the_settings_say_and_in_the_form_of_its_lane() -> None:
     script = Script([{"score": 1.0}])
-    await LlmProvider(LlmGate(script.player())).check(question(), {"response": "x"})
+    gate = LlmGate(script.player(), temperature=0.25, max_tokens=99)
+    await LlmProvider(gate).check(question(), {"response": "x"})
     settings = script.told[0].model_settings or {}
-    assert settings.get("temperature") == 0.0
-    assert settings.get("max_tokens") == 300
+    assert settings.get("temperature") == 0.25
+    assert settings.get("max_tokens") == 99
     shape = script.told[0].model_request_parameters.output_object
     assert shape is not None
     assert set(shape.json_schema["properties"]) == {"score", "flags", "reason"}

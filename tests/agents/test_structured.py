@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,14 +13,13 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
-from silas.agents.asking import ask_with_tools
 from silas.agents.metering import CallLimits, Meter
-from silas.agents.models.choices import ModelChoice
+from silas.agents.models.choices import ModelChoice, OutputMode, Role
 from silas.agents.models.factory import RoleModel
-from silas.agents.models.roles import OutputMode, Role
 from silas.agents.outputs import MAX_ANSWER_CHARS, OutputForm
 from silas.agents.structured import StructuredAgent, run_structured_agent, structured_agent
 from silas.agents.toolsets import ToolMode
+from silas.agents.turn_calls import ask_with_tools
 from silas.kernel import DatabaseError, LlmError, TaintLevel
 from silas.kernel.models import Data
 from silas.stream.models import AgentTurn, Answered
@@ -190,7 +190,8 @@ async def test_an_endless_stream_is_cut_off() -> None:
     script = Script(['{"word": "' + "x" * 10_000_000], piece=1000)
     answered = await run(script.player(), on_text=heard.append)
     assert answered.output == FALLBACK
-    assert len("".join(heard)) <= MAX_ANSWER_CHARS
+    assert max(map(len, heard)) <= MAX_ANSWER_CHARS
+    assert heard[-1] == ""  # it was taken back
     assert MAX_ANSWER_CHARS / 5 < answered.usage.tokens < MAX_ANSWER_CHARS
     assert len(script.asked) == 1  # that was the budget
 
@@ -201,7 +202,8 @@ async def test_an_endless_answer_after_tools_is_cut_off_too() -> None:
     tools = FakeTools({"look": result("x")})
     answered = await run_with_tools(script, tools, on_text=heard.append)
     assert answered.output == FALLBACK
-    assert len("".join(heard)) <= MAX_ANSWER_CHARS
+    assert max(map(len, heard)) <= MAX_ANSWER_CHARS
+    assert heard[-1] == ""  # it was taken back
     assert MAX_ANSWER_CHARS / 5 < answered.usage.tokens < MAX_ANSWER_CHARS
 
 
@@ -382,7 +384,8 @@ async def test_text_is_heard_as_it_grows(mode: OutputMode) -> None:
     heard: list[str] = []
     long = {"word": 'It grows, \u00e4\u2603 and "grows" \\ on. ' * 20, "number": 1}
     await run(Script([long]).player(mode=mode), on_text=heard.append)
-    assert "".join(heard) == long["word"]
+    assert heard[-1] == long["word"]
+    assert all(later.startswith(text) for text, later in pairwise(heard))
     assert len(heard) > 5
 
 
@@ -391,15 +394,15 @@ async def test_text_after_tools_is_heard_too(mode: OutputMode) -> None:
     heard: list[str] = []
     script = Script([calls("look"), GOOD])
     await run_with_tools(script, FakeTools({"look": result("x")}), mode=mode, on_text=heard.append)
-    assert "".join(heard) == "hello"
+    assert heard[-1] == "hello"
 
 
-async def test_a_repair_is_not_heard() -> None:
+async def test_what_was_heard_is_taken_back_before_a_repair() -> None:
     heard: list[str] = []
     script = Script([{"word": "first", "number": 99}, {"word": "second", "number": 1}])
     answered = await run(script.player(), on_text=heard.append)
     assert answered.output.word == "second"
-    assert "".join(heard) == "first"
+    assert heard[-2:] == ["first", ""]
 
 
 async def test_a_model_that_cannot_stream_answers_at_once() -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from silas.app.allocator import give_back, keep_heaps_small
+from silas.app.jobs import give_back, keep_heaps_small
 
 
 def _resident() -> int:

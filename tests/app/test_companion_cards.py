@@ -1,4 +1,4 @@
-"""Companions in the whole house: bus, cards and tokens are real; only the person is not."""
+"""Companions in the whole runtime: bus, cards and tokens are real; only the person is not."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -7,31 +7,33 @@ from typing import Any
 
 import pytest
 
-from silas.app.companion_line import CompanionLine, ask_companions, call_desk, open_desk
-from silas.app.ground import OnDemandVault, make_ground
-from silas.app.house import House, open_house
-from silas.app.settings import load_settings
+from silas.app.core import make_core
+from silas.app.runtime import Runtime, open_runtime
+from silas.cli.companions import ask_companions
 from silas.journal import operations
 from silas.journal.models import OWNER
-from silas.kernel import CompanionError
-from silas.stream.review.models import Kind, Question
+from silas.review.decisions import QuestionKind
+from silas.review.questions import Question
+from silas.secrets import OnDemandVault
+from silas.settings.load import load_settings
 from silas.testing import MemoryVault
+from silas.web.errors import InvalidRequest
 from tests.stream.database_writer import OldRows, audited
 
 BY_OWNER: Any = {"scope": OWNER, "actor": "owner"}
 
 
 @pytest.fixture
-async def ground(tmp_path: Path) -> AsyncIterator[Any]:
+async def core(tmp_path: Path) -> AsyncIterator[Any]:
     settings = load_settings(
         data_dir=str(tmp_path / "data"), config_file=None, environ={}, cwd=tmp_path
     )
     (tmp_path / "data").mkdir()
     (tmp_path / "home").mkdir()
     vault = MemoryVault()
-    async with make_ground(settings, OnDemandVault(lambda: vault)) as ground:
-        ground.keys.generate_keypair()
-        yield ground
+    async with make_core(settings, OnDemandVault(lambda: vault)) as core:
+        core.keys.generate_keypair()
+        yield core
 
 
 async def eventually(look: Callable[[], Awaitable[Any]]) -> Any:
@@ -42,145 +44,129 @@ async def eventually(look: Callable[[], Awaitable[Any]]) -> Any:
     return found
 
 
-async def companion_cards(house: House) -> list[Question]:
+async def companion_cards(runtime: Runtime) -> list[Question]:
     return [
-        each for each in await house.desk.questions.open() if each.content.kind is Kind.COMPANION
+        each
+        for each in await runtime.reviews.questions.open()
+        if each.content.kind is QuestionKind.COMPANION
     ]
 
 
-async def follow_ups(house: House) -> list[str]:
-    found = await house.journal.list_tasks()
+async def follow_ups(runtime: Runtime) -> list[str]:
+    found = await runtime.journal.list_tasks()
     return [each.title for each in found if "follow-up" in each.title]
 
 
-async def finished(house: House) -> str:
-    category = (await operations.create_category(house.journal, name="gym", **BY_OWNER)).payload[
+async def finished(runtime: Runtime) -> str:
+    category = (await operations.create_category(runtime.journal, name="gym", **BY_OWNER)).payload[
         "category_id"
     ]
-    agent = await house.companions.desk.new("planner", category_ids=[category])
+    agent = await runtime.companions.service.new("planner", category_ids=[category])
     task = await operations.create_task(
-        house.journal,
+        runtime.journal,
         title="Squats",
         category_id=category,
         checklist_items=("Stretch",),
         **BY_OWNER,
     )
     await operations.update_task_fields(
-        house.journal, task_id=task.payload["task_id"], fields={"status": "done"}, **BY_OWNER
+        runtime.journal, task_id=task.payload["task_id"], fields={"status": "done"}, **BY_OWNER
     )
     return agent.id
 
 
-async def test_task_card_yes_follow_up_once_also_after_a_restart(
-    ground: Any, tmp_path: Path
-) -> None:
-    async with open_house(ground, environ={}, home=tmp_path / "home") as house:
-        agent = await finished(house)
-        (card,) = await eventually(lambda: companion_cards(house))
+async def test_task_card_yes_follow_up_once_also_after_a_restart(core: Any, tmp_path: Path) -> None:
+    async with open_runtime(core, environ={}, home=tmp_path / "home") as runtime:
+        agent = await finished(runtime)
+        (card,) = await eventually(lambda: companion_cards(runtime))
         assert card.content.intent == "Planner wants to add a follow-up task"
         assert card.content.body["action"]["agent_id"] == agent
     # The process ends while the card waits, and another one begins.
-    async with open_house(ground, environ={}, home=tmp_path / "home") as house:
-        (again,) = await companion_cards(house)
+    async with open_runtime(core, environ={}, home=tmp_path / "home") as runtime:
+        (again,) = await companion_cards(runtime)
         assert again.question_id == card.question_id
-        assert await follow_ups(house) == []
-        await house.desk.questions.answer(card.question_id, {"verdict": "approve"})
-        assert await eventually(lambda: follow_ups(house)) == ["Squats (follow-up)"]
-        used = await ground.database.fetch_all("SELECT executions_used FROM approval_tokens")
+        assert await follow_ups(runtime) == []
+        await runtime.reviews.questions.answer_with_vault(card.question_id, {"verdict": "approve"})
+        assert await eventually(lambda: follow_ups(runtime)) == ["Squats (follow-up)"]
+        used = await core.database.fetch_all("SELECT executions_used FROM approval_tokens")
         assert used == [(1,)]
-    async with open_house(ground, environ={}, home=tmp_path / "home") as house:
-        await house.companions.desk.recover()
-        assert await follow_ups(house) == ["Squats (follow-up)"]
-        assert await companion_cards(house) == []
+    async with open_runtime(core, environ={}, home=tmp_path / "home") as runtime:
+        await runtime.companions.service.recover()
+        assert await follow_ups(runtime) == ["Squats (follow-up)"]
+        assert await companion_cards(runtime) == []
 
 
 @pytest.mark.parametrize("with_token", [False, True])
 async def test_old_rows_of_all_databases_do_not_repeat_a_deed(
-    ground: Any, tmp_path: Path, with_token: bool
+    core: Any, tmp_path: Path, with_token: bool
 ) -> None:
     """Whoever can write all three databases has kept the answer, and the token if he wants."""
     places = [tmp_path / "data" / name for name in ("agent.db", "journal.db")]
-    async with open_house(ground, environ={}, home=tmp_path / "home") as house:
-        await finished(house)
-        (card,) = await eventually(lambda: companion_cards(house))
-    rows = await OldRows.of(ground.database)
+    async with open_runtime(core, environ={}, home=tmp_path / "home") as runtime:
+        await finished(runtime)
+        (card,) = await eventually(lambda: companion_cards(runtime))
+    rows = await OldRows.of(core.database)
     files = {place: place.read_bytes() for place in places}
-    async with open_house(ground, environ={}, home=tmp_path / "home") as house:
-        await house.desk.questions.answer(card.question_id, {"verdict": "approve"})
-        assert await eventually(lambda: follow_ups(house)) == ["Squats (follow-up)"]
-        assert await eventually(lambda: said(ground, "approval_done"))
-    kept = ("questions", "decision_receipts", *(("approval_tokens",) if with_token else ()))
-    later = (await OldRows.of(ground.database)).tables
-    await OldRows({**rows.tables, **{name: later[name] for name in kept}}).put_back(ground.database)
-    await ground.database.execute("UPDATE approval_tokens SET executions_used = 0")
+    async with open_runtime(core, environ={}, home=tmp_path / "home") as runtime:
+        await runtime.reviews.questions.answer_with_vault(card.question_id, {"verdict": "approve"})
+        assert await eventually(lambda: follow_ups(runtime)) == ["Squats (follow-up)"]
+        assert await eventually(lambda: said(core, "approval_done"))
+    kept = ("questions", "decisions", *(("approval_tokens",) if with_token else ()))
+    later = (await OldRows.of(core.database)).tables
+    await OldRows({**rows.tables, **{name: later[name] for name in kept}}).put_back(core.database)
+    await core.database.execute("UPDATE approval_tokens SET executions_used = 0")
     for place, content in files.items():
         place.with_name(f"{place.name}-wal").unlink(missing_ok=True)
         place.write_bytes(content)
-    async with open_house(ground, environ={}, home=tmp_path / "home") as house:
-        await house.companions.desk.recover()
+    async with open_runtime(core, environ={}, home=tmp_path / "home") as runtime:
+        await runtime.companions.service.recover()
         refused = "approval_refused" if with_token else "decision_refused"
-        assert await eventually(lambda: said(ground, refused))
-        assert await follow_ups(house) == []
+        assert await eventually(lambda: said(core, refused))
+        assert await follow_ups(runtime) == []
 
 
-async def said(ground: Any, event: str) -> int:
-    return await audited(ground.database, event)
+async def said(core: Any, event: str) -> int:
+    return await audited(core.database, event)
 
 
-async def test_a_no_on_the_card_is_the_end_of_it(ground: Any, tmp_path: Path) -> None:
-    async with open_house(ground, environ={}, home=tmp_path / "home") as house:
-        agent = await finished(house)
-        (card,) = await eventually(lambda: companion_cards(house))
-        await house.desk.questions.answer(card.question_id, {"verdict": "decline"})
+async def test_a_no_on_the_card_is_the_end_of_it(core: Any, tmp_path: Path) -> None:
+    async with open_runtime(core, environ={}, home=tmp_path / "home") as runtime:
+        agent = await finished(runtime)
+        (card,) = await eventually(lambda: companion_cards(runtime))
+        await runtime.reviews.questions.answer_with_vault(card.question_id, {"verdict": "decline"})
 
         async def nothing_waits() -> bool:
-            return await house.companions.desk.waiting(agent) == ()
+            return await runtime.companions.service.waiting(agent) == ()
 
         await eventually(nothing_waits)
-        assert await follow_ups(house) == []
+        assert await follow_ups(runtime) == []
 
 
-async def test_an_answer_that_nobody_signed_leads_to_nothing(ground: Any, tmp_path: Path) -> None:
-    async with open_house(ground, environ={}, home=tmp_path / "home") as house:
-        await finished(house)
-        (card,) = await eventually(lambda: companion_cards(house))
-        await ground.database.execute(
+async def test_an_answer_that_nobody_signed_leads_to_nothing(core: Any, tmp_path: Path) -> None:
+    async with open_runtime(core, environ={}, home=tmp_path / "home") as runtime:
+        await finished(runtime)
+        (card,) = await eventually(lambda: companion_cards(runtime))
+        await core.database.execute(
             "UPDATE questions SET state = 'approve', answer = ?, key_id = 'x', signature = 'eA=='"
             " WHERE id = ?",
             ('{"verdict": "approve"}', card.question_id),
         )
-        (waiting,) = await house.companions.desk.waiting()
-        await house.companions.desk.decided(waiting.operation_id)
-        assert await follow_ups(house) == []
+        (waiting,) = await runtime.companions.service.waiting()
+        await runtime.companions.service.decided(waiting.operation_id)
+        assert await follow_ups(runtime) == []
 
 
-async def test_destroying_a_companion_takes_its_cards_away(ground: Any, tmp_path: Path) -> None:
-    async with open_house(ground, environ={}, home=tmp_path / "home") as house:
-        agent = await finished(house)
-        await eventually(lambda: companion_cards(house))
-        await house.companions.desk.destroy(agent)
-        assert await companion_cards(house) == []
+async def test_destroying_a_companion_takes_its_cards_away(core: Any, tmp_path: Path) -> None:
+    async with open_runtime(core, environ={}, home=tmp_path / "home") as runtime:
+        agent = await finished(runtime)
+        await eventually(lambda: companion_cards(runtime))
+        await runtime.companions.service.destroy(agent)
+        assert await companion_cards(runtime) == []
 
 
-async def test_the_line_answers_with_json_and_knows_its_calls(ground: Any, tmp_path: Path) -> None:
-    async with open_house(ground, environ={}, home=tmp_path / "home") as house:
-        agent, line = await finished(house), CompanionLine()
-        with line.connected(house.companions.desk):
-            (listed,) = await line.answer({"call": "list", "arguments": {}})
-            assert (listed["id"], listed["health"]) == (agent, "idle")
-            await line.answer({"call": "stop", "arguments": {"scope": "global"}})
-            (listed,) = await line.answer({"call": "list", "arguments": {}})
-            assert listed["health"] == "stopped"
-            assert await line.answer({"call": "resume_all", "arguments": {}}) == []
-            for wrong in ("decided", "recover", "__init__", "nothing"):
-                with pytest.raises(CompanionError):
-                    await line.answer({"call": wrong, "arguments": {}})
-            with pytest.raises(CompanionError):
-                await line.answer({"call": "show", "arguments": {"more": 1}})
-
-
-async def test_without_a_server_the_desk_works_on_the_files(ground: Any) -> None:
-    async with open_desk(ground) as desk:
-        kinds = await call_desk(desk, "kinds", {})
+async def test_without_a_server_commands_work_on_the_files(core: Any) -> None:
+    kinds = await ask_companions(core, "kinds", {})
     assert [each["kind"] for each in kinds] == ["planner", "gym_coach", "strategist"]
-    assert await ask_companions(ground, "list", {}) == []
+    with pytest.raises(InvalidRequest, match="agent_id is missing"):
+        await ask_companions(core, "show", {})
+    assert await ask_companions(core, "list", {}) == []

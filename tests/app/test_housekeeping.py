@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from silas.app.housekeeping import Housekeeping, PeriodicJob
+from silas.app.jobs import Housekeeping, PeriodicJob
 from silas.kernel import DatabaseError
 from silas.testing import FakeClock
 

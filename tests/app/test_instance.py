@@ -81,7 +81,7 @@ def test_the_second_process_is_told_who_the_first_one_is(tmp_path: Path) -> None
         assert said is not None
         for word in (str(tmp_path), str(holder.pid), "silas start", said["started_at"]):
             assert word in caught.value.message
-        assert (caught.value.code, caught.value.exit_code) == ("E_DB_LOCKED", 29)
+        assert (caught.value.code, caught.value.exit_code) == ("E_DB_LOCKED", 20)
         assert said["pid"] == holder.pid
 
 

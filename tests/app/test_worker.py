@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from silas.agents.executor import ExecutorAgent
-from silas.app.ground import OnDemandVault, make_ground
-from silas.app.settings import load_settings
-from silas.app.worker import open_worker
+from silas.app.agents import open_worker
+from silas.app.core import make_core
+from silas.secrets import OnDemandVault
+from silas.settings.load import load_settings
 from silas.testing import MemoryVault
 
 MODEL = {"SILAS_MODELS__EXECUTOR": "ollama:tiny"}
@@ -23,7 +24,7 @@ async def test_the_model_of_the_settings_or_nobody(
     )
     vault = MemoryVault()
     async with (
-        make_ground(loaded, OnDemandVault(lambda: vault)) as ground,  # type: ignore[arg-type,return-value]
-        open_worker(ground, environ={}, home=tmp_path) as agent,
+        make_core(loaded, OnDemandVault(lambda: vault)) as core,  # type: ignore[arg-type,return-value]
+        open_worker(core, environ={}, home=tmp_path) as agent,
     ):
         assert type(agent) is kind

@@ -23,9 +23,9 @@ class WatchedDatabase(SqliteDatabase):
 
     durabilities: list[Durability]
 
-    async def transaction(self, body, *, durability=Durability.ORDINARY):
+    async def transaction(self, body, *, durability=Durability.ORDINARY, brief=False):
         self.durabilities = [*getattr(self, "durabilities", []), durability]
-        return await super().transaction(body, durability=durability)
+        return await super().transaction(body, durability=durability, brief=brief)
 
 
 @dataclass

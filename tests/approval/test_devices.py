@@ -144,6 +144,7 @@ def _with_keys(devices: Devices, forger: KeyManager) -> DeviceStore:
     class Forging:
         sign = staticmethod(forger.sign)
         vouches = staticmethod(devices.desk.keys.vouches)
+        is_active = staticmethod(devices.desk.keys.is_active)
 
     return devices.reopened(Forging())  # type: ignore[arg-type]
 

@@ -14,7 +14,9 @@ from silas.approval import (
     PublicKey,
     PublicKeyInvalid,
     PublicKeys,
-    public_keys,
+)
+from silas.approval import (
+    keys as key_module,
 )
 from silas.kernel import canonical_bytes, strict_loads
 from silas.testing import FakeClock, MemoryVault
@@ -257,7 +259,7 @@ class TestPublicKey:
     def test_what_is_remembered_is_bounded(
         self, keys: KeyManager, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(public_keys, "_MOST_PROVEN", 3)
+        monkeypatch.setattr(key_module, "_MOST_PROVEN", 3)
         (key,) = keys.public.keys
         signed = [(text, keys.sign(text)[1]) for text in (b"a", b"b", b"c", b"d", b"e")]
         sizes = [len(key._proven) for each in signed if key.signed(*each)]  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from silas.approval import NonceUsed
-from silas.approval.nonces import WRONG_CLOCK
+from silas.approval.store import WRONG_CLOCK
 from tests.approval.desk import Desk
 
 

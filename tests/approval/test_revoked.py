@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from silas.approval.errors import DeviceUnknown
-from silas.approval.revoked import EndedUntil, RevokedList
+from silas.approval.keys import EndedUntil, RevokedList
 from silas.kernel import format_timestamp
 from silas.testing import MemoryVault
 

@@ -1,5 +1,6 @@
 """What was approved is done once, by the audit log: whatever the rows say."""
 
+import base64
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
@@ -11,14 +12,13 @@ from silas.approval import (
     ApprovalToken,
     ApprovalVerdict,
     DecisionRefused,
-    TokenUnknown,
 )
 from silas.approval.rules import digest
-from silas.approval.uses import BEGUN, DONE, ISSUED, USED, WITHDRAWN, done_entry
+from silas.approval.store import BEGUN, DONE, ISSUED, USED, WITHDRAWN, done_entry
+from silas.audit.models import ExaminedLog, Proven
 from silas.kernel import AuditError, canonical_bytes, format_timestamp
 from silas.storage import Durability
 from silas.testing import FakePlan, RecordingAudit
-from silas.testing.approvals import RecordedEntry
 from tests.approval.desk import YES, Desk
 
 VALID = (True, "Valid")
@@ -46,13 +46,13 @@ class AskedAudit(RecordingAudit):
         self.checkpoints = 0
         self.refuses: AuditError | None = None
 
-    async def write_checkpoint(self) -> str:
+    async def write_checkpoint(self, examined: ExaminedLog | None = None) -> str:
         self.checkpoints += 1
-        return await super().write_checkpoint()
+        return await super().write_checkpoint(examined)
 
     async def proven_since(
         self, moment: datetime, events: Collection[str], *, about: str
-    ) -> list[RecordedEntry]:
+    ) -> Proven:
         self.asked.append((moment, frozenset(events), about))
         if self.refuses is not None:
             raise self.refuses
@@ -315,9 +315,18 @@ class TestStandingUses:
                 "used_at": format_timestamp(desk.clock.now()),
             }
         )
-        made = bytes.fromhex(signature)
+        made = base64.b64decode(signature)
         assert desk.keys.public.verify(key_id, payload, made, at=desk.clock.now())
         assert used_at == format_timestamp(desk.clock.now())
+
+    async def test_a_seal_that_an_older_version_has_written_is_read(
+        self, desk: Desk, log: AskedAudit
+    ) -> None:
+        token = await spawned(desk)
+        ((signature,),) = await desk.database.fetch_all("SELECT signature FROM approval_use_seals")
+        older = base64.b64decode(signature).hex()
+        await desk.database.execute("UPDATE approval_use_seals SET signature = ?", (older,))
+        assert await desk.engine.enter(token, TASK) == VALID
 
     async def test_a_seal_outlives_its_key(self, desk: Desk, log: AskedAudit) -> None:
         token = await spawned(desk)
@@ -369,62 +378,13 @@ class TestStandingUses:
         assert await desk.database.fetch_all("SELECT * FROM approval_use_seals") == []
 
 
-class TestOneTokenForADecision:
-    async def test_a_decision_leads_to_one_token(self, desk: Desk, log: AskedAudit) -> None:
-        decided = desk.clock.now()
-        first = await desk.engine.token_for(PLAN, YES, decided_at=decided)
-        assert first is not None
-        assert log.asked == [(decided, frozenset({ISSUED}), first.plan_hash)]
-        desk.clock.advance(minutes=1)
-        again = await desk.engine.token_for(PLAN, YES, decided_at=decided)
-        assert again == first
-        assert log.events().count(ISSUED) == 1
-
-    async def test_of_several_the_first_is_meant(self, desk: Desk, log: AskedAudit) -> None:
-        decided = desk.clock.now()
-        first = await desk.engine.issue_token(PLAN, YES)
-        await desk.engine.issue_token(PLAN, YES)
-        assert await desk.engine.token_for(PLAN, YES, decided_at=decided) == first
-
-    async def test_a_token_for_something_else_is_not_it(self, desk: Desk, log: AskedAudit) -> None:
-        decided = desk.clock.now()
-        token = await desk.engine.issue_token(OTHER, YES)
-        event, data = log.entries[-1]
-        log.entries[-1] = (event, {**data, "about": digest(PLAN.plan_bytes())})
-        mine = await desk.engine.token_for(PLAN, YES, decided_at=decided)
-        assert mine is not None
-        assert mine.token_id != token.token_id
-
-    async def test_what_is_asked_for_is_what_is_signed(self, desk: Desk, log: AskedAudit) -> None:
-        token = await desk.engine.token_for(
-            GOAL,
-            YES,
-            ApprovalScope.STANDING,
-            decided_at=desk.clock.now(),
-            ttl=timedelta(hours=7),
-        )
-        assert token is not None
-        assert (token.scope, token.work_item_id) == (ApprovalScope.STANDING, GOAL.id)
-        assert token.expires_at - token.issued_at == timedelta(hours=7)
-        usual = await desk.engine.token_for(PLAN, YES, decided_at=desk.clock.now())
-        assert usual is not None
-        assert usual.scope is ApprovalScope.FULL_PLAN
-
-    async def test_a_no_leads_to_none(self, desk: Desk, log: AskedAudit) -> None:
-        no = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
-        with pytest.raises(DecisionRefused, match="declined"):
-            await desk.engine.token_for(PLAN, no, decided_at=desk.clock.now())
-
+class TestWhileADecisionIsFollowed:
     async def test_an_old_decision_is_made_again(self, desk: Desk, log: AskedAudit) -> None:
         decided = desk.clock.now()
-        assert await desk.engine.token_for(PLAN, YES, decided_at=None) is None
         desk.clock.advance(seconds=desk.policy.default_ttl.total_seconds() - 1)
         assert desk.engine.is_current(decided)
         desk.clock.advance(seconds=1)
         assert not desk.engine.is_current(decided)
-        assert await desk.engine.token_for(PLAN, YES, decided_at=decided) is None
-        assert log.asked == []
-        assert log.entries == []
 
     async def test_a_decision_of_the_future_counts_after_a_small_wrong_of_the_clock(
         self, desk: Desk, log: AskedAudit
@@ -433,38 +393,20 @@ class TestOneTokenForADecision:
         assert desk.engine.is_current(now + timedelta(minutes=2))
         assert not desk.engine.is_current(now + timedelta(minutes=2, seconds=1))
 
-    async def test_without_a_log_nothing_is_approved(self, desk: Desk, log: AskedAudit) -> None:
-        log.refuses = AuditError("Somebody has changed the log.")
-        with pytest.raises(DecisionRefused) as refused:
-            await desk.engine.token_for(PLAN, YES, decided_at=desk.clock.now())
-        assert refused.value.message == (
-            "Nothing can be approved now. Somebody has changed the log."
-        )
-        assert log.entries == []
+    async def test_what_is_prepared_is_what_is_signed(self, desk: Desk, log: AskedAudit) -> None:
+        made = await desk.engine.prepare(GOAL, YES, ApprovalScope.STANDING, ttl=timedelta(hours=7))
+        token = made.token
+        assert (token.scope, token.work_item_id) == (ApprovalScope.STANDING, GOAL.id)
+        assert token.expires_at - token.issued_at == timedelta(hours=7)
+        assert await desk.engine.check_goal(token, GOAL) == (False, "The token was not issued here")
 
-    async def test_a_token_that_was_taken_out_is_not_issued_again(
-        self, desk: Desk, log: AskedAudit
-    ) -> None:
-        decided = desk.clock.now()
-        token = await desk.engine.token_for(PLAN, YES, decided_at=decided)
-        assert token is not None
-        await desk.database.execute("DELETE FROM approval_tokens")
-        with pytest.raises(TokenUnknown, match=token.token_id):
-            await desk.engine.token_for(PLAN, YES, decided_at=decided)
+    async def test_nothing_is_prepared_for_a_no(self, desk: Desk, log: AskedAudit) -> None:
+        no = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
+        with pytest.raises(DecisionRefused, match="declined"):
+            await desk.engine.prepare(PLAN, no, ApprovalScope.FULL_PLAN)
 
     async def test_whether_anything_was_approved(self, desk: Desk, log: AskedAudit) -> None:
         assert not await desk.engine.tokens.any_for(PLAN.id)
         await desk.engine.issue_token(PLAN, YES)
         assert await desk.engine.tokens.any_for(PLAN.id)
         assert not await desk.engine.tokens.any_for(OTHER.id)
-
-    async def test_a_token_that_cannot_be_read(self, desk: Desk, log: AskedAudit) -> None:
-        token = await desk.engine.issue_token(PLAN, YES)
-        await desk.database.execute("UPDATE approval_tokens SET token = '{}'")
-        with pytest.raises(TokenUnknown) as unknown:
-            await desk.engine.tokens.load(token.token_id)
-        assert unknown.value.message == (f"The approval {token.token_id} cannot be read any more.")
-
-    async def test_every_approval_is_vouched_for(self, desk: Desk, log: AskedAudit) -> None:
-        await desk.engine.issue_token(PLAN, YES)
-        assert log.checkpoints == 1

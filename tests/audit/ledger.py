@@ -11,12 +11,11 @@ import apsw
 
 from silas.approval import KeyManager
 from silas.audit import AuditLog, AuditReport
-from silas.audit.examination import examine_chain
-from silas.audit.source import DatabaseSource
-from silas.audit.witness import Witness, read_witness
+from silas.audit.examination import Witness, examine_chain, read_witness
+from silas.audit.store import DatabaseSource
 from silas.kernel import IdFactory
 from silas.storage import SqliteDatabase, load_migrations, migrate
-from silas.storage.connection import ConnectionReader
+from silas.storage.writer import ConnectionReader
 from silas.testing import FakeClock, MemoryVault
 
 

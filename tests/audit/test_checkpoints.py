@@ -18,8 +18,8 @@ from silas.audit import (
     ProblemKind,
     Signatures,
 )
-from silas.audit.statements import Checkpoint, SignedStatement
-from silas.audit.witness import Witness, read_witness
+from silas.audit.examination import Witness, read_witness
+from silas.audit.models import Checkpoint, SignedStatement
 from silas.kernel import IdFactory, SecretsError, canonical_bytes, strict_loads
 from silas.testing import MemoryVault
 from tests.audit.ledger import Ledger, make_keys, open_ledger

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from silas.audit.chain import GENESIS, link
+from silas.audit.models import GENESIS, link
 from tests.audit.ledger import Copy, prepared_copy
 
 ENTRIES = 12

@@ -18,8 +18,8 @@ from silas.audit import (
     AuditFileNotWritten,
     AuditReport,
     AuditStateDamaged,
+    ChainPosition,
     NothingToArchive,
-    Position,
     ProblemKind,
     Signatures,
     ends_of,
@@ -28,8 +28,8 @@ from silas.audit import (
     export,
     write_new_file,
 )
-from silas.audit.statements import SignedStatement, base_statement
-from silas.audit.witness import Witness, read_witness
+from silas.audit.examination import Witness, read_witness
+from silas.audit.models import SignedStatement, base_statement
 from silas.kernel import AuditError, strict_loads
 from tests.audit.ledger import Ledger, make_keys, open_ledger
 
@@ -310,7 +310,7 @@ class TestArchive:
 
         state = await ledger.database.fetch_one("SELECT base_seq, base_hash FROM audit_state")
         assert state is not None
-        assert ends_of(file)[1] == Position(*state) == archived.head
+        assert ends_of(file)[1] == ChainPosition(*state) == archived.head
         kept = await ledger.log.tail(100)
         assert [entry.seq for entry in kept] == [9, 10, 11, 12, 13]
         assert kept[:4] == whole[8:]
@@ -469,7 +469,7 @@ class TestArchive:
         file = tmp_path / "a"
         row = await ledger.database.fetch_one("SELECT seq, hash FROM audit_log WHERE seq = 4")
         assert row is not None
-        end = Position(*row)
+        end = ChainPosition(*row)
         await ledger.database.snapshot(
             lambda reader: write_new_file(
                 file, lambda write: export.export_log(reader, write, up_to=end)
@@ -529,7 +529,7 @@ class TestTheStartOfTheLog:
         ledger = await self.archived(tmp_path)
         row = await ledger.database.fetch_one("SELECT base_seq, base_hash FROM audit_state")
         assert row is not None
-        forged = base_statement(Position(*row), at="x", archive_sha256="x", signer=make_keys())
+        forged = base_statement(ChainPosition(*row), at="x", archive_sha256="x", signer=make_keys())
         await ledger.database.execute(
             "UPDATE audit_state SET base_proof = ?", (forged.to_bytes().decode(),)
         )

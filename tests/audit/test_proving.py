@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from silas.audit import AuditBroken, AuditLog, AuditNotSigned
-from silas.audit.chain import link
+from silas.audit.models import link
 from silas.kernel import IdFactory, format_timestamp
 from silas.storage import Transaction
 from tests.audit.ledger import Ledger, make_keys, open_ledger
@@ -40,8 +40,8 @@ async def done(ledger: Ledger) -> datetime:
 
 
 async def found(ledger: Ledger, since: datetime, about: str = "tok_1") -> list[str]:
-    entries = await ledger.log.proven_since(since, (DONE,), about=about)
-    return [entry.data["token_id"] for entry in entries]
+    proven = await ledger.log.proven_since(since, (DONE,), about=about)
+    return [entry.data["token_id"] for entry in proven.entries]
 
 
 async def refused(ledger: Ledger, since: datetime) -> str:
@@ -80,7 +80,7 @@ async def test_what_happened_is_found_and_nothing_else(ledger: Ledger) -> None:
     since = await done(ledger)
     assert await found(ledger, since) == ["tok_1"]
     assert await found(ledger, since, "tok_2") == []
-    assert await ledger.log.proven_since(since, ("thing",), about="") == []
+    assert (await ledger.log.proven_since(since, ("thing",), about="")).entries == []
     ledger.clock.advance(minutes=1)
     await ledger.log.write_checkpoint()
     ledger.clock.advance(minutes=1)
@@ -178,7 +178,7 @@ async def test_whoever_writes_the_database_hides_nothing(ledger: Ledger, attack:
             another_body,
             (
                 "The audit log is not as it was written, so nothing can be decided by it. "
-                "The content of entry 9 was changed. Run `silas audit verify --full`."
+                "The content of entry 9 was changed. Run `silas audit verify`."
             ),
         ),
         (

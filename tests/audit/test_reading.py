@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from silas.audit import AuditEntry
-from silas.audit.reading import UNREADABLE, entry_from
+from silas.audit.store import UNREADABLE, entry_from
 from tests.audit.ledger import Ledger
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from silas.audit import examine_file
 from silas.audit.examination import examine_chain
-from silas.audit.file_source import FileSource
-from silas.audit.source import ChainSource, DatabaseSource
+from silas.audit.export import FileSource
+from silas.audit.store import ChainSource, DatabaseSource
 from tests.audit.ledger import Ledger, open_ledger
 
 

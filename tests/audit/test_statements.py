@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from silas.audit.statements import SignedStatement
+from silas.audit.models import SignedStatement
 from silas.kernel import canonical_bytes
 from tests.audit.ledger import Ledger
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from silas.audit import ProblemKind
-from silas.audit.witness import Witness
+from silas.audit.examination import Witness
 from tests.audit.ledger import Copy, Ledger, prepared_copy
 
 ENTRIES = 5

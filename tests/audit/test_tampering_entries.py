@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from silas.audit import AuditReport, ProblemKind
-from silas.audit.chain import GENESIS, link
+from silas.audit.models import GENESIS, link
 from tests.audit.ledger import Copy, Ledger, make_keys, prepared_copy
 
 ENTRIES = 12

@@ -13,11 +13,11 @@ from silas.audit import (
     AuditBroken,
     AuditFileInvalid,
     AuditFileNotWritten,
-    Position,
+    ChainPosition,
     examine_file,
 )
-from silas.audit.statements import Checkpoint, SignedStatement
-from silas.audit.witness import Witness
+from silas.audit.examination import Witness
+from silas.audit.models import Checkpoint, SignedStatement
 from silas.kernel import strict_loads
 from tests.audit.ledger import Copy, Ledger, make_keys, prepared_copy
 
@@ -186,7 +186,7 @@ class TestCheckpoints:
         said = strict_loads(body)
         extra = Checkpoint.make(
             "ckp_x",
-            Position(3, "0" * 64),
+            ChainPosition(3, "0" * 64),
             at=said["at"],
             previous=said["previous"],
             signer=copy.keys,
@@ -320,7 +320,7 @@ class TestErrors:
             await ledger.log.write_checkpoint()
         assert str(caught.value) == (
             "No checkpoint is made of a log that was tampered with. The content of entry 2 was "
-            "changed. Run `silas audit verify --full`."
+            "changed. Run `silas audit verify`."
         )
 
     async def test_a_witness_that_cannot_be_written(self, ledger: Ledger) -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from silas.app.settings import load_settings
 from silas.app.setup import set_up
 from silas.kernel import SystemClock
 from silas.secrets import create_vault
+from silas.settings.load import load_settings
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from tests.cli.desk import Desk
 from tests.cli.machine import Machine, free_port

@@ -1,6 +1,7 @@
 """The commands of one machine, in this process."""
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ class Desk:
     def run(self, *words: str) -> tuple[int, str, str]:
         """The exit code, what was said, and what was complained about."""
         self._capsys.readouterr()
+        os.environ.update(self.machine.environ)  # a command takes the passphrase out of it
         with pytest.raises(SystemExit) as ended:
             main(["--data-dir", str(self.machine.data_dir), *words])
         said = self._capsys.readouterr()

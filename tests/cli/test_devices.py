@@ -47,13 +47,13 @@ def test_the_code_is_only_in_the_fragment(owner: Machine) -> None:
         address, _, code = said["link"].partition("#")
         assert code.startswith("pair=")
         assert "?" not in said["link"]
-        assert httpx.get(address, timeout=60).status_code == 200
+        assert httpx.get(address, timeout=60, verify=False).status_code == 200
 
 
 def test_without_a_server_there_is_no_link(owner: Machine) -> None:
     assert "No device is paired" in output_of(owner.run("devices", "list"))
-    assert failure_of(owner.run("devices", "pair"))[0] == 211
-    assert failure_of(owner.run("devices", "revoke", "key_x"))[0] == 199
+    assert failure_of(owner.run("devices", "pair"))[0] == 210
+    assert failure_of(owner.run("devices", "revoke", "key_x"))[0] == 120
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
@@ -68,7 +68,7 @@ def test_an_address_that_is_taken(owner: Machine, tmp_path: Path) -> None:
     other = owner.moved_to(tmp_path / "other")
     with serving(owner) as said:
         code, told = failure_of(other.run("start", "--port", said["web"].rpartition(":")[2]))
-        assert code == 218
+        assert code == 210
         assert "silas start --port" in told
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from silas.app.instance import InstanceLock
 from silas.kernel import SystemClock
+from silas.storage.trees import remove_tree
 from tests.cli.machine import Machine, output_of
+from tests.storage.nasty_trees import nest
 
 
 def findings(machine: Machine, *, code: int = 0) -> dict[str, dict[str, str]]:
@@ -129,3 +131,19 @@ def test_a_configuration_that_cannot_be_used(owner: Machine) -> None:
     found = findings(owner, code=1)
     assert list(found) == ["configuration"]
     assert "owner_id" in found["configuration"]["sentence"]
+
+
+def test_what_is_left_of_attempts_is_named_however_deep_it_is(owner: Machine) -> None:
+    plan = owner.data_dir / "work" / "attempts" / "t1"
+    aside = plan / ".removed-0123"
+    aside.mkdir(parents=True, mode=0o700)
+    for path in (owner.data_dir / "work", plan.parent, plan):
+        path.chmod(0o700)
+    nest(aside, ["d"] * 3000, content=b"x")
+    found = findings(owner)
+    assert found["permissions"]["status"] == "ok", found["permissions"]
+    assert found["leftovers"]["status"] == "warning"
+    assert str(aside) in found["leftovers"]["sentence"]
+    assert found["leftovers"]["fix"] == f"sudo rm -rf -- {aside}"
+    assert remove_tree(aside) == []
+    assert findings(owner)["leftovers"]["status"] == "ok"

@@ -1,10 +1,15 @@
 """`silas init`: everything that is needed, once."""
 
 import json
+import subprocess
+import threading
 from pathlib import Path
 
+import pytest
+
 from silas.approval import PublicKeys
-from tests.cli.machine import Machine, output_of
+from silas.kernel.program import own_program
+from tests.cli.machine import SILAS, Machine, output_of
 
 
 def bare(machine: Machine) -> Machine:
@@ -90,6 +95,25 @@ def test_the_config_can_be_named_alone_afterwards(machine: Machine) -> None:
     assert "active" in output_of(shown)
 
 
+@pytest.mark.parametrize("by_variable", [True, False])
+def test_it_makes_the_configuration_that_is_named(machine: Machine, by_variable: bool) -> None:
+    fresh = bare(machine)
+    del fresh.environ["SILAS_DATA_DIR"]
+    place = fresh.data_dir.parent / "elsewhere"
+    place.mkdir()
+    named: tuple[str, ...] = ("--config", "own/mine.yaml")
+    if by_variable:
+        fresh.environ["SILAS_CONFIG"], named = "own/mine.yaml", ()
+    doctor = fresh.run(*named, "doctor", cwd=place)
+    assert doctor.returncode == 1
+    assert b"to mend it: silas --config own/mine.yaml init" in doctor.stdout
+    output_of(fresh.run(*named, "init", "--yes", cwd=place))
+    assert (place / "own" / "mine.yaml").exists()
+    shown = json.loads(output_of(fresh.run(*named, "config", "show", "--json", cwd=place)))
+    assert shown["data_dir"] == str(place / "own" / "data")
+    assert (place / "own" / "data" / "silas.db").exists(), "where the made file says"
+
+
 def test_it_is_recorded_and_signed(owner: Machine) -> None:
     tail = output_of(owner.run("audit", "tail", "--json"))
     assert "initialised" in tail
@@ -105,8 +129,88 @@ def test_on_a_terminal_it_explains_and_asks_for_a_passphrase(machine: Machine) -
     phrase = "correct horse battery"
     code, shown = fresh.type(
         "init",
-        answers=[("New passphrase", phrase), ("Repeat", phrase)],
+        answers=[
+            ("(at least 8 characters): ", "123"),  # the rule stands in the question
+            ("(at least 8 characters): ", phrase),
+            ("Repeat for confirmation: ", phrase),
+        ],
     )
     assert code == 0, shown
-    assert "vault" in shown
+    assert "Choose a longer one" in shown
+    assert "What opens your vault: your passphrase." in shown
     assert phrase not in shown
+
+
+def _before_silas_is_set_up(machine: Machine) -> Machine:
+    fresh = bare(machine)
+    del fresh.environ["SILAS_VAULT_PASSPHRASE"]
+    fresh.data_dir.mkdir(mode=0o700)
+    Path(fresh.environ["HOME"]).mkdir(exist_ok=True)
+    return fresh
+
+
+def _fails(command: list[str], machine: Machine) -> bool:
+    place = machine.data_dir
+    run = subprocess.run(command, env=machine.environ, cwd=place, capture_output=True, check=False)
+    return run.returncode != 0
+
+
+def _started_and_stopped(machine: Machine, answers: list[tuple[str, str]]) -> tuple[int, str]:
+    """`silas start --init` on a terminal, stopped from another one as soon as it can be."""
+    over, command = threading.Event(), [*SILAS, "stop"]
+
+    def stop() -> None:
+        while not over.is_set() and _fails(command, machine):
+            over.wait(0.2)
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    try:
+        return machine.type("start", "--init", "--no-open", answers=answers)
+    finally:
+        over.set()
+        stopping.join()
+
+
+def test_the_first_start_sets_up_and_asks_for_the_passphrase_once(machine: Machine) -> None:
+    fresh = _before_silas_is_set_up(machine)
+    phrase = "correct horse battery"
+    code, shown = _started_and_stopped(fresh, [("New passphrase", phrase), ("Repeat", phrase)])
+    assert code == 0, shown
+    assert "Silas is set up." in shown
+    assert "Passphrase of" not in shown
+    code, shown = _started_and_stopped(fresh, [("Passphrase of", phrase)])
+    assert code == 0, shown
+    assert shown.count("Passphrase of") == 1
+    assert "Silas is set up" not in shown
+
+
+class TestTheProgramOnThePath:
+    def test_a_link_is_made_only_after_a_yes(self, machine: Machine) -> None:
+        fresh = _before_silas_is_set_up(machine)
+        fresh.environ["SILAS_VAULT_PASSPHRASE"] = "correct horse battery"
+        place = Path(fresh.environ["HOME"]) / ".local" / "bin"
+        place.mkdir(parents=True)
+        fresh.environ["PATH"] = f"{place}:/usr/bin:/bin"
+        _, shown = fresh.type("init", answers=[("so that you can type it anywhere?", "n")])
+        assert not (place / "silas").exists()
+        assert "wherever the documents say `silas`" in shown
+        _, shown = fresh.type("init", answers=[("so that you can type it anywhere?", "y")])
+        assert (place / "silas").resolve() == own_program().resolve()
+        assert "can be typed anywhere" in shown
+        code, shown = fresh.type("init", answers=[])
+        assert code == 0
+        assert "so that you can type it anywhere?" not in shown
+        assert "wherever the documents say" not in shown
+
+    def test_what_is_there_is_never_replaced(self, machine: Machine) -> None:
+        fresh = _before_silas_is_set_up(machine)
+        fresh.environ["SILAS_VAULT_PASSPHRASE"] = "correct horse battery"
+        place = Path(fresh.environ["HOME"]) / ".local" / "bin"
+        place.mkdir(parents=True)
+        (place / "silas").write_text("another program")
+        fresh.environ["PATH"] = f"{place}:/usr/bin:/bin"
+        code, shown = fresh.type("init", answers=[])
+        assert code == 0
+        assert (place / "silas").read_text() == "another program"
+        assert "wherever the documents say `silas`" in shown

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from silas.app.instance import call_server
+from silas.app.client import call_server
 from silas.app.journal import open_journal_file
-from silas.app.paths import Paths
 from silas.journal import Journal
 from silas.kernel import IdFactory, SystemClock
+from silas.settings.paths import Paths
 from tests.cli.desk import Desk
 from tests.cli.machine import Machine, output_of
 from tests.cli.test_backup import elsewhere
@@ -26,7 +26,7 @@ def test_a_day_on_the_command_line(desk: Desk) -> None:
     assert "subtype_token|task.status_changed|open" in made["changed_tokens"]
     desk.say("task", "add", "Stretch", "-c", "gym", "-i", "mat", "-i", "roll", "-e", "45m")
     listed = desk.say("task", "list", "-c", "gym")
-    assert f"{task['id'][-5:]}  P2  Squats  (gym)  due tomorrow 09:00" in listed
+    assert f"{task['id'][-5:]}  Squats  (gym)  due tomorrow 09:00" in listed
     assert "Stretch  (gym)  45 min" in listed
     assert "[x]" in desk.say("check", "done", "mat")
     assert "Squats" in desk.say("time", "start", "squ")
@@ -47,19 +47,40 @@ def test_a_day_on_the_command_line(desk: Desk) -> None:
     assert "status: in_progress" in desk.say("history", "squ")
 
 
+def test_tasks_that_repeat_and_remind_on_the_command_line(desk: Desk) -> None:
+    made = desk.say("task", "add", "Bins", "--every", "monday", "--remind", "due")
+    assert "every Monday" in made
+    assert "Bins, " in desk.say("task", "reminders")
+    done = desk.say("task", "done", "bins")
+    assert "[x]" in done
+    assert "[ ]" in done, "the next one is there"
+    assert "every weekday at 7:00" in desk.say("task", "edit", "bins", "--every", "weekday at 7am")
+    assert "No reminders" not in desk.say("task", "reminders")
+    desk.say("task", "edit", "bins", "--remind", "none", "--every", "none")
+    assert "No reminders" in desk.say("task", "reminders")
+    for wrong in (
+        ("task", "add", "x", "--every", "blue moon"),
+        ("task", "add", "x", "--remind", "due"),
+        ("task", "add", "x", "--remind", "yesterday"),
+    ):
+        code, _, told = desk.run("journal", *wrong)
+        assert code != 0
+        assert told
+
+
 def test_what_is_not_clear_changes_nothing_and_is_listed(desk: Desk) -> None:
     for name in ("Squats", "Squash"):
         desk.say("task", "add", name)
     code, _, told = desk.run("journal", "task", "done", "squ")
-    assert code == 74
+    assert code == 71
     assert "2 records fit 'squ'" in told
     assert "Squats" in told
     _, answer, _ = desk.run("journal", "delete", "squ", "--json")
     candidates = json.loads(answer)["error"]["details"]["candidates"]
     assert {each["name"] for each in candidates} == {"Squats", "Squash"}
     assert len(desk.data("task", "list")["tasks"]) == 2
-    assert desk.run("journal", "task", "add", "x", "--due", "soon")[0] == 79
-    assert desk.run("journal", "task", "show", "nothing")[0] == 73
+    assert desk.run("journal", "task", "add", "x", "--due", "soon")[0] == 71
+    assert desk.run("journal", "task", "show", "nothing")[0] == 71
 
 
 @pytest.mark.slow
@@ -68,13 +89,13 @@ def test_a_running_server_makes_the_change_and_tells_the_same_errors(desk: Desk)
         made = desk.data("task", "add", "Squats")
         assert desk.data("task", "list")["tasks"][0]["id"] == made["payload"]["task_id"]
         code, stopped, _ = desk.run("journal", "time", "stop", "--json")
-        assert code == 73
+        assert code == 71
         assert json.loads(stopped)["error"]["code"] == "E_JOURNAL_UNKNOWN"
         # The socket alone is enough: the change is made by the server.
         asked = call_server(
             Paths(data_dir=desk.machine.data_dir, config_file=Path()),
-            "journal",
-            {"operation": "start_task_timer", "arguments": made["payload"]},
+            "/api/journal/start_task_timer",
+            {"arguments": made["payload"]},
         )
         assert (
             desk.data("time", "list")["time_entries"][0]["id"] == asked["payload"]["time_entry_id"]
@@ -99,7 +120,7 @@ def test_files_go_out_and_in_once(desk: Desk, tmp_path: Path) -> None:
     broken = tmp_path / "tasks.csv"
     broken.write_text("title,status\nok,open\nbad,ready\n")
     code, _, told = desk.run("journal", "import", str(broken))
-    assert code == 78
+    assert code == 71
     assert "Line 3: status" in told
     assert len(desk.data("task", "list", "--all")["tasks"]) == 2
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from silas.cli.keyboard import Keyboard
+from silas.cli.line_editor import Keyboard
 
 
 @pytest.fixture

@@ -3,8 +3,10 @@ import json
 from pathlib import Path
 
 from silas.kernel import SystemClock, TaintLevel
-from silas.memory.errors import BundleRefused, MemoryUnknown
-from silas.memory.store import Memories
+from silas.memory.changes import MemoryChanges
+from silas.memory.errors import BundleRefused, MemoryUnknown, TrustRefused
+from silas.memory.models import MemoryOp, MemoryOpType, Words
+from silas.memory.store import MemoryStores
 from silas.storage import SqliteDatabase
 from tests.cli.machine import Machine, failure_of, output_of
 from tests.memory.room import a_memory
@@ -13,7 +15,7 @@ from tests.memory.room import a_memory
 def remember(machine: Machine, *texts: str, **fields) -> None:
     async def store() -> None:
         database = SqliteDatabase.open(machine.data_dir / "silas.db")
-        memories = Memories(database, clock=SystemClock())
+        memories = MemoryStores(database, clock=SystemClock())
         await memories.of("owner").store_many(
             [a_memory(text, memory_id=text.split()[0], **fields) for text in texts]
         )
@@ -88,32 +90,60 @@ def test_reindex(owner: Machine) -> None:
     assert "1 vectors" in output_of(owner.run("memory", "reindex"))
 
 
-LOCOMO = [
-    {
-        "sample_id": "c1",
-        "conversation": {
-            "speaker_a": "Ann",
-            "speaker_b": "Ben",
-            "session_1_date_time": "1:56 pm on 8 May, 2023",
-            "session_1": [
-                {"speaker": "Ann", "dia_id": "D1:1", "text": "I adopted a dog called Rex."},
-                {"speaker": "Ben", "dia_id": "D1:2", "text": "Lovely, what breed is he?"},
-                {"speaker": "Ann", "dia_id": "D1:3", "text": "A beagle, three years old."},
-            ],
-        },
-        "qa": [{"question": "What breed is Rex?", "evidence": ["D1:3"], "category": 4}],
-    }
-]
+def test_changes_of_a_conversation_are_shown_and_undone(owner: Machine) -> None:
+    remember(owner, "tea is green")
+    op = MemoryOp(op=MemoryOpType.UPDATE, memory_id="tea", content="tea is black")
+
+    async def change() -> str:
+        database = SqliteDatabase.open(owner.data_dir / "silas.db")
+        changes = MemoryChanges(MemoryStores(database, clock=SystemClock()))
+        made = await changes.make(
+            op, scope_id="owner", taint=TaintLevel.OWNER, words=Words.MODEL, key="k"
+        )
+        await database.close()
+        return made.change_id
+
+    name = asyncio.run(change())
+    assert "worded by a model, not by the owner" in output_of(owner.run("memory", "list"))
+    assert [each["change_id"] for each in answer(owner, "changes")["changes"]] == [name]
+    assert "tea is green" in output_of(owner.run("memory", "undo", name))
+    assert answer(owner, "show", "tea")["memory"]["taint"] == "owner"
+    assert "undone already" in failure_of(owner.run("memory", "undo", name))[1]
 
 
-def test_eval_locomo(owner: Machine, tmp_path: Path) -> None:
-    file = tmp_path / "locomo.json"
-    file.write_text(json.dumps(LOCOMO))
-    report = json.loads(output_of(owner.run("eval", "locomo", str(file), "--json")))
-    assert (report["turns"], report["questions"]) == (3, 1)
-    assert report["systems"]["fused"]["recall@5"] == 1.0
-    assert set(report["systems"]) >= {"keyword", "semantic", "fused with vectors", "causal"}
-    table = output_of(owner.run("eval", "locomo", str(file)))
-    assert "single-hop" in table
-    file.write_text("[1]")
-    assert owner.run("eval", "locomo", str(file)).returncode == 2
+def shown_hash(machine: Machine, *arguments: str) -> str:
+    """What a confirmation would be over; nobody is there to give it."""
+    run = machine.run("memory", "confirm", *arguments)
+    assert run.returncode == TrustRefused.exit_code
+    assert "It was not confirmed. Nothing was changed." in run.stderr.decode()
+    return run.stdout.decode().rsplit("hash ", 1)[1].split()[0]
+
+
+def test_what_the_owner_confirms_is_relied_on(owner: Machine) -> None:
+    remember(owner, "tea is green", "boats are blue")
+    remember(owner, "page says tea cures all", taint=TaintLevel.EXTERNAL)
+    digest = shown_hash(owner, "tea")
+    assert answer(owner, "show", "tea")["memory"]["trust_level"] == "working"
+    assert owner.run("memory", "confirm", "boats", "--approve", digest).returncode == 2
+    output_of(owner.run("memory", "confirm", "tea", "--approve", digest))
+    assert answer(owner, "show", "tea")["memory"]["trust_level"] == "verified"
+    yes = ("--constitutional", "--approve", shown_hash(owner, "boats", "--constitutional"))
+    assert "boats is constitutional now." in output_of(
+        owner.run("memory", "confirm", "boats", *yes)
+    )
+    assert answer(owner, "show", "boats")["memory"]["trust_level"] == "constitutional"
+    # What came from outside is relied on by nobody's yes.
+    assert owner.run("memory", "confirm", "page").returncode == TrustRefused.exit_code
+    assert owner.run("memory", "confirm", "nothing").returncode == MemoryUnknown.exit_code
+
+
+def test_a_memory_is_corrected_in_the_owners_words_and_put_back(owner: Machine) -> None:
+    remember(owner, "tea is green")
+    change = answer(owner, "correct", "tea", "tea is black")["change"]
+    shown = answer(owner, "show", "tea")["memory"]
+    assert (shown["content"], shown["origin"]) == ("tea is black", "Your words")
+    output_of(owner.run("memory", "undo", change["change_id"]))
+    assert answer(owner, "show", "tea")["memory"]["content"] == "tea is green"
+    code, told = failure_of(owner.run("memory", "correct", "tea", "my pin is 1234"))
+    assert code == MemoryUnknown.exit_code
+    assert "`silas secrets set pin`" in told

@@ -12,5 +12,7 @@ def test_on_a_fresh_machine_there_is_little_to_measure(owner: Machine) -> None:
     assert by_name["decline_rate"]["signal"] == "unknown"
     assert by_name["fatigue_triggers"]["value"] == 0
     told = output_of(owner.run("metrics"))
-    assert "decline rate: nothing to measure yet (good is 5-15 %)" in told
-    assert "fatigue triggers: 0 a week of 0 (good is below 1 a week)" in told
+    assert "rate" not in told
+    assert "chips" not in told
+    assert "Plans that you declined: nothing to measure yet (good is 5-15 %)" in told
+    assert "Times that you decided too fast: 0 a week of 0 (good is below 1 a week)" in told

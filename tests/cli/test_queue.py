@@ -8,7 +8,7 @@ from silas.kernel import IdFactory, SystemClock
 from silas.queue import QueueName, QueueStore
 from silas.storage import SqliteDatabase
 from tests.cli.machine import Machine
-from tests.queue.letters import plan_request
+from tests.queue.messages import plan_request
 
 
 def prepare(machine: Machine) -> None:
@@ -61,6 +61,6 @@ def test_an_empty_bus_and_wrong_ids(owner: Machine) -> None:
     assert owner.run("queue", "dead").stdout == b"There are no dead letters.\n"
     for command in ("show", "requeue", "drop"):
         result = owner.run("queue", command, "nothing")
-        assert result.returncode == 104
+        assert result.returncode == 100
         assert b"There is no message nothing" in result.stderr
     assert owner.run("queue", "requeue").returncode == 2

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.app.service_files import Service, service_file
+from silas.cli.service import Service, service_file
 from silas.kernel import ServerError
 from tests.cli.machine import Machine, failure_of, output_of
 from tests.secrets.files import PASSPHRASE

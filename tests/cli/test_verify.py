@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from silas.app.ground import open_ground
-from silas.app.settings import load_settings
+from silas.app.core import open_core
 from silas.approval import ApprovalDecision, ApprovalVerdict
+from silas.settings.load import load_settings
 from silas.testing import FakePlan
 from tests.cli.machine import Machine, output_of
 
@@ -21,9 +21,9 @@ def token_id(owner: Machine) -> str:
         loaded = load_settings(
             data_dir=str(owner.data_dir), config_file=None, environ={}, cwd=owner.data_dir
         )
-        async with open_ground(loaded, environ=owner.environ) as ground:
+        async with open_core(loaded, environ=owner.environ) as core:
             decision = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
-            return (await ground.approvals.issue_token(PLAN, decision)).token_id
+            return (await core.approvals.issue_token(PLAN, decision)).token_id
 
     return asyncio.run(approve())
 
@@ -55,7 +55,7 @@ def test_approvals_are_listed_and_shown(owner: Machine, token_id: str) -> None:
 
 def test_an_unknown_approval(owner: Machine) -> None:
     refused = owner.run("approvals", "show", "tok_nothing")
-    assert refused.returncode == 48
+    assert refused.returncode == 40
     assert b"tok_nothing" in refused.stderr
 
 
@@ -83,18 +83,23 @@ def test_a_changed_proof_is_refused_with_the_reason(
 ) -> None:
     proof.write_bytes(proof.read_bytes().replace(b'"full_plan"', b'"standing"'))
     refused = stranger.run("verify", str(proof), "--public-key", _hex_key(owner))
-    assert refused.returncode == 45
+    assert refused.returncode == 40
     assert refused.stdout == b""
     assert b"E_APPROVAL_PROOF" in refused.stderr
 
 
 @pytest.mark.parametrize(
     ("file", "key", "code"),
-    [("missing.json", "ab" * 32, 49), (".", "ab" * 32, 49), (None, "nonsense", 46)],
+    [
+        ("missing.json", "ab" * 32, b"E_APPROVAL_FILE"),
+        (".", "ab" * 32, b"E_APPROVAL_FILE"),
+        (None, "nonsense", b"E_APPROVAL_PUBLIC_KEY"),
+    ],
 )
-def test_bad_input(stranger: Machine, proof: Path, file: str | None, key: str, code: int) -> None:
+def test_bad_input(stranger: Machine, proof: Path, file: str | None, key: str, code: bytes) -> None:
     refused = stranger.run("verify", file or str(proof), "--public-key", key)
-    assert refused.returncode == code
+    assert refused.returncode == 40
+    assert code in refused.stderr
     assert len(refused.stderr.decode().splitlines()) == 1
 
 
@@ -110,3 +115,18 @@ def test_an_existing_file_is_not_replaced(owner: Machine, token_id: str, proof: 
 def _hex_key(owner: Machine) -> str:
     keys = json.loads(output_of(owner.run("keys", "show", "--json")))["keys"]
     return str(keys[0]["public_key"])
+
+
+def test_an_approval_is_taken_back(owner: Machine, token_id: str) -> None:
+    told = output_of(owner.run("approvals", "revoke", token_id))
+    assert told == f"{token_id} is taken back. It allows nothing any more.\n"
+    listed = output_of(owner.run("approvals", "list"))
+    assert "void: The owner has taken this approval back" in listed
+    assert "approval_withdrawn" in output_of(owner.run("audit", "tail"))
+    assert owner.run("audit", "verify").returncode == 0
+
+
+def test_an_approval_that_nobody_gave_cannot_be_taken_back(owner: Machine) -> None:
+    refused = owner.run("approvals", "revoke", "tok_nothing")
+    assert refused.returncode == 40
+    assert b"tok_nothing" in refused.stderr

@@ -27,6 +27,23 @@ yes
 """
 QUICK = SLOW.replace(f"sleep {NAP}", "true").replace("id: slow", "id: quick")
 
+TIDY = """---
+id: tidy
+type: task
+title: Tidy up
+workspace:
+  path: {site}
+  changes: {{remove: [a.jpg]}}
+verify:
+  - name: gone
+    run: test ! -e a.jpg
+    expect: {{exit_code: 0}}
+---
+```run
+rm a.jpg
+```
+"""
+
 
 @pytest.fixture
 def quick(owner: Machine, tmp_path: Path) -> Machine:
@@ -37,11 +54,12 @@ def quick(owner: Machine, tmp_path: Path) -> Machine:
 
 
 def test_list_show_and_log(quick: Machine) -> None:
-    assert "quick (task): done, attempts 1" in output_of(quick.run("work", "list"))
+    assert "quick (task): done, 1 attempt" in output_of(quick.run("work", "list"))
     assert output_of(quick.run("work", "list", "--status", "stuck")) == "There is no work yet.\n"
     shown = output_of(quick.run("work", "show", "quick"))
     assert "attempt 1" in shown
-    assert "check passed: ended" in shown
+    assert "check failed before, passes now: ended" in shown
+    assert "Done, and checked." in shown
     log = output_of(quick.run("work", "log", "quick"))
     assert "1. shell_exec" in log
     assert "2. write_file" in log
@@ -50,10 +68,25 @@ def test_list_show_and_log(quick: Machine) -> None:
     assert [call["tool"] for call in data["attempts"][0]["calls"]] == ["shell_exec", "write_file"]
 
 
+def test_what_was_removed_is_written_to_a_new_directory(owner: Machine, tmp_path: Path) -> None:
+    site, photo = tmp_path / "site", bytes(range(256))
+    site.mkdir()
+    (site / "a.jpg").write_bytes(photo)
+    path = tmp_path / "tidy.md"
+    path.write_text(TIDY.format(site=site))
+    output_of(owner.run(*approved(owner, path)))
+    assert not (site / "a.jpg").exists()
+    target = tmp_path / "back"
+    assert output_of(owner.run("work", "recover", "tidy", "--to", str(target))) == "a.jpg\n"
+    assert (target / "a.jpg").read_bytes() == photo
+    again = owner.run("work", "recover", "tidy", "--to", str(target))
+    assert (again.returncode, b"cannot be made: File exists" in again.stderr) == (80, True)
+
+
 def test_unknown_items_are_named(owner: Machine) -> None:
     for command in ("show", "log", "cancel", "pause", "resume"):
         run = owner.run("work", command, "nothing")
-        assert (run.returncode, b"There is no work item nothing" in run.stderr) == (82, True)
+        assert (run.returncode, b"There is no work item nothing" in run.stderr) == (80, True)
 
 
 def test_what_is_done_cannot_be_cancelled(quick: Machine) -> None:
@@ -85,13 +118,13 @@ def test_another_process_pauses_resumes_and_cancels(owner: Machine, tmp_path: Pa
     path = tmp_path / "slow.md"
     path.write_text(SLOW)
     arguments = approved(owner, path)
-    for command, status in (("pause", "paused"), ("cancel", "failed")):
+    for command, status in (("pause", "paused"), ("cancel", "cancelled")):
         with owner.start(*arguments) as runner:
             wait_for(sleeping)
             shown = output_of(owner.run("work", command, "slow"))
             assert shown == f"slow is {status}.\nNothing of it is running.\n"
             assert sleeping() == []
-            assert runner.wait() == 89
+            assert runner.wait() == 80
         assert f"slow (task): {status}" in output_of(owner.run("work", "list"))
         arguments = ("work", "resume", "slow")
     data = json.loads(output_of(owner.run("work", "show", "slow", "--json")))

@@ -12,7 +12,7 @@ from silas.kernel import IdFactory
 from silas.queue import Bus, QueueStore
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
-from silas.testing.companion_room import Room, opened_room
+from silas.testing.companions import CompanionDevice, opened_device
 from tests.companions.making import make_companion
 
 
@@ -57,11 +57,11 @@ async def queue(tmp_path: Path, clock: FakeClock, ids: IdFactory) -> AsyncIterat
 
 
 @pytest.fixture
-async def room(tmp_path: Path) -> AsyncIterator[Room]:
-    async with opened_room(tmp_path) as room:
-        yield room
+async def device(tmp_path: Path) -> AsyncIterator[CompanionDevice]:
+    async with opened_device(tmp_path) as device:
+        yield device
 
 
 @pytest.fixture
-async def agent(room: Room) -> str:
-    return (await room.desk.new("planner", category_ids=[room.categories["gym"]])).id
+async def agent(device: CompanionDevice) -> str:
+    return (await device.service.new("planner", category_ids=[device.categories["gym"]])).id

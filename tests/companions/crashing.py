@@ -9,21 +9,22 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from silas.app.companions import CompanionServices
 from silas.companions.lifecycle import NewCompanion, SubscriptionDraft
-from silas.companions.models import Companion, WakeRun
+from silas.companions.messages import WakeRun
+from silas.companions.models import Companion
 from silas.companions.store import CompanionStore
-from silas.companions.waking import Waking, make_waking
 from silas.journal.models import Category, Task
 from silas.journal.notifications import semantic
 from silas.journal.store import Journal
 from silas.kernel import IdFactory, SystemClock
 from silas.queue import Bus, QueueStore
 from silas.storage import SqliteDatabase, load_migrations, migrate
-from tests.companions.making import FixedZone, RecordingRuns
+from tests.companions.making import RecordingRuns, waking_only
 
 
 @contextlib.asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[tuple[Waking, Journal]]:
+async def opened(folder: Path) -> AsyncIterator[tuple[CompanionServices, Journal]]:
     """The parts of waking on the files of this folder."""
     clock = SystemClock()
     ids = IdFactory(clock)
@@ -39,8 +40,7 @@ async def opened(folder: Path) -> AsyncIterator[tuple[Waking, Journal]]:
         queue = QueueStore(databases["silas"], clock=clock, ids=ids, bus=bus, holder="here")
         # Whoever held a message before is gone.
         await queue.recover(alive=lambda _holder: False)
-        runs = RecordingRuns(store)
-        yield make_waking(store, journal, queue=queue, runs=runs, zone=FixedZone()), journal
+        yield waking_only(store, journal, queue, RecordingRuns(store).run), journal
 
 
 async def main(folder: Path, changes: int) -> None:
@@ -72,7 +72,7 @@ async def main(folder: Path, changes: int) -> None:
     print("done", flush=True)
 
 
-async def settled(waking: Waking, journal: Journal) -> None:
+async def settled(waking: CompanionServices, journal: Journal) -> None:
     """Wait until nothing is left to do."""
     await journal.settled()
     while any(  # noqa: ASYNC110 - other tasks work on it

@@ -8,23 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.companions.actions import make_plan, planned_action, target_refs
 from silas.companions.errors import InvalidArguments
-from silas.companions.models import (
-    AgentActionType,
-    AgentSlots,
-    AgentState,
-    WakeJob,
-    WakeReason,
-    WakeRun,
-    WakeStatus,
-)
-from silas.companions.proposals import CompanionProposal, ProposedAction
-from silas.companions.reducer import reduce_state
-from silas.companions.waiting import MOST_WAITING
+from silas.companions.messages import WakeJob, WakeRun
+from silas.companions.models import AgentActionType, AgentSlots, AgentState, WakeReason, WakeStatus
+from silas.companions.operations import MAX_WAITING, make_plan, planned_action, target_refs
+from silas.companions.ports import CompanionProposal, ProposedAction
+from silas.companions.run_record import reduce_state
 from silas.testing import FakeClock
-from silas.testing.companion_room import opened_room
-from silas.testing.companions import FakeGateway, ScriptedModel
+from silas.testing.companions import FakeGateway, ScriptedModel, opened_device
 
 CLOCK = FakeClock()
 JOB = WakeJob(run_key="run", thread_id="t", agent_id="a", reason=WakeReason.MANUAL)
@@ -91,27 +82,27 @@ async def test_arguments_without_a_canonical_form_end_the_run_with_a_code(
     with pytest.raises(InvalidArguments):
         planned_action("run", action({"x": wrong}), scope=("gym",))
     model = ScriptedModel(CompanionProposal(actions=(action({"x": wrong}),)))
-    async with opened_room(tmp_path, gateway=FakeGateway(model)) as room:
-        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
-        woken = await room.desk.wake(made.id)
-        await room.work()
-        run = await room.store.require(WakeRun, woken.run_key)
+    async with opened_device(tmp_path, gateway=FakeGateway(model)) as device:
+        made = await device.service.new("planner", category_ids=[device.categories["gym"]])
+        woken = await device.service.wake(made.id)
+        await device.work()
+        run = await device.store.require(WakeRun, woken.run_key)
         assert (run.status, run.error_code) == ("failed_terminal", "invalid_arguments")
 
 
 async def test_nobody_is_asked_about_more_than_a_person_can_look_at(tmp_path: Path) -> None:
-    async with opened_room(tmp_path) as room:
-        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
-        for number in range(MOST_WAITING + 3):
-            result = await room.call(
+    async with opened_device(tmp_path) as device:
+        made = await device.service.new("planner", category_ids=[device.categories["gym"]])
+        for number in range(MAX_WAITING + 3):
+            result = await device.call(
                 made.id,
                 "create_task",
                 op=f"op{number}",
-                category_id=room.categories["gym"],
+                category_id=device.categories["gym"],
                 title=f"Task {number}",
             )
             assert result.error_code == "confirmation_required"
-        assert len(room.approvals.asked) == MOST_WAITING
+        assert len(device.approvals.asked) == MAX_WAITING
 
 
 class TestReducer:

@@ -6,20 +6,22 @@ from typing import Any
 
 import pytest
 
+from silas.companions.gateway import ModelGrants
 from silas.companions.ids import projection_policy_id
-from silas.companions.models import (
-    ConsentReceipt,
-    ProjectionPolicy,
-    WakeRun,
+from silas.companions.messages import WakeRun
+from silas.companions.models import ModelGrant, ProjectionPolicy
+from silas.companions.ports import CompanionProposal, ModelDestination
+from silas.companions.projection import OPERATION_KEY, PROVIDER_FIELDS
+from silas.testing.companions import (
+    CompanionDevice,
+    FakeGateway,
+    FakeSecrets,
+    ScriptedModel,
+    opened_device,
 )
-from silas.companions.policy.fields import OPERATION_KEY, PROVIDER_FIELDS
-from silas.companions.ports import Destination
-from silas.companions.proposals import CompanionProposal
-from silas.testing.companion_room import Room, opened_room
-from silas.testing.companions import FakeGateway, FakeSecrets, ScriptedModel
 from tests.companions.test_kinds import OWN
 
-CLOUD = Destination(
+CLOUD = ModelDestination(
     provider="cloud",
     model="large",
     host="api.cloud.example",
@@ -35,38 +37,38 @@ def gateway() -> FakeGateway:
 
 
 @pytest.fixture
-async def room(tmp_path: Path, gateway: FakeGateway) -> AsyncIterator[Room]:
+async def device(tmp_path: Path, gateway: FakeGateway) -> AsyncIterator[CompanionDevice]:
     secrets = FakeSecrets("secret:cloud", "secret:free-account")
-    async with opened_room(tmp_path, gateway=gateway, secrets=secrets) as room:
-        yield room
+    async with opened_device(tmp_path, gateway=gateway, secrets=secrets) as device:
+        yield device
 
 
 @pytest.fixture
-async def agent(room: Room) -> str:
+async def agent(device: CompanionDevice) -> str:
     """A Planner whose owner has agreed to its model."""
-    made = await room.desk.new(
-        "planner", category_ids=[room.categories["gym"]], model_id="cloud:large"
+    made = await device.service.new(
+        "planner", category_ids=[device.categories["gym"]], model_id="cloud:large"
     )
-    await agree(room, made.id)
+    await agree(device, made.id)
     return made.id
 
 
-async def agree(room: Room, agent: str) -> None:
-    shown = await room.desk.disclosure(agent)
+async def agree(device: CompanionDevice, agent: str) -> None:
+    shown = await device.service.disclosure(agent)
     assert shown is not None
-    await room.desk.consent(agent, policy_version=shown.policy_version)
+    await device.service.consent(agent, policy_version=shown.policy_version)
 
 
-async def code_of_a_run(room: Room, agent: str) -> str | None:
-    woken = await room.desk.wake(agent)
-    await room.work()
-    return (await room.store.require(WakeRun, woken.run_key)).error_code
+async def code_of_a_run(device: CompanionDevice, agent: str) -> str | None:
+    woken = await device.service.wake(agent)
+    await device.work()
+    return (await device.store.require(WakeRun, woken.run_key)).error_code
 
 
-async def described(room: Room) -> None:
+async def described(device: CompanionDevice) -> None:
     """What the provider says was configured, and the owner has agreed to it."""
     said = {"training": "No.", "retention": "30 days.", "jurisdiction": "EU."}
-    await room.hands.consents.describe(CLOUD, said)
+    await ModelGrants(device.store).describe(CLOUD, said)
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["made up", "configured"])
@@ -80,7 +82,7 @@ async def described(room: Room) -> None:
     ids=["host", "port", "account"],
 )
 async def test_another_host_or_account_asks_again(
-    room: Room,
+    device: CompanionDevice,
     agent: str,
     gateway: FakeGateway,
     monkeypatch: pytest.MonkeyPatch,
@@ -88,32 +90,32 @@ async def test_another_host_or_account_asks_again(
     other: dict[str, Any],
 ) -> None:
     if stored:
-        await described(room)
-        await agree(room, agent)
-    assert await code_of_a_run(room, agent) is None
+        await described(device)
+        await agree(device, agent)
+    assert await code_of_a_run(device, agent) is None
     elsewhere = CLOUD.model_copy(update=other)
     monkeypatch.setitem(gateway._known, "cloud:large", elsewhere)
-    assert await code_of_a_run(room, agent) == "privacy_confirmation_required"
+    assert await code_of_a_run(device, agent) == "privacy_confirmation_required"
     assert [where for where, _ in gateway.sent] == [CLOUD]
-    assert (await room.desk.list())[0].needs_consent
-    await agree(room, agent)
-    assert await code_of_a_run(room, agent) is None
+    assert (await device.service.list())[0].needs_consent
+    await agree(device, agent)
+    assert await code_of_a_run(device, agent) is None
 
 
 async def test_two_servers_on_one_host_are_two(
-    room: Room, agent: str, gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+    device: CompanionDevice, agent: str, gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is shown with its port, and what is known about one is not known about the other."""
     one, other = (
         CLOUD.model_copy(update={"host": "127.0.0.1", "port": port}) for port in (11434, 8080)
     )
     monkeypatch.setitem(gateway._known, "cloud:large", one)
-    await room.hands.consents.describe(one, {"retention": "Nothing is kept."})
-    shown = await room.desk.disclosure(agent)
+    await ModelGrants(device.store).describe(one, {"retention": "Nothing is kept."})
+    shown = await device.service.disclosure(agent)
     assert shown is not None
     assert (shown.host, shown.retention) == ("127.0.0.1:11434", "Nothing is kept.")
     monkeypatch.setitem(gateway._known, "cloud:large", other)
-    shown = await room.desk.disclosure(agent)
+    shown = await device.service.disclosure(agent)
     assert shown is not None
     assert shown.host == "127.0.0.1:8080"
     assert shown.retention != "Nothing is kept."
@@ -128,67 +130,67 @@ def test_an_address_as_people_write_it() -> None:
 
 
 async def test_other_fields_ask_again_and_fewer_are_shown(
-    room: Room, agent: str, gateway: FakeGateway
+    device: CompanionDevice, agent: str, gateway: FakeGateway
 ) -> None:
     """The stored projection policy is what is in force."""
-    await room.task("Squats")
-    policy = await room.store.require(ProjectionPolicy, POLICY)
+    await device.task("Squats")
+    policy = await device.store.require(ProjectionPolicy, POLICY)
     fewer = tuple(each for each in policy.allowed_fields if each != "facts[].title")
-    await room.store.put(policy.model_copy(update={"allowed_fields": fewer}))
-    assert await code_of_a_run(room, agent) == "privacy_confirmation_required"
-    await agree(room, agent)
-    assert await code_of_a_run(room, agent) is None
+    await device.store.put(policy.model_copy(update={"allowed_fields": fewer}))
+    assert await code_of_a_run(device, agent) == "privacy_confirmation_required"
+    await agree(device, agent)
+    assert await code_of_a_run(device, agent) is None
     assert "Squats" not in gateway.sent[-1][1].model_dump_json()
-    shown = await room.desk.disclosure(agent)
+    shown = await device.service.disclosure(agent)
     assert shown is not None
     assert set(shown.fields) == set(fewer)
 
 
 async def test_a_stored_policy_cannot_show_more(
-    room: Room, agent: str, gateway: FakeGateway
+    device: CompanionDevice, agent: str, gateway: FakeGateway
 ) -> None:
-    policy = await room.store.require(ProjectionPolicy, POLICY)
+    policy = await device.store.require(ProjectionPolicy, POLICY)
     more = (*policy.allowed_fields, "facts[].body", "*")
-    await room.store.put(policy.model_copy(update={"allowed_fields": more}))
-    await room.task("Squats", body="A diary entry.")
-    assert await code_of_a_run(room, agent) is None
+    await device.store.put(policy.model_copy(update={"allowed_fields": more}))
+    await device.task("Squats", body="A diary entry.")
+    assert await code_of_a_run(device, agent) is None
     assert "diary" not in gateway.sent[-1][1].model_dump_json()
 
 
 async def test_without_a_projection_policy_nothing_is_sent(
-    room: Room, agent: str, gateway: FakeGateway
+    device: CompanionDevice, agent: str, gateway: FakeGateway
 ) -> None:
-    await room.store.delete(ProjectionPolicy, POLICY)
-    assert await code_of_a_run(room, agent) == "privacy_confirmation_required"
-    await agree(room, agent)
-    assert await code_of_a_run(room, agent) == "overshared_payload_blocked"
+    await device.store.delete(ProjectionPolicy, POLICY)
+    assert await code_of_a_run(device, agent) == "privacy_confirmation_required"
+    await agree(device, agent)
+    assert await code_of_a_run(device, agent) == "overshared_payload_blocked"
     assert gateway.sent == []
 
 
 async def test_the_policy_of_an_older_version_is_written_anew_at_the_start(
-    room: Room, agent: str
+    device: CompanionDevice, agent: str
 ) -> None:
-    policy = await room.store.require(ProjectionPolicy, POLICY)
+    policy = await device.store.require(ProjectionPolicy, POLICY)
     old = {"policy_version": "old", "allowed_fields": ("now",)}
-    await room.store.put(policy.model_copy(update=old))
-    await room.desk.recover()
-    kept = await room.store.require(ProjectionPolicy, POLICY)
+    await device.store.put(policy.model_copy(update=old))
+    await device.service.recover()
+    kept = await device.store.require(ProjectionPolicy, POLICY)
     assert set(kept.allowed_fields) == PROVIDER_FIELDS
 
 
 async def test_a_kind_that_shows_less_has_a_consent_of_its_own(
-    room: Room, agent: str, tmp_path: Path, gateway: FakeGateway
+    device: CompanionDevice, agent: str, tmp_path: Path, gateway: FakeGateway
 ) -> None:
     file = tmp_path / "own.yaml"
     file.write_text(OWN.replace("persona:", "provider_fields: [now, wake.reason]\npersona:", 1))
-    made = await room.desk.new(
-        "", file=file, category_ids=[room.categories["gym"]], model_id="cloud:large"
+    made = await device.service.new(
+        "", file=file, category_ids=[device.categories["gym"]], model_id="cloud:large"
     )
-    assert (await room.desk.show(made.id)).companion.needs_consent
-    await agree(room, made.id)
-    assert await code_of_a_run(room, made.id) is None
+    assert (await device.service.show(made.id)).companion.needs_consent
+    await agree(device, made.id)
+    assert await code_of_a_run(device, made.id) is None
     assert set(gateway.sent[-1][1].payload) == {"now", "wake"}
-    receipts = await room.store.find(ConsentReceipt)
+    receipts = await device.store.find(ModelGrant)
     assert sorted(len(each.fields) for each in receipts) == [2, len(PROVIDER_FIELDS)]
 
 
@@ -204,21 +206,21 @@ async def test_a_kind_that_shows_less_has_a_consent_of_its_own(
     ids=lambda each: next(iter(each)),
 )
 async def test_a_receipt_is_compared_word_for_word(
-    room: Room, agent: str, forged: dict[str, Any]
+    device: CompanionDevice, agent: str, forged: dict[str, Any]
 ) -> None:
-    (receipt,) = await room.store.find(ConsentReceipt)
-    await room.store.put(receipt.model_copy(update=forged))
-    assert await code_of_a_run(room, agent) == "privacy_confirmation_required"
+    (receipt,) = await device.store.find(ModelGrant)
+    await device.store.put(receipt.model_copy(update=forged))
+    assert await code_of_a_run(device, agent) == "privacy_confirmation_required"
 
 
 @pytest.mark.parametrize(
     "missing", [{"port"}, {"host", "port", "fields", "secret_ref_id"}], ids=len
 )
 async def test_a_receipt_of_an_earlier_version_is_none(
-    room: Room, agent: str, missing: set[str]
+    device: CompanionDevice, agent: str, missing: set[str]
 ) -> None:
     """It did not say which host, or which port of it, and which fields it was for."""
-    (receipt,) = await room.store.find(ConsentReceipt)
+    (receipt,) = await device.store.find(ModelGrant)
     old = receipt.model_dump(exclude=missing)
-    await room.store.put(ConsentReceipt.model_validate(old))
-    assert await code_of_a_run(room, agent) == "privacy_confirmation_required"
+    await device.store.put(ModelGrant.model_validate(old))
+    assert await code_of_a_run(device, agent) == "privacy_confirmation_required"

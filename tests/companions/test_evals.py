@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from silas.evals.companions.scenarios import KINDS, Scenario, ScenarioBook, Suite, scenarios_of
-from silas.evals.companions.scorecard import scorecard
-from silas.evals.companions.stage import play
+from evals.companions import KINDS, Scenario, ScenarioBook, Suite, play, scenarios_of, scorecard
 
 SIMPLE: dict[str, Any] = {
     "name": "simple",

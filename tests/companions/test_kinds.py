@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from silas.companions.errors import CompanionInvalid
-from silas.companions.kinds.library import BUILT_IN, KindLibrary, built_in
-from silas.companions.kinds.loading import parse_definition
-from silas.companions.models import AgentSubscription, AgentTimer, WaitingAction
-from silas.companions.tools.catalogue import REGISTRY
-from silas.testing.companion_room import opened_room
+from silas.companions.kinds.library import BUILT_IN, KindLibrary, parse_definition
+from silas.companions.messages import AgentOperation
+from silas.companions.models import AgentSubscription, AgentTimer
+from silas.companions.tools.catalogue import companion_tools
+from silas.testing.companions import opened_device
+
+REGISTRY = companion_tools()
 
 OWN = """
 kind: gardener
@@ -33,7 +35,7 @@ persona: {voice: Patient.}
 
 @pytest.mark.parametrize("kind", BUILT_IN)
 def test_the_three_that_come_with_silas_are_in_order(kind: str) -> None:
-    definition = built_in(kind)
+    definition = KindLibrary(REGISTRY).get(kind)
     assert definition.kind == kind
     assert definition.report.sections
     assert definition.persona.anti_sycophancy_policy
@@ -44,7 +46,7 @@ def test_the_three_that_come_with_silas_are_in_order(kind: str) -> None:
 
 
 def test_your_own_is_one_file() -> None:
-    definition = parse_definition(OWN)
+    definition = parse_definition(OWN, registry=REGISTRY)
     assert definition.kind == "gardener"
     assert definition.confirm_from == "medium"
     assert definition.offline == "report_only"
@@ -77,27 +79,29 @@ def test_your_own_is_one_file() -> None:
 )
 def test_a_problem_is_told_with_its_line(old: str, new: str, told: str) -> None:
     with pytest.raises(CompanionInvalid) as caught:
-        parse_definition(OWN.replace(old, new, 1))
+        parse_definition(OWN.replace(old, new, 1), registry=REGISTRY)
     assert told in caught.value.message
 
 
 def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(CompanionInvalid) as caught:
-        parse_definition(OWN.replace("06:30", "x").replace("limit: 10", "limit: 0"))
+        parse_definition(
+            OWN.replace("06:30", "x").replace("limit: 10", "limit: 0"), registry=REGISTRY
+        )
     assert len(caught.value.details["problems"]) == 2
 
 
 def test_a_file_cannot_take_the_place_of_a_kind_that_comes_with_silas(tmp_path: Path) -> None:
     (tmp_path / "planner.yaml").write_text(OWN.replace("kind: gardener", "kind: planner"))
-    library = KindLibrary(tmp_path)
-    assert library.get("planner") == built_in("planner")
+    library = KindLibrary(REGISTRY, tmp_path)
+    assert library.get("planner") == KindLibrary(REGISTRY).get("planner")
     with pytest.raises(CompanionInvalid):
         library.read(tmp_path / "planner.yaml")
 
 
 def test_an_unknown_kind_is_told_what_was_probably_meant() -> None:
     with pytest.raises(CompanionInvalid, match="did you mean `planner`"):
-        KindLibrary(None).get("planer")
+        KindLibrary(REGISTRY).get("planer")
 
 
 async def test_a_file_that_is_wrong_is_listed_with_what_is_wrong(tmp_path: Path) -> None:
@@ -105,8 +109,8 @@ async def test_a_file_that_is_wrong_is_listed_with_what_is_wrong(tmp_path: Path)
     kinds.mkdir()
     (kinds / "gardener.yaml").write_text(OWN)
     (kinds / "broken.yaml").write_text("kind: broken")
-    async with opened_room(tmp_path, kinds=kinds) as room:
-        shown = {each.kind: each for each in room.desk.kinds()}
+    async with opened_device(tmp_path, kinds=kinds) as device:
+        shown = {each.kind: each for each in device.service.kinds()}
         assert list(shown)[:3] == list(BUILT_IN)
         assert shown["gardener"].problem is None
         assert "line 1" in (shown["broken"].problem or "")
@@ -115,55 +119,62 @@ async def test_a_file_that_is_wrong_is_listed_with_what_is_wrong(tmp_path: Path)
 async def test_a_companion_keeps_what_it_was_made_from(tmp_path: Path) -> None:
     file = tmp_path / "gardener.yaml"
     file.write_text(OWN)
-    async with opened_room(tmp_path) as room:
-        made = await room.desk.new("gardener", category_ids=[room.categories["gym"]], file=file)
+    async with opened_device(tmp_path) as device:
+        made = await device.service.new(
+            "gardener", category_ids=[device.categories["gym"]], file=file
+        )
         file.write_text(
             OWN.replace("[task_read, task_write]", "[task_read, task_write, time_write]")
         )
-        detail = await room.desk.show(made.id)
+        detail = await device.service.show(made.id)
         assert detail.capabilities == ("task_read", "task_write")
-        (timer,) = await room.store.find(AgentTimer, {"agent_id": made.id})
+        (timer,) = await device.store.find(AgentTimer, {"agent_id": made.id})
         assert timer.expression == "06:30"
 
 
 async def test_subscriptions_are_limited_to_the_companion_s_categories(tmp_path: Path) -> None:
-    async with opened_room(tmp_path) as room:
-        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
-        (before,) = await room.store.find(AgentSubscription, {"agent_id": made.id})
-        assert before.predicate.category_ids == (room.categories["gym"],)
-        await room.desk.configure(made.id, category_ids=[room.categories["work"]])
-        (after,) = await room.store.find(AgentSubscription, {"agent_id": made.id})
-        assert after.predicate.category_ids == (room.categories["work"],)
+    async with opened_device(tmp_path) as device:
+        made = await device.service.new("planner", category_ids=[device.categories["gym"]])
+        (before,) = await device.store.find(AgentSubscription, {"agent_id": made.id})
+        assert before.predicate.category_ids == (device.categories["gym"],)
+        await device.service.configure(made.id, category_ids=[device.categories["work"]])
+        (after,) = await device.store.find(AgentSubscription, {"agent_id": made.id})
+        assert after.predicate.category_ids == (device.categories["work"],)
 
 
 @pytest.mark.parametrize("categories", [(), ("nowhere",)])
 async def test_a_companion_needs_categories_that_there_are(
     tmp_path: Path, categories: tuple[str, ...]
 ) -> None:
-    async with opened_room(tmp_path) as room:
+    async with opened_device(tmp_path) as device:
         with pytest.raises(CompanionInvalid):
-            await room.desk.new("planner", category_ids=categories)
+            await device.service.new("planner", category_ids=categories)
 
 
 def test_a_budget_that_names_one_limit_keeps_the_others() -> None:
     """Two companions that wake each other must come to an end, whatever the file forgets."""
-    budget = parse_definition(f"{OWN}budget: {{tokens: 5}}\n").budget
+    budget = parse_definition(f"{OWN}budget: {{tokens: 5}}\n", registry=REGISTRY).budget
     assert (budget.tokens, budget.tool_calls, budget.runtime_ms) == (5, 500, 600_000)
-    assert parse_definition(f"{OWN}budget: {{tool_calls: null}}\n").budget.tool_calls is None
+    assert (
+        parse_definition(
+            f"{OWN}budget: {{tool_calls: null}}\n", registry=REGISTRY
+        ).budget.tool_calls
+        is None
+    )
 
 
 async def test_the_strategist_asks_before_it_moves_anything_whatever_else_was_said(
     tmp_path: Path,
 ) -> None:
     """The choice of a task is no yes to other due dates."""
-    async with opened_room(tmp_path) as room:
-        agent = await room.desk.new("strategist", category_ids=[room.categories["gym"]])
+    async with opened_device(tmp_path) as device:
+        agent = await device.service.new("strategist", category_ids=[device.categories["gym"]])
         for title in ("Squats light", "Squats heavy"):
-            await room.task(title, due_at=room.clock.now() - timedelta(days=3))
-        await room.desk.wake(agent.id, said="log 45 minutes on Squats")
-        await room.work()
-        asked = {each.id: each.prompt_text for each in await room.desk.questions(agent.id)}
-        blocked = await room.store.find(WaitingAction, {"agent_id": agent.id})
+            await device.task(title, due_at=device.clock.now() - timedelta(days=3))
+        await device.service.wake(agent.id, said="log 45 minutes on Squats")
+        await device.work()
+        asked = {each.id: each.prompt_text for each in await device.service.questions(agent.id)}
+        blocked = await device.store.find(AgentOperation, {"agent_id": agent.id})
         assert blocked
         for each in blocked:
             (question,) = each.prompt_item_ids

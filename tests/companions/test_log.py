@@ -1,21 +1,16 @@
 """The log and what is remembered of it."""
 
-from silas.companions.links import LinkBook
-from silas.companions.log import MessageLog, pointer_to
-from silas.companions.memory import MemoryAssembler, MemoryLimits
-from silas.companions.models import (
-    AgentLinkRelation,
+from silas.companions.log import MemoryAssembler, MemoryLimits, pointer_to
+from silas.companions.messages import (
     AgentMessage,
-    AgentMessageKind,
     AgentMessageMetadata,
     AgentMessagePayload,
-    Companion,
     LinkDraft,
-    ToolResultStatus,
 )
+from silas.companions.models import AgentLinkRelation, AgentMessageKind, Companion, ToolResultStatus
 from silas.companions.store import CompanionStore
 from silas.storage import SqliteDatabase
-from tests.companions.making import draft, make_companion
+from tests.companions.making import ReadableLog, draft, make_companion
 
 THREAD = "agent-1:run:1"
 
@@ -33,30 +28,30 @@ async def rows(database: SqliteDatabase) -> dict[str, tuple[int, int]]:
 async def test_message_payload_normalization_works_end_to_end(
     store: CompanionStore, companion: Companion
 ) -> None:
-    log = MessageLog(store)
+    log = ReadableLog(store)
     [message] = await log.append([draft("hello")])
     assert message.content_entry_id is not None
     payload = await store.require(AgentMessagePayload, message.content_entry_id)
     assert payload.content == {"text": "hello"} == await log.content(message)
-    [edge] = await LinkBook(store).leaving(AgentLinkRelation.MESSAGE_PAYLOAD, message.id)
+    [edge] = await ReadableLog(store).links(AgentLinkRelation.MESSAGE_PAYLOAD, from_id=message.id)
     assert edge.to_id == payload.id
 
 
 async def test_messages_are_chained_and_the_head_moves(
     store: CompanionStore, companion: Companion
 ) -> None:
-    log, links = MessageLog(store), LinkBook(store)
+    log = ReadableLog(store)
     first, second = await log.append([draft("a"), draft("b")])
     [other] = await log.append([draft("c", thread="agent-1:run:2")])
     assert (first.prev_message_id, second.prev_message_id) == (None, first.id)
     assert other.prev_message_id is None
     assert [first.sequence, second.sequence, other.sequence] == [1, 2, 3]
-    heads = await links.leaving(AgentLinkRelation.AGENT_HEAD, "agent-1")
+    heads = await log.links(AgentLinkRelation.AGENT_HEAD, from_id="agent-1")
     assert {link.thread_id: link.to_id for link in heads} == {
         THREAD: second.id,
         "agent-1:run:2": other.id,
     }
-    [back] = await links.leaving(AgentLinkRelation.MESSAGE_PREV, second.id)
+    [back] = await log.links(AgentLinkRelation.MESSAGE_PREV, from_id=second.id)
     assert back.to_id == first.id
     assert [m.id for m in await log.thread("agent-1", THREAD)] == [first.id, second.id]
 
@@ -64,7 +59,7 @@ async def test_messages_are_chained_and_the_head_moves(
 async def test_a_message_with_a_known_id_is_not_appended_again(
     store: CompanionStore, companion: Companion, database: SqliteDatabase
 ) -> None:
-    log = MessageLog(store)
+    log = ReadableLog(store)
     once = await log.append([draft("a", message_id="m-1")])
     before = await rows(database)
     assert await log.append([draft("other", message_id="m-1")]) == once
@@ -74,7 +69,7 @@ async def test_a_message_with_a_known_id_is_not_appended_again(
 async def test_tool_result_changed_entity_ids_and_changed_tokens_are_stored_and_queryable(
     store: CompanionStore, companion: Companion
 ) -> None:
-    log = MessageLog(store)
+    log = ReadableLog(store)
     metadata = AgentMessageMetadata(
         action_ref_id="m-1",
         operation_id="op-1",
@@ -95,15 +90,17 @@ async def test_tool_result_changed_entity_ids_and_changed_tokens_are_stored_and_
             )
         ]
     )
-    assert [each.metadata for each in await log.of_operation("op-1")] == [metadata]
-    [effect] = await LinkBook(store).arriving(AgentLinkRelation.TOOL_EFFECT, "task-1")
+    assert [each.metadata for each in await store.find(AgentMessage, {"operation_id": "op-1"})] == [
+        metadata
+    ]
+    [effect] = await log.links(AgentLinkRelation.TOOL_EFFECT, to_id="task-1")
     assert effect.from_id == result.id
 
 
 async def test_payload_size_remains_proportional_to_new_messages_only(
     store: CompanionStore, companion: Companion, database: SqliteDatabase
 ) -> None:
-    log = MessageLog(store)
+    log = ReadableLog(store)
     await log.append([draft("x", message_id=f"m-{n:06}") for n in range(10)])
 
     async def added(n: int) -> dict[str, tuple[int, int]]:
@@ -132,7 +129,7 @@ async def test_payload_size_remains_proportional_to_new_messages_only(
 async def test_memory_is_bounded_by_count_and_tokens(
     store: CompanionStore, companion: Companion
 ) -> None:
-    log, memory = MessageLog(store), MemoryAssembler(store)
+    log, memory = ReadableLog(store), MemoryAssembler(store)
     await log.append([draft(f"{n}") for n in range(50)])
     limits = MemoryLimits(hot_messages=7)
     told = await memory.assemble("agent-1", THREAD, limits=limits)
@@ -144,7 +141,7 @@ async def test_memory_is_bounded_by_count_and_tokens(
 
 async def test_memory_of_others_is_not_told(store: CompanionStore, companion: Companion) -> None:
     await make_companion(store, "agent-2")
-    log, memory = MessageLog(store), MemoryAssembler(store)
+    log, memory = ReadableLog(store), MemoryAssembler(store)
     await log.append([draft("mine"), draft("theirs", agent_id="agent-2", thread=THREAD)])
     told = await memory.assemble("agent-1", THREAD)
     assert [each.content for each in told.hot] == [{"text": "mine"}]
@@ -152,7 +149,7 @@ async def test_memory_of_others_is_not_told(store: CompanionStore, companion: Co
 
 
 async def test_pointers_rank_messages(store: CompanionStore, companion: Companion) -> None:
-    [message] = await MessageLog(store).append([draft()])
+    [message] = await ReadableLog(store).append([draft()])
     assert isinstance(message, AgentMessage)
     pointer = pointer_to(message)
     assert (pointer.message_id, pointer.sequence, pointer.host_id) == (message.id, 1, "host-a")

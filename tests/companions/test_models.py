@@ -5,16 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from silas.companions import models
-from silas.companions.models import (
-    AgentConfig,
-    AgentMessageMetadata,
-    AgentSlots,
-    Companion,
-    WakeStatus,
-)
-from silas.companions.models.synced import Synced
-from silas.companions.tables import TABLES
+from silas.companions import messages, models
+from silas.companions.messages import AgentMessageMetadata
+from silas.companions.models import AgentConfig, AgentSlots, Companion, Synced, WakeStatus
+from silas.companions.store import TABLES
 from silas.journal.notifications import TokenClass, TypedToken
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -82,7 +76,7 @@ def test_only_queued_and_running_are_not_terminal() -> None:
 def test_every_synced_record_has_a_clock_and_a_tombstone_and_a_table() -> None:
     synced = {
         each
-        for each in vars(models).values()
+        for each in (vars(models) | vars(messages)).values()
         if isinstance(each, type) and issubclass(each, Synced) and each is not Synced
     }
     assert synced <= TABLES.keys()
@@ -92,6 +86,6 @@ def test_every_synced_record_has_a_clock_and_a_tombstone_and_a_table() -> None:
 
 def test_raw_maps_are_only_extensions_and_contents() -> None:
     """`Companion`, `AgentState` and `AgentMessage` have no untyped field of their own."""
-    for record in (models.Companion, models.AgentState, models.AgentMessage):
+    for record in (models.Companion, models.AgentState, messages.AgentMessage):
         for name, field in record.model_fields.items():
             assert field.annotation != models.JsonMap, name

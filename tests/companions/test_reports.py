@@ -6,13 +6,21 @@ from pathlib import Path
 import pytest
 
 from silas.companions.errors import ReportInvalid
-from silas.companions.facts import Fact, facts_from, merged
-from silas.companions.models import InferenceFlag, ReportScope, ReportSourceRef
-from silas.companions.proposals import ClaimDraft, CompanionProposal, ReportDraft, SectionDraft
-from silas.companions.reports import MAX_AGE, build_report, freshness_of
+from silas.companions.messages import ReportSourceRef
+from silas.companions.models import InferenceFlag, ReportScope
+from silas.companions.ports import ClaimDraft, CompanionProposal, ReportDraft, SectionDraft
+from silas.companions.reports import (
+    MAX_AGE,
+    Fact,
+    _day,
+    build_report,
+    facts_from,
+    freshness_of,
+    merged,
+)
+from silas.kernel import format_timestamp
 from silas.testing import FakeClock
-from silas.testing.companion_room import opened_room
-from silas.testing.companions import FakeGateway, ScriptedModel
+from silas.testing.companions import FakeGateway, ScriptedModel, opened_device
 
 NOW = FakeClock().now()
 FACT = Fact(source_id="task:t1", locator="t1", captured_at=NOW, freshness_at=NOW)
@@ -96,29 +104,29 @@ class TestFreshness:
 
 
 async def test_a_change_elsewhere_leaves_a_report_fresh(tmp_path: Path) -> None:
-    async with opened_room(tmp_path) as room:
-        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
-        assert await room.desk.report(made.id) is None
-        await room.desk.wake(made.id)
-        await room.work()
-        await room.task("Taxes", "work")
-        shown = await room.desk.report(made.id)
+    async with opened_device(tmp_path) as device:
+        made = await device.service.new("planner", category_ids=[device.categories["gym"]])
+        assert await device.service.report(made.id) is None
+        await device.service.wake(made.id)
+        await device.work()
+        await device.task("Taxes", "work")
+        shown = await device.service.report(made.id)
         assert shown is not None
         assert shown.freshness.fresh
-        await room.task("Squats", "gym")
-        shown = await room.desk.report(made.id)
+        await device.task("Squats", "gym")
+        shown = await device.service.report(made.id)
         assert shown is not None
         assert shown.freshness.newer_changes
-        assert (await room.desk.list())[0].report_fresh is False
+        assert (await device.service.list())[0].report_fresh is False
 
 
 async def test_times_are_told_in_the_owner_s_time_zone(tmp_path: Path) -> None:
-    async with opened_room(tmp_path) as room:
-        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
-        await room.task("Squats", due_at=datetime(2031, 1, 5, 17, tzinfo=UTC))
-        await room.desk.wake(made.id)
-        await room.work()
-        shown = await room.desk.report(made.id)
+    async with opened_device(tmp_path) as device:
+        made = await device.service.new("planner", category_ids=[device.categories["gym"]])
+        await device.task("Squats", due_at=datetime(2031, 1, 5, 17, tzinfo=UTC))
+        await device.service.wake(made.id)
+        await device.work()
+        shown = await device.service.report(made.id)
         assert shown is not None
         assert "due 2031-01-05 18:00" in str(shown.report.content)
 
@@ -127,16 +135,16 @@ async def test_a_model_s_report_without_sources_is_replaced_by_what_the_facts_sa
     tmp_path: Path,
 ) -> None:
     lies = CompanionProposal(report=draft(ClaimDraft(text="You are great.", sources=("x:1",))))
-    async with opened_room(tmp_path, gateway=FakeGateway(ScriptedModel(lies))) as room:
-        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
-        await room.task("Squats")
-        woken = await room.desk.wake(made.id)
-        await room.work()
-        shown = await room.desk.report(made.id)
+    async with opened_device(tmp_path, gateway=FakeGateway(ScriptedModel(lies))) as device:
+        made = await device.service.new("planner", category_ids=[device.categories["gym"]])
+        await device.task("Squats")
+        woken = await device.service.wake(made.id)
+        await device.work()
+        shown = await device.service.report(made.id)
         assert shown is not None
         assert "great" not in str(shown.report.content)
         assert "Squats" in str(shown.report.content)
-        trace = await room.desk.trace(woken.run_key)
+        trace = await device.service.trace(woken.run_key)
         refusals = {each.error_code for each in trace.policy_decisions if not each.allowed}
         assert refusals == {"report_invalid"}
 
@@ -144,22 +152,38 @@ async def test_a_model_s_report_without_sources_is_replaced_by_what_the_facts_sa
 async def test_why_says_where_a_claim_is_from_also_after_the_record_is_gone(
     tmp_path: Path,
 ) -> None:
-    async with opened_room(tmp_path) as room:
-        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
-        task = await room.task("Squats")
-        await room.desk.wake(made.id)
-        await room.work()
-        shown = await room.desk.report(made.id)
+    async with opened_device(tmp_path) as device:
+        made = await device.service.new("planner", category_ids=[device.categories["gym"]])
+        task = await device.task("Squats")
+        await device.service.wake(made.id)
+        await device.work()
+        shown = await device.service.report(made.id)
         assert shown is not None
-        refs = await room.store.find(ReportSourceRef, {"report_id": shown.report.id})
+        refs = await device.store.find(ReportSourceRef, {"report_id": shown.report.id})
         claim = next(each.claim_id for each in refs if each.claim_id != "headline")
-        (before,) = await room.desk.why(shown.report.id, claim)
+        (before,) = await device.service.why(shown.report.id, claim)
         assert (before.label, before.exists) == ("Squats", True)
-        await room.do("delete_record", record_id=task)
-        (after,) = await room.desk.why(shown.report.id, claim)
+        await device.do("delete_record", record_id=task)
+        (after,) = await device.service.why(shown.report.id, claim)
         assert (after.record_id, after.exists) == (task, False)
         with pytest.raises(Exception, match="no claim"):
-            await room.desk.why(shown.report.id, "nothing")
+            await device.service.why(shown.report.id, "nothing")
+
+
+def test_a_block_of_the_day_is_called_by_its_task() -> None:
+    block = {
+        "kind": "day_block",
+        "starts_at": format_timestamp(NOW),
+        "ends_at": format_timestamp(NOW + timedelta(minutes=30)),
+        "note": None,
+        "task_id": "t1",
+    }
+    task = FACT.model_copy(update={"fields": {"kind": "task", "id": "t1", "title": "Squats"}})
+    planned = FACT.model_copy(update={"source_id": "day_block:b1", "fields": block})
+    (claim,) = _day([task, planned], NOW)
+    assert claim.text.endswith(": Squats.")
+    (alone,) = _day([planned], NOW)
+    assert alone.text.endswith(": planned.")
 
 
 def test_what_is_read_twice_is_one_fact_and_stays_marked() -> None:

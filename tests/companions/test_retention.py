@@ -1,25 +1,16 @@
 """Retention: what explains goes, what is remembered stays, and who was destroyed is forgotten."""
 
-from silas.companions.compaction.compactor import Compactor
-from silas.companions.log import MessageLog
-from silas.companions.memory import MemoryAssembler
-from silas.companions.models import (
-    AgentMessage,
-    AgentReport,
-    AgentReportHead,
-    Companion,
-    RunTrace,
-    WakeRun,
-    WakeStatus,
-)
+from silas.companions.compaction import Compactor
+from silas.companions.log import MemoryAssembler
+from silas.companions.messages import AgentMessage, AgentReport, AgentReportHead, RunTrace, WakeRun
+from silas.companions.models import Companion, WakeStatus
 from silas.companions.retention import KEEP_DAYS, ArtifactClass, Retention
-from silas.companions.store import CompanionStore
-from silas.companions.tables import TABLES
+from silas.companions.store import TABLES, CompanionStore
 from silas.journal.store import Journal
 from silas.queue import QueueStore
 from silas.storage import SqliteDatabase
 from silas.testing import FakeClock
-from tests.companions.making import House, draft, make_companion
+from tests.companions.making import House, ReadableLog, draft, make_companion
 from tests.companions.test_store import RECORDS
 
 THREAD = "agent-1:run:1"
@@ -55,7 +46,7 @@ async def test_what_is_not_at_its_end_or_is_shown_stays(
 async def test_raw_messages_go_only_when_a_summary_has_taken_them_up(
     store: CompanionStore, companion: Companion, clock: FakeClock
 ) -> None:
-    log, compactor = MessageLog(store), Compactor(store)
+    log, compactor = ReadableLog(store), Compactor(store)
     await log.append([draft(f"{n}") for n in range(5)])
     await log.append([draft("other", thread="agent-1:run:2")])
     await compactor.consider("agent-1", THREAD, ended=True)

@@ -8,22 +8,19 @@ from typing import Any
 
 import pytest
 
-from silas.companions.models import (
-    AgentActionType,
-    AgentMessage,
-    SagaEntry,
-    SagaPhase,
-    SagaStatus,
-    WaitingAction,
-    WaitingStatus,
-    WakeRun,
-)
-from silas.companions.proposals import CompanionProposal, ProposedAction
+from silas.companions.messages import AgentMessage, AgentOperation, WakeRun
+from silas.companions.models import AgentActionType, OperationPhase, OperationStatus
+from silas.companions.ports import CompanionProposal, ProposedAction
 from silas.storage import SqliteDatabase
 from silas.storage.errors import DiskFull
 from silas.testing import FakeClock, MemoryVault
-from silas.testing.companion_room import Room, open_room, restarted
-from silas.testing.companions import FakeGateway, ScriptedModel
+from silas.testing.companions import (
+    CompanionDevice,
+    FakeGateway,
+    ScriptedModel,
+    open_device,
+    restarted,
+)
 
 WROTE = "companion_wrote"
 STEPS = ("Three sets", "Stretch")
@@ -58,9 +55,6 @@ class CuttableDatabase(SqliteDatabase):
             raise PowerCut
         return result
 
-    def transaction_here(self, body: Any) -> Any:
-        return None
-
 
 @dataclass(frozen=True)
 class Beginning:
@@ -71,14 +65,14 @@ class Beginning:
     agent: str
     unasked: bool
 
-    async def again(self, path: Path) -> Room:
+    async def again(self, path: Path) -> CompanionDevice:
         """A copy of it, opened."""
         shutil.copytree(self.path, path)
         return await self.opened(path)
 
-    async def opened(self, path: Path) -> Room:
+    async def opened(self, path: Path) -> CompanionDevice:
         model = FakeGateway(ScriptedModel(_labels)) if self.unasked else FakeGateway()
-        return await open_room(
+        return await open_device(
             path, clock=FakeClock(), vault=self.vault, gateway=model, database=CuttableDatabase
         )
 
@@ -88,16 +82,16 @@ async def prepared(path: Path, *, unasked: bool) -> Beginning:
     path.mkdir()
     Power.reset()
     beginning = Beginning(path, MemoryVault(), agent="", unasked=unasked)
-    room = await beginning.opened(path)
+    device = await beginning.opened(path)
     file = path / "labeller.yaml"
     file.write_text(LABELLER)
-    agent = await room.desk.new(
+    agent = await device.service.new(
         "planner",
-        category_ids=[room.categories["gym"]],
+        category_ids=[device.categories["gym"]],
         file=file if unasked else None,
     )
-    await room.task("Squats", checklist_items=STEPS)
-    await room.close()
+    await device.task("Squats", checklist_items=STEPS)
+    await device.close()
     return replace(beginning, agent=agent.id)
 
 
@@ -132,73 +126,73 @@ def _labels(request: Any) -> CompanionProposal:
     )
 
 
-async def whole_flow(room: Room, agent: str) -> None:
+async def whole_flow(device: CompanionDevice, agent: str) -> None:
     """From the finished task to the follow-up, with the owner's yes."""
-    for task in await room.tasks():
+    for task in await device.tasks():
         if task.title == "Squats" and task.status != "done":
-            await room.finish(task.id)
-    await room.journal.settled()
-    await room.waking.orchestrator.catch_up()
-    await room.work()
-    for each in await room.hands.waiting.of(agent, status=WaitingStatus.WAITING):
-        if each.operation_id in room.approvals.asked:
-            await room.approvals.approve(each.operation_id)
-            await room.desk.decided(each.operation_id)
+            await device.finish(task.id)
+    await device.journal.settled()
+    await device.companions.orchestrator.catch_up()
+    await device.work()
+    for each in await device.executor.operations.pending(OperationPhase.WAITING, agent_id=agent):
+        if each.operation_id in device.approvals.asked:
+            await device.approvals.approve(each.operation_id)
+            await device.service.decided(each.operation_id)
 
 
 async def crash_after(beginning: Beginning, writes: int) -> bool:
     """Run the flow, cut the power, start again, go on; True if the power was cut at all."""
     agent = beginning.agent
-    room = await beginning.again(beginning.path.with_name(f"cut-{writes}"))
+    device = await beginning.again(beginning.path.with_name(f"cut-{writes}"))
     Power.reset(writes)
     with contextlib.suppress(PowerCut):
-        await whole_flow(room, agent)
+        await whole_flow(device, agent)
     was_cut = Power.off
     Power.reset()
-    room.waking.orchestrator.stop()
-    room = await restarted(room, database=CuttableDatabase)
+    device.companions.orchestrator.stop()
+    device = await restarted(device, database=CuttableDatabase)
     try:
-        await whole_flow(room, agent)
-        await room.desk.recover()
-        await (converged_unasked if beginning.unasked else converged)(room, agent)
+        await whole_flow(device, agent)
+        await device.service.recover()
+        await (converged_unasked if beginning.unasked else converged)(device, agent)
     finally:
-        await room.close()
+        await device.close()
     return was_cut
 
 
-async def converged(room: Room, agent: str) -> None:
-    new = [each for each in await room.tasks() if "follow-up" in each.title]
+async def converged(device: CompanionDevice, agent: str) -> None:
+    new = [each for each in await device.tasks() if "follow-up" in each.title]
     assert len(new) == 1
-    ((_, items),) = await room.journal.checklists_of(new[0].id)
+    ((_, items),) = await device.journal.checklists_of(new[0].id)
     assert [each.text for each in items] == list(STEPS)
-    (waiting,) = await room.store.find(WaitingAction, {"agent_id": agent})
-    assert waiting.status is WaitingStatus.APPLIED
-    await both_agree(room, agent)
+    (waiting,) = await device.store.find(AgentOperation, {"agent_id": agent})
+    assert waiting.status is OperationStatus.DONE
+    await both_agree(device, agent)
 
 
-async def converged_unasked(room: Room, agent: str) -> None:
-    (task,) = [each for each in await room.tasks() if each.title == "Squats"]
+async def converged_unasked(device: CompanionDevice, agent: str) -> None:
+    (task,) = [each for each in await device.tasks() if each.title == "Squats"]
     assert task.labels == ("seen-0",)
-    await both_agree(room, agent)
+    await both_agree(device, agent)
 
 
-async def both_agree(room: Room, agent: str) -> None:
+async def both_agree(device: CompanionDevice, agent: str) -> None:
     """What the journal has done under this companion's name is in its log, and the reverse."""
-    entries = await room.store.find(SagaEntry, {"agent_id": agent})
-    assert {each.status for each in entries} == {SagaStatus.DONE}
-    assert {each.phase for each in entries} == {SagaPhase.AGENT_COMMITTED}
-    rows = await room.journal_db.fetch_all(
+    entries = await device.store.find(AgentOperation, {"agent_id": agent})
+    assert {each.status for each in entries} == {OperationStatus.DONE}
+    assert {each.phase for each in entries} == {OperationPhase.AGENT_COMMITTED}
+    rows = await device.journal_db.fetch_all(
         "SELECT operation_id FROM operations WHERE actor = ?", (f"companion:{agent}",)
     )
     told = [
         each.metadata.operation_id
-        for each in await room.store.find(AgentMessage, {"agent_id": agent})
+        for each in await device.store.find(AgentMessage, {"agent_id": agent})
         if each.metadata.status == "success" and each.metadata.changed_entity_ids
     ]
     assert sorted(told) == sorted(row[0] for row in rows)
-    audited = {data["operation_id"] for event, data in room.audit.entries if event == WROTE}
+    audited = {data["operation_id"] for event, data in device.audit.entries if event == WROTE}
     assert audited == {row[0] for row in rows}
-    runs = await room.store.find(WakeRun, {"agent_id": agent})
+    runs = await device.store.find(WakeRun, {"agent_id": agent})
     assert all(each.status.is_terminal for each in runs)
 
 
@@ -218,12 +212,12 @@ async def test_cross_domain_saga_recovery_converges_after_simulated_crash_betwee
 
 async def test_recovery_can_be_repeated(tmp_path: Path) -> None:
     beginning = await prepared(tmp_path / "beginning", unasked=False)
-    room, agent = await beginning.again(tmp_path / "planner"), beginning.agent
-    await whole_flow(room, agent)
+    device, agent = await beginning.again(tmp_path / "planner"), beginning.agent
+    await whole_flow(device, agent)
     for _ in range(3):
-        await room.desk.recover()
-    await converged(room, agent)
-    await room.close()
+        await device.service.recover()
+    await converged(device, agent)
+    await device.close()
 
 
 async def test_what_the_journal_has_done_is_told_also_if_the_run_has_failed(
@@ -231,19 +225,19 @@ async def test_what_the_journal_has_done_is_told_also_if_the_run_has_failed(
 ) -> None:
     """The run ends as failed after the journal's commit; the log is completed at the next start."""
     beginning = await prepared(tmp_path / "beginning", unasked=True)
-    room, agent = await beginning.again(tmp_path / "labeller"), beginning.agent
-    finish = type(room.hands.executor.saga).journal_committed
+    device, agent = await beginning.again(tmp_path / "labeller"), beginning.agent
+    finish = type(device.executor.operations).journal_committed
 
     async def no_disk(*_: Any) -> None:
         raise DiskFull
 
-    type(room.hands.executor.saga).journal_committed = no_disk  # type: ignore[method-assign]
+    type(device.executor.operations).journal_committed = no_disk  # type: ignore[method-assign]
     try:
-        await whole_flow(room, agent)
+        await whole_flow(device, agent)
     finally:
-        type(room.hands.executor.saga).journal_committed = finish  # type: ignore[method-assign]
-    (run,) = await room.store.find(WakeRun, {"agent_id": agent})
+        type(device.executor.operations).journal_committed = finish  # type: ignore[method-assign]
+    (run,) = await device.store.find(WakeRun, {"agent_id": agent})
     assert run.status == "failed_terminal"
-    assert await room.desk.recover() == 1
-    await converged_unasked(room, agent)
-    await room.close()
+    assert await device.service.recover() == 1
+    await converged_unasked(device, agent)
+    await device.close()

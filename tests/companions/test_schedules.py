@@ -7,65 +7,71 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from silas.companions.errors import CompanionInvalid, CompanionUnknown
-from silas.companions.models import AgentTimer, TimerKind, WakeReason, WakeRun
-from silas.companions.schedules import DAYS, TimerWish, Weekly, intent, read_days, weekly
-from silas.companions.timer_book import TimerDraft
+from silas.companions.messages import WakeRun
+from silas.companions.models import AgentTimer, TimerKind, WakeReason
+from silas.companions.timers import TimerDraft, TimerWish, Weekly, intent, weekly
 from silas.companions.views import TimerView
-from silas.testing.companion_room import Room
+from silas.kernel.errors import TimeNotUnderstood
+from silas.kernel.when import DAYS, parse_days
+from silas.testing.companions import CompanionDevice
 
 WORKDAYS = ("mon", "tue", "wed", "thu", "fri")
 
 
-async def set_to(room: Room, agent: str, *wishes: dict[str, object]) -> tuple[TimerView, ...]:
-    return await room.desk.set_timers(agent, [TimerWish.model_validate(each) for each in wishes])
+async def set_to(
+    device: CompanionDevice, agent: str, *wishes: dict[str, object]
+) -> tuple[TimerView, ...]:
+    return await device.service.set_timers(
+        agent, [TimerWish.model_validate(each) for each in wishes]
+    )
 
 
-async def ringing(room: Room, agent: str) -> list[tuple[str, bool]]:
-    return [(each.words, each.active) for each in await room.desk.timers(agent)]
+async def ringing(device: CompanionDevice, agent: str) -> list[tuple[str, bool]]:
+    return [(each.words, each.active) for each in await device.service.timers(agent)]
 
 
 async def test_timers_of_the_kind_are_seen_and_every_part_of_them_can_be_set(
-    room: Room, agent: str
+    device: CompanionDevice, agent: str
 ) -> None:
-    (morning,) = await room.desk.timers(agent)
+    (morning,) = await device.service.timers(agent)
     assert (morning.at, morning.days, morning.active) == ("07:00", DAYS, True)
     assert morning.time_zone == "Europe/Berlin"
     assert morning.next_run_at == datetime(2026, 1, 2, 6, tzinfo=UTC)
 
-    (later,) = await set_to(room, agent, {"id": morning.id, "at": "8:30", "days": WORKDAYS})
+    (later,) = await set_to(device, agent, {"id": morning.id, "at": "8:30", "days": WORKDAYS})
     assert later.words == "every Monday to Friday at 08:30"
     assert (later.id, later.next_run_at) == (morning.id, datetime(2026, 1, 2, 7, 30, tzinfo=UTC))
-    (off,) = await set_to(room, agent, {"id": morning.id, "active": False})
+    (off,) = await set_to(device, agent, {"id": morning.id, "active": False})
     assert (off.words, off.active, off.next_run_at) == (later.words, False, None)
-    assert (await room.desk.show(agent)).wakes_on == ("when a task is done",)
+    assert (await device.service.show(agent)).wakes_on == ("when a task is done",)
 
     added = await set_to(
-        room, agent, {"at": "18:00", "days": ("sun",)}, {"id": morning.id, "active": True}
+        device, agent, {"at": "18:00", "days": ("sun",)}, {"id": morning.id, "active": True}
     )
     assert [each.words for each in added] == [later.words, "every Sunday at 18:00"]
-    (left,) = await set_to(room, agent, {"id": morning.id, "remove": True})
+    (left,) = await set_to(device, agent, {"id": morning.id, "remove": True})
     assert left.words == "every Sunday at 18:00"
     assert ("companion_configured", agent, "timers") in [
-        (event, data.get("agent_id"), data.get("what")) for event, data in room.audit.entries
+        (event, data.get("agent_id"), data.get("what")) for event, data in device.audit.entries
     ]
 
 
-async def test_what_is_set_is_what_rings(room: Room, agent: str) -> None:
-    (morning,) = await room.desk.timers(agent)
-    await set_to(room, agent, {"id": morning.id, "active": False}, {"at": "13:30"})
-    room.clock.advance(days=1)
-    await room.waking.alarms.tick()
+async def test_what_is_set_is_what_rings(device: CompanionDevice, agent: str) -> None:
+    (morning,) = await device.service.timers(agent)
+    await set_to(device, agent, {"id": morning.id, "active": False}, {"at": "13:30"})
+    device.clock.advance(days=1)
+    await device.companions.alarms.tick()
     # At the time that was set, and not at the one that is off; what is switched on again rings
     # from then on, and makes up for nothing.
-    (wake,) = await room.store.find(WakeRun, {"agent_id": agent})
+    (wake,) = await device.store.find(WakeRun, {"agent_id": agent})
     assert wake.job.scheduled_at == datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
-    await set_to(room, agent, {"id": morning.id, "active": True})
-    nearest = await room.waking.alarms.tick()
+    await set_to(device, agent, {"id": morning.id, "active": True})
+    nearest = await device.companions.alarms.tick()
     assert nearest == datetime(2026, 1, 2, 12, 30, tzinfo=UTC)
-    assert len(await room.store.find(WakeRun, {"agent_id": agent})) == 1
-    room.clock.set(nearest + timedelta(seconds=1))
-    await room.waking.alarms.tick()
-    reasons = {each.job.reason for each in await room.store.find(WakeRun, {"agent_id": agent})}
+    assert len(await device.store.find(WakeRun, {"agent_id": agent})) == 1
+    device.clock.set(nearest + timedelta(seconds=1))
+    await device.companions.alarms.tick()
+    reasons = {each.job.reason for each in await device.store.find(WakeRun, {"agent_id": agent})}
     assert reasons == {WakeReason.RECOVERY_CATCHUP, WakeReason.TIMER}
 
 
@@ -86,48 +92,52 @@ async def test_what_is_set_is_what_rings(room: Room, agent: str) -> None:
     ],
 )
 async def test_what_cannot_be_is_a_sentence_and_changes_nothing(
-    room: Room, agent: str, wish: dict[str, object], told: str
+    device: CompanionDevice, agent: str, wish: dict[str, object], told: str
 ) -> None:
-    before = await room.desk.timers(agent)
+    before = await device.service.timers(agent)
     with pytest.raises(CompanionInvalid) as refused:
-        await set_to(room, agent, {"id": before[0].id, "at": "05:00"}, {"at": "06:00"}, wish)
+        await set_to(device, agent, {"id": before[0].id, "at": "05:00"}, {"at": "06:00"}, wish)
     assert told in refused.value.message
-    assert await room.desk.timers(agent) == before
+    assert await device.service.timers(agent) == before
 
 
-async def test_a_timer_of_somebody_else_or_of_nobody_is_not_touched(room: Room, agent: str) -> None:
-    other = await room.desk.new("planner", category_ids=[room.categories["gym"]])
-    (theirs,) = await room.desk.timers(other.id)
+async def test_a_timer_of_somebody_else_or_of_nobody_is_not_touched(
+    device: CompanionDevice, agent: str
+) -> None:
+    other = await device.service.new("planner", category_ids=[device.categories["gym"]])
+    (theirs,) = await device.service.timers(other.id)
     for wish in ({"id": theirs.id, "remove": True}, {"id": "timer-nowhere", "active": False}):
         with pytest.raises(CompanionUnknown, match="not there any more"):
-            await set_to(room, agent, {"at": "06:00"}, wish)
+            await set_to(device, agent, {"at": "06:00"}, wish)
     with pytest.raises(CompanionInvalid, match="named twice"):
-        await set_to(room, other.id, {"id": theirs.id, "at": "06:00"}, {"id": theirs.id})
-    assert await room.desk.timers(other.id) == (theirs,)
-    assert len(await room.desk.timers(agent)) == 1
+        await set_to(device, other.id, {"id": theirs.id, "at": "06:00"}, {"id": theirs.id})
+    assert await device.service.timers(other.id) == (theirs,)
+    assert len(await device.service.timers(agent)) == 1
     with pytest.raises(CompanionInvalid, match="at most 20"):
-        await set_to(room, agent, *({"at": f"08:{minute:02}"} for minute in range(20)))
+        await set_to(device, agent, *({"at": f"08:{minute:02}"} for minute in range(20)))
 
 
-async def test_a_single_moment_is_seen_until_it_has_passed(room: Room, agent: str) -> None:
+async def test_a_single_moment_is_seen_until_it_has_passed(
+    device: CompanionDevice, agent: str
+) -> None:
     moment = TimerDraft(TimerKind.ONCE, "2026-01-01T13:00:00.000000Z")
-    alarm = await room.lifecycle.timers.add(agent, moment)
-    assert ("once at 2026-01-01 13:00 UTC", True) in await ringing(room, agent)
-    await set_to(room, agent, {"id": alarm.id, "active": False})
-    assert ("once at 2026-01-01 13:00 UTC", False) in await ringing(room, agent)
-    room.clock.advance(hours=2)
-    assert len(await ringing(room, agent)) == 1
+    alarm = await device.lifecycle.timers.add(agent, moment)
+    assert ("once at 2026-01-01 13:00 UTC", True) in await ringing(device, agent)
+    await set_to(device, agent, {"id": alarm.id, "active": False})
+    assert ("once at 2026-01-01 13:00 UTC", False) in await ringing(device, agent)
+    device.clock.advance(hours=2)
+    assert len(await ringing(device, agent)) == 1
     with pytest.raises(CompanionInvalid, match="has passed"):
-        await set_to(room, agent, {"id": alarm.id, "active": True})
+        await set_to(device, agent, {"id": alarm.id, "active": True})
 
 
 async def test_a_timer_that_makes_no_sense_is_shown_as_silent_and_can_be_mended(
-    room: Room, agent: str
+    device: CompanionDevice, agent: str
 ) -> None:
-    (known,) = await room.store.find(AgentTimer, {"agent_id": agent})
-    await room.store.put(known.model_copy(update={"expression": "at dawn"}))
-    assert await ringing(room, agent) == [("every day at at dawn", False)]
-    (mended,) = await set_to(room, agent, {"id": known.id, "at": "06:00"})
+    (known,) = await device.store.find(AgentTimer, {"agent_id": agent})
+    await device.store.put(known.model_copy(update={"expression": "at dawn"}))
+    assert await ringing(device, agent) == [("every day at at dawn", False)]
+    (mended,) = await set_to(device, agent, {"id": known.id, "at": "06:00"})
     assert (mended.words, mended.active) == ("every day at 06:00", True)
 
 
@@ -150,10 +160,10 @@ def test_what_was_said_is_what_is_shown(hour: int, minute: int, days: set[str]) 
     ],
 )
 def test_days_as_they_are_typed(text: str, days: tuple[str, ...]) -> None:
-    assert read_days(text) == days
+    assert parse_days(text) == days
 
 
 @pytest.mark.parametrize("text", ["", "mon-", "t", "montag", "mon-fri-sun", "1-5"])
 def test_days_that_are_none(text: str) -> None:
-    with pytest.raises(CompanionInvalid, match="is no day of the week"):
-        read_days(text)
+    with pytest.raises(TimeNotUnderstood, match="is no day of the week"):
+        parse_days(text)

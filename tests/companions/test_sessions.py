@@ -7,10 +7,9 @@ import pytest
 from silas.companions.errors import SessionClosed
 from silas.companions.ids import session_thread, user_run_key
 from silas.companions.lifecycle import NewCompanion
-from silas.companions.log import MessageLog
 from silas.companions.models import (
+    AgentInteractionMode,
     Companion,
-    InteractionMode,
     InteractiveSession,
     WakeReason,
     WakeStatus,
@@ -19,7 +18,7 @@ from silas.companions.store import CompanionStore
 from silas.journal.store import Journal
 from silas.queue import QueueStore
 from silas.testing import FakeClock
-from tests.companions.making import House
+from tests.companions.making import House, ReadableLog
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ async def house(store: CompanionStore, journal: Journal, queue: QueueStore) -> H
             kind="gym_coach",
             display_name="Coach",
             allowed_category_ids=("gym",),
-            mode=InteractionMode.AUTONOMOUS,
+            mode=AgentInteractionMode.AUTONOMOUS,
             companion_id="coach",
         )
     )
@@ -54,7 +53,7 @@ async def test_interactive_session_inactivity_ttl_closes_session_deterministical
     house: House, clock: FakeClock
 ) -> None:
     job = await house.lifecycle.say("coach", "hello")
-    assert (await house.store.require(Companion, "coach")).mode is InteractionMode.HYBRID
+    assert (await house.store.require(Companion, "coach")).mode is AgentInteractionMode.HYBRID
     clock.advance(minutes=10)
     await house.lifecycle.say("coach", "still there?")
     clock.advance(minutes=19)
@@ -66,8 +65,8 @@ async def test_interactive_session_inactivity_ttl_closes_session_deterministical
     assert await house.alarms.tick() is None
     session = await house.store.require(InteractiveSession, str(job.session_id))
     assert (session.closed_at, session.close_reason) == (clock.now(), "inactivity")
-    assert (await house.store.require(Companion, "coach")).mode is InteractionMode.AUTONOMOUS
-    log = MessageLog(house.store)
+    assert (await house.store.require(Companion, "coach")).mode is AgentInteractionMode.AUTONOMOUS
+    log = ReadableLog(house.store)
     marks = await log.thread("coach", session.thread_id)
     assert [await log.content(mark) for mark in marks] == [
         {"event": "session_closed", "reason": "inactivity"}
@@ -88,7 +87,7 @@ async def test_nothing_can_be_said_in_a_session_that_is_over(
     assert new.id != session.id
     old = await house.store.require(InteractiveSession, session.id)
     assert old.close_reason == "inactivity"
-    assert new.baseline_mode is InteractionMode.AUTONOMOUS
+    assert new.baseline_mode is AgentInteractionMode.AUTONOMOUS
 
 
 async def test_destroying_ends_the_session(house: House, clock: FakeClock) -> None:

@@ -6,23 +6,36 @@ from typing import Any
 import pytest
 
 from silas.companions.errors import AgentDestroyed, CompanionUnknown, StaleRevision
-from silas.companions.models import (
+from silas.companions.messages import (
     ActionPlan,
-    AgentActionType,
-    AgentInteractionType,
-    AgentLifecycle,
     AgentLink,
-    AgentLinkRelation,
     AgentMessage,
-    AgentMessageKind,
     AgentMessagePayload,
+    AgentOperation,
     AgentPersonaHead,
-    AgentPersonaStatus,
     AgentPersonaVersion,
     AgentPromptItem,
     AgentPromptResponse,
     AgentReport,
     AgentReportHead,
+    CompactionJob,
+    Diagnostic,
+    KeptDefinition,
+    NotificationProvenance,
+    PlannedAction,
+    ReportSourceRef,
+    RunTrace,
+    WakeJob,
+    WakeRun,
+)
+from silas.companions.models import (
+    AgentActionType,
+    AgentInteractionMode,
+    AgentInteractionType,
+    AgentLifecycle,
+    AgentLinkRelation,
+    AgentMessageKind,
+    AgentPersonaStatus,
     AgentState,
     AgentSubscription,
     AgentTimer,
@@ -30,37 +43,23 @@ from silas.companions.models import (
     BudgetReservation,
     BudgetUsage,
     BudgetWindow,
-    CompactionJob,
     Companion,
-    ConsentReceipt,
-    Diagnostic,
     InferenceFlag,
-    InteractionMode,
     InteractiveSession,
-    KeptDefinition,
-    NotificationProvenance,
-    PlannedAction,
+    ModelGrant,
+    OperationPhase,
     ProjectionPolicy,
-    ProviderAccessPolicy,
     ProviderPrivacyPolicy,
     ReportScope,
-    ReportSourceRef,
-    RunTrace,
-    SagaEntry,
     SourceType,
     StopScope,
     StopSwitch,
+    Synced,
     TimerKind,
-    WaitingAction,
-    WaitingStatus,
-    WakeJob,
     WakeReason,
-    WakeRun,
     WakeStatus,
 )
-from silas.companions.models.synced import Synced
-from silas.companions.store import CompanionStore
-from silas.companions.tables import TABLES
+from silas.companions.store import TABLES, CompanionStore
 from silas.journal.notifications import entity, semantic, subtype
 from silas.kernel.models import Data
 from silas.storage import DatabaseConstraint, SqliteDatabase
@@ -85,7 +84,7 @@ RECORDS: list[Data] = [
     InteractiveSession(
         id="session",
         thread_id="t",
-        baseline_mode=InteractionMode.HYBRID,
+        baseline_mode=AgentInteractionMode.HYBRID,
         opened_at=NOW,
         last_activity_at=NOW,
         expires_at=NOW + timedelta(minutes=5),
@@ -184,9 +183,6 @@ RECORDS: list[Data] = [
         ),
         **MADE,
     ),
-    SagaEntry(
-        operation_id="o", run_key="r1", tool_name="create_task", call={}, updated_at=NOW, **MADE
-    ),
     RunTrace(
         run_key="r1",
         thread_id="t",
@@ -204,14 +200,6 @@ RECORDS: list[Data] = [
         updated_at=NOW,
         **OWN,
     ),
-    ProviderAccessPolicy(
-        id="access",
-        agent_kind="planner",
-        category_id="gym",
-        provider="openai",
-        model="m",
-        created_at=NOW,
-    ),
     ProviderPrivacyPolicy(
         id="privacy",
         provider="openai",
@@ -223,8 +211,9 @@ RECORDS: list[Data] = [
         disclosure="…",
         updated_at=NOW,
     ),
-    ConsentReceipt(
-        id="consent",
+    ModelGrant(
+        id="grant",
+        agent_id="agent-1",
         provider="openai",
         model="m",
         policy_version="1",
@@ -248,11 +237,11 @@ RECORDS: list[Data] = [
         updated_at=NOW,
     ),
     StopSwitch(id="global", scope=StopScope.GLOBAL, engaged=True, changed_at=NOW),
-    WaitingAction(
+    AgentOperation(
         operation_id="o",
         run_key="r1",
         thread_id="t",
-        status=WaitingStatus.WAITING,
+        phase=OperationPhase.WAITING,
         call={},
         updated_at=NOW,
         **MADE,

@@ -8,18 +8,10 @@ import pytest
 from silas.companions.errors import CompanionInvalid
 from silas.companions.ids import timer_run_key
 from silas.companions.lifecycle import NewCompanion
-from silas.companions.models import (
-    AgentTimer,
-    Diagnostic,
-    TimerKind,
-    WakeReason,
-    WakeRun,
-    WakeStatus,
-)
+from silas.companions.messages import Diagnostic, WakeRun
+from silas.companions.models import AgentTimer, TimerKind, WakeReason, WakeStatus
 from silas.companions.store import CompanionStore
-from silas.companions.timer_book import TimerDraft
-from silas.companions.timers import fire, next_run
-from silas.companions.wake.alarms import Alarms
+from silas.companions.timers import Alarms, TimerDraft, fire, next_run
 from silas.journal.store import Journal
 from silas.queue import QueueStore
 from silas.testing import FakeClock
@@ -213,7 +205,11 @@ async def test_the_alarm_clock_sleeps_until_the_nearest_and_asks_nobody_meanwhil
         await asyncio.sleep(0)
 
     alarms = Alarms(
-        house.store, house.dispatch, sessions=house.sessions, zone=house.zone, sleep=sleep
+        house.store,
+        house.dispatch,
+        sessions=house.sessions,
+        time_zone=house.zone.time_zone,
+        sleep=sleep,
     )
     await alarms.tick()
     monkeypatch.setattr(house.store.database, "fetch_one", counted)

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from silas.companions.policy.fields import OPERATION_KEY
-from silas.companions.tools.catalogue import REGISTRY
-from silas.companions.tools.contract import contract_entry
+from silas.companions.projection import OPERATION_KEY
+from silas.companions.tools.catalogue import companion_tools
+from silas.gates.risk import RiskLevel
 from silas.kernel.yaml_positions import load_yaml
+from tests.companions.contract import contract_entry
+
+REGISTRY = companion_tools()
 
 FOLDER = Path(__file__).parents[2] / "docs" / "agent_tools"
 SPEC = load_yaml((FOLDER / "agent_tool_contract_spec.yaml").read_text()).value
@@ -133,7 +136,7 @@ def test_registry_and_spec_say_the_same(name: str) -> None:
     assert (written.pop("highRiskWhen", None) is not None) == (tool.high_when is not None)
     for key in ("capabilitiesRequired", "allowedWakeReasons"):
         written[key] = sorted(written[key])
-    assert written == contract_entry(tool)
+    assert written == contract_entry(REGISTRY, tool)
 
 
 def test_every_schema_that_is_named_is_there() -> None:
@@ -148,7 +151,7 @@ def test_the_whole_catalogue_of_the_plan_is_there() -> None:
 
 
 def test_every_write_is_idempotent_scoped_and_told() -> None:
-    for tool in REGISTRY.tools:
+    for tool in REGISTRY.tools.values():
         assert tool.writes == bool(tool.side_effects.notification_tokens)
         assert tool.data_minimization_policy_ref.endswith(OPERATION_KEY)
         assert tool.scope_rules
@@ -158,4 +161,4 @@ def test_what_the_plan_calls_high_risk_is() -> None:
     for name in ("conclude_task_with_rollover", "move_checklist_items", "replan_day_blocks"):
         tool = REGISTRY.get(name)
         assert tool is not None
-        assert tool.high_risk, name
+        assert REGISTRY.risk_of(tool) is RiskLevel.HIGH, name

@@ -13,32 +13,32 @@ import pytest
 from silas.companions.errors import AgentDestroyed
 from silas.companions.ids import run_thread, subscription_run_key
 from silas.companions.lifecycle import NewCompanion, SubscriptionDraft
-from silas.companions.models import (
-    AgentLifecycle,
+from silas.companions.messages import (
     AgentMessage,
     AgentReport,
+    Diagnostic,
+    NotificationProvenance,
+    RunTrace,
+    WakeJob,
+    WakeRun,
+)
+from silas.companions.models import (
+    AgentInteractionMode,
+    AgentLifecycle,
     AgentState,
     AgentSubscription,
     Companion,
-    Diagnostic,
-    InteractionMode,
-    NotificationProvenance,
     ReportScope,
-    RunTrace,
     StopScope,
     StopSwitch,
     SubscriptionPredicate,
     TimerKind,
-    WakeJob,
     WakeReason,
-    WakeRun,
     WakeStatus,
 )
 from silas.companions.store import CompanionStore
-from silas.companions.timer_book import TimerDraft
-from silas.companions.wake.index import TokenIndex
-from silas.companions.wake.orchestrator import WakeOrchestrator
-from silas.companions.wake.predicates import entity_ids
+from silas.companions.timers import TimerDraft
+from silas.companions.wake.orchestrator import TokenIndex, WakeOrchestrator, entity_ids
 from silas.journal.edit import Edit
 from silas.journal.models import Category, Link, Note, Task, TaskStatus
 from silas.journal.notifications import entity, semantic, subtype
@@ -47,7 +47,7 @@ from silas.kernel import IdFactory, format_timestamp
 from silas.queue import Bus, QueueMessage, QueueName, QueueStore
 from silas.storage import DatabaseBusy, DiskFull, SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
-from tests.companions.making import House
+from tests.companions.making import House, let_sleep, set_dormant
 
 TASK_CHANGED = SubscriptionDraft(
     (semantic("TASK"),), SubscriptionPredicate(entity_types=("task",), category_ids=("gym",))
@@ -302,15 +302,19 @@ async def test_a_wake_of_the_owner_is_never_taken_along(house: House) -> None:
 async def test_wake_run_terminal_states_prevent_ambiguous_re_execution(
     house: House, clock: FakeClock, prepare: str, status: WakeStatus, reason: str
 ) -> None:
-    mode = InteractionMode.INTERACTIVE if prepare == "interactive" else InteractionMode.HYBRID
+    mode = (
+        AgentInteractionMode.INTERACTIVE
+        if prepare == "interactive"
+        else AgentInteractionMode.HYBRID
+    )
     await make(house, mode=mode)
     if prepare == "pause":
         await house.lifecycle.pause("coach")
     elif prepare == "dormant":
-        await house.lifecycle.set_dormant("coach", dormant=True)
+        await set_dormant(house.store, "coach", dormant=True)
     elif prepare == "sleep":
         later = clock.now().replace(year=2027)
-        await house.lifecycle.sleep_until("coach", later)
+        await let_sleep(house.store, "coach", later)
     elif prepare.startswith("stop"):
         scope, target = StopScope.GLOBAL, None
         if prepare == "stop_one":
@@ -331,8 +335,8 @@ async def test_wake_run_terminal_states_prevent_ambiguous_re_execution(
 
 
 async def test_who_sleeps_answers_the_owner(house: House, clock: FakeClock) -> None:
-    await make(house, mode=InteractionMode.INTERACTIVE)
-    await house.lifecycle.sleep_until("coach", clock.now().replace(year=2027))
+    await make(house, mode=AgentInteractionMode.INTERACTIVE)
+    await let_sleep(house.store, "coach", clock.now().replace(year=2027))
     await house.lifecycle.wake("coach")
     await house.lifecycle.say("coach", "How am I doing?")
     assert [run.status for run in await house.work()] == [WakeStatus.COMPLETED] * 2
@@ -342,8 +346,8 @@ async def test_resumed_companions_go_on(house: House) -> None:
     await make(house)
     await house.lifecycle.pause("coach")
     await house.lifecycle.resume("coach")
-    await house.lifecycle.set_dormant("coach", dormant=True)
-    await house.lifecycle.set_dormant("coach", dormant=False)
+    await set_dormant(house.store, "coach", dormant=True)
+    await set_dormant(house.store, "coach", dormant=False)
     await house.change(task())
     assert [run.status for run in await house.work()] == [WakeStatus.COMPLETED]
 
@@ -742,3 +746,22 @@ async def test_lifecycle_is_part_of_every_answer(house: House) -> None:
         await house.lifecycle.wake("coach")
     with pytest.raises(AgentDestroyed):
         await house.lifecycle.say("coach", "hello")
+
+
+async def test_that_a_run_has_begun_is_told_while_it_runs(house: House) -> None:
+    await make(house)
+    begun: list[WakeRun] = []
+    seen: list[list[str]] = []
+
+    async def during(_job: WakeJob) -> None:
+        seen.append([run.run_key for run in begun])
+
+    house.runs.during = during
+    end = house.worker.listen(begun.append)
+    await house.change(task())
+    [run] = await house.work()
+    assert seen == [[run.run_key]]
+    end()
+    await house.change(task())
+    await house.work()
+    assert len(begun) == 1

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from silas.companions.models import AgentMessage, WakeRun, WakeStatus
+from silas.companions.messages import AgentMessage, WakeRun
+from silas.companions.models import WakeStatus
 from silas.journal.notifications import semantic
 from tests.companions.crashing import opened
 from tests.documents import ROOT

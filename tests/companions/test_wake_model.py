@@ -23,19 +23,12 @@ from hypothesis.stateful import (
     rule,
 )
 
+from silas.companions.gateway import StopSwitches
 from silas.companions.lifecycle import NewCompanion, SubscriptionDraft
-from silas.companions.models import (
-    AgentMessage,
-    StopScope,
-    TimerKind,
-    WakeJob,
-    WakeReason,
-    WakeRun,
-    WakeStatus,
-)
-from silas.companions.policy.switches import StopSwitches
+from silas.companions.messages import AgentMessage, WakeJob, WakeRun
+from silas.companions.models import StopScope, TimerKind, WakeReason, WakeStatus
 from silas.companions.store import CompanionStore
-from silas.companions.timer_book import TimerDraft
+from silas.companions.timers import TimerDraft
 from silas.journal.models import Category, Task
 from silas.journal.notifications import semantic
 from silas.journal.store import Journal
@@ -43,7 +36,7 @@ from silas.kernel import IdFactory
 from silas.queue import Bus, QueueStore
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
-from tests.companions.making import House
+from tests.companions.making import House, set_dormant
 
 SEVEN = time(7)
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC")
@@ -225,7 +218,7 @@ class Companions(RuleBasedStateMachine):
             self.run(lifecycle.pause(agent) if modelled.paused else lifecycle.resume(agent))
         elif what in ("sleep", "wake up"):
             modelled.dormant = what == "sleep"
-            self.run(lifecycle.set_dormant(agent, dormant=modelled.dormant))
+            self.run(set_dormant(self.house.store, agent, dormant=modelled.dormant))
         elif what == "speak":
             self.run(lifecycle.say(agent, "hello"))
             modelled.others_wait.append(WakeReason.USER_INITIATED)

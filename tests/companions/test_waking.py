@@ -6,30 +6,30 @@ from datetime import timedelta
 
 import pytest
 
-from silas.companions.lifecycle import NewCompanion, SubscriptionDraft
+from silas.app.companions import CompanionServices
+from silas.companions.lifecycle import (
+    AGENT_CHANGED,
+    AGENT_STATE_CHANGED,
+    NewCompanion,
+    SubscriptionDraft,
+)
+from silas.companions.messages import AgentMessage, RunOutcome, WakeJob, WakeRun
 from silas.companions.models import (
-    AgentMessage,
     AgentState,
-    AgentSubscription,
     AgentTimer,
     Companion,
-    RunOutcome,
     TimerKind,
-    WakeJob,
     WakeReason,
-    WakeRun,
     WakeStatus,
 )
 from silas.companions.store import CompanionStore
-from silas.companions.telling import AGENT_CHANGED, AGENT_STATE_CHANGED
-from silas.companions.timer_book import TimerDraft
-from silas.companions.waking import Waking, make_waking
+from silas.companions.timers import TimerDraft
 from silas.journal.models import Category, Task
 from silas.journal.notifications import NotificationBatch, entity, semantic
 from silas.journal.store import Journal
 from silas.queue import QueueStore
 from silas.testing import FakeClock
-from tests.companions.making import FixedZone, RecordingRuns
+from tests.companions.making import RecordingRuns, waking_only
 
 COACH = NewCompanion(
     kind="gym_coach",
@@ -44,9 +44,9 @@ class SelfAlarmed(RecordingRuns):
     """Wants to be woken again in an hour, the first time."""
 
     async def run(
-        self, job: WakeJob, companion: Companion, state: AgentState, *, stopping: Callable[[], bool]
+        self, job: WakeJob, companion: Companion, state: AgentState, stopping: Callable[[], bool]
     ) -> RunOutcome:
-        outcome = await super().run(job, companion, state, stopping=stopping)
+        outcome = await super().run(job, companion, state, stopping)
         if len(self.jobs) > 1:
             return outcome
         moment = self.store.clock.now() + timedelta(hours=1)
@@ -62,13 +62,13 @@ class SelfAlarmed(RecordingRuns):
 @pytest.fixture
 async def waking(
     store: CompanionStore, journal: Journal, queue: QueueStore
-) -> AsyncIterator[Waking]:
-    waking = make_waking(store, journal, queue=queue, runs=SelfAlarmed(store), zone=FixedZone())
+) -> AsyncIterator[CompanionServices]:
+    waking = waking_only(store, journal, queue, SelfAlarmed(store).run)
     async with waking.running():
         yield waking
 
 
-async def ended(waking: Waking, count: int) -> list[WakeRun]:
+async def ended(waking: CompanionServices, count: int) -> list[WakeRun]:
     """Wait until this many wakes have come to their end."""
     async with asyncio.timeout(120):
         while True:
@@ -79,7 +79,7 @@ async def ended(waking: Waking, count: int) -> list[WakeRun]:
             await asyncio.sleep(0.01)
 
 
-async def summarised(waking: Waking) -> list[AgentMessage]:
+async def summarised(waking: CompanionServices) -> list[AgentMessage]:
     async with asyncio.timeout(120):
         while not (  # noqa: ASYNC110 - the compactor works on it
             found := await waking.store.find(AgentMessage, {"summary_depth": 1})
@@ -89,10 +89,10 @@ async def summarised(waking: Waking) -> list[AgentMessage]:
 
 
 async def test_create_wake_run_append_summarize(
-    waking: Waking, journal: Journal, clock: FakeClock
+    waking: CompanionServices, journal: Journal, clock: FakeClock
 ) -> None:
     news: list[NotificationBatch] = []
-    stop = waking.news.listen(news.append)
+    stop = waking.notifications.listen(news.append)
     await journal.change(lambda e: e.create(Category, id="gym", name="gym"), actor="owner")
     companion = await waking.lifecycle.create(COACH)
     await journal.change(lambda e: e.create(Task, title="Squats", category_id="gym"), actor="owner")
@@ -116,32 +116,13 @@ async def test_create_wake_run_append_summarize(
     assert {each.job.reason for each in runs} == {WakeReason.SUBSCRIPTION, WakeReason.TIMER}
 
 
-async def test_what_another_process_has_written_is_taken_up(
-    waking: Waking, journal: Journal, clock: FakeClock
+async def test_a_listener_that_fails_does_not_end_a_run(
+    waking: CompanionServices, journal: Journal
 ) -> None:
-    await journal.change(lambda e: e.create(Category, id="gym", name="gym"), actor="owner")
-    await waking.lifecycle.create(COACH)
-    # Another process: it writes to the same file, and nobody here is told.
-    now = clock.now()
-    await waking.store.put(
-        AgentSubscription(
-            id="written elsewhere",
-            agent_id="coach",
-            tokens=(semantic("NOTE"),),
-            created_at=now,
-            updated_at=now,
-        )
-    )
-    assert waking.index.match([semantic("NOTE")]) == set()
-    await waking.refresh()
-    assert waking.index.match([semantic("NOTE")]) == {"written elsewhere"}
-
-
-async def test_a_listener_that_fails_does_not_end_a_run(waking: Waking, journal: Journal) -> None:
     def broken(_batch: NotificationBatch) -> None:
         raise RuntimeError("no")
 
-    waking.news.listen(broken)
+    waking.notifications.listen(broken)
     await waking.lifecycle.create(COACH)
     await waking.lifecycle.wake("coach")
     [run] = await ended(waking, 1)
@@ -151,7 +132,7 @@ async def test_a_listener_that_fails_does_not_end_a_run(waking: Waking, journal:
 async def test_everything_stops_with_the_block(
     store: CompanionStore, journal: Journal, queue: QueueStore
 ) -> None:
-    waking = make_waking(store, journal, queue=queue, runs=RecordingRuns(store), zone=FixedZone())
+    waking = waking_only(store, journal, queue, RecordingRuns(store).run)
     before = len(asyncio.all_tasks())
     async with waking.running():
         await waking.lifecycle.create(

@@ -5,30 +5,32 @@ from pathlib import Path
 import pytest
 
 from silas.companions.models import AgentTimer
-from silas.companions.policy.fields import PROVIDER_FIELDS
-from silas.companions.tools.catalogue import REGISTRY
+from silas.companions.projection import PROVIDER_FIELDS
+from silas.companions.timers import spoken_timer
+from silas.companions.tools.catalogue import companion_tools
 from silas.companions.words import (
     CHECKS,
     TOOLS,
     sent_in_words,
     spoken_change,
-    spoken_timer,
     spoken_token,
 )
 from silas.journal.notifications import entity, semantic, subtype
-from silas.testing.companion_room import opened_room
+from silas.testing.companions import opened_device
+
+REGISTRY = companion_tools()
 
 
 def test_every_tool_has_words_and_no_words_are_left_over() -> None:
-    assert set(TOOLS) == {tool.name for tool in REGISTRY.tools}
+    assert set(TOOLS) == set(REGISTRY.names)
 
 
 async def test_every_check_of_a_run_has_words(tmp_path: Path) -> None:
-    async with opened_room(tmp_path) as room:
-        await room.desk.new("planner", category_ids=[room.categories["gym"]])
-        await room.finish(await room.task("Squats", checklist_items=("Warm up",)))
-        (key,) = await room.work()
-        made = {each.check for each in (await room.desk.trace(key)).policy_decisions}
+    async with opened_device(tmp_path) as device:
+        await device.service.new("planner", category_ids=[device.categories["gym"]])
+        await device.finish(await device.task("Squats", checklist_items=("Warm up",)))
+        (key,) = await device.work()
+        made = {each.check for each in (await device.service.trace(key)).policy_decisions}
         assert {"scope", "approval"} <= made <= set(CHECKS)
 
 

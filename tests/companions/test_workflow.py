@@ -7,27 +7,24 @@ from typing import Any
 
 import pytest
 
+from silas.companions.messages import ActionPlan, AgentMessage, RunTrace, WakeRun
 from silas.companions.models import (
-    ActionPlan,
     AgentActionType,
     AgentInteractionType,
-    AgentMessage,
     AgentMessageKind,
     AgentState,
     Companion,
-    RunTrace,
-    WakeRun,
 )
-from silas.companions.proposals import (
+from silas.companions.ports import (
     ClaimDraft,
     CompanionProposal,
+    CompanionQuestion,
     ProposedAction,
-    Question,
     ReportDraft,
     SectionDraft,
 )
-from silas.testing.companion_room import Room, opened_room
-from silas.testing.companions import FakeGateway, ScriptedModel
+from silas.companions.workflow import Replayer
+from silas.testing.companions import CompanionDevice, FakeGateway, ScriptedModel, opened_device
 
 
 def call(tool: str, /, **arguments: Any) -> ProposedAction:
@@ -37,33 +34,35 @@ def call(tool: str, /, **arguments: Any) -> ProposedAction:
 
 
 def asks(text: str) -> ProposedAction:
-    return ProposedAction(action_type=AgentActionType.ASK_USER, question=Question(prompt_text=text))
+    return ProposedAction(
+        action_type=AgentActionType.ASK_USER, question=CompanionQuestion(prompt_text=text)
+    )
 
 
 class Scripted:
-    """A room whose model answers as a test says."""
+    """A device whose model answers as a test says."""
 
-    def __init__(self, room: Room, model: ScriptedModel, agent: str) -> None:
-        self.room, self.model, self.agent = room, model, agent
+    def __init__(self, device: CompanionDevice, model: ScriptedModel, agent: str) -> None:
+        self.device, self.model, self.agent = device, model, agent
 
     async def run(self, *actions: ProposedAction, **more: Any) -> WakeRun:
         self.model._answers[:] = [
             CompanionProposal(actions=actions, **more), CompanionProposal()
         ]  # fmt: skip
-        woken = await self.room.desk.wake(self.agent)
-        await self.room.work()
-        return await self.room.store.require(WakeRun, woken.run_key)
+        woken = await self.device.service.wake(self.agent)
+        await self.device.work()
+        return await self.device.store.require(WakeRun, woken.run_key)
 
     async def entries(self, kind: AgentMessageKind) -> list[AgentMessage]:
-        return await self.room.store.find(AgentMessage, {"agent_id": self.agent, "kind": kind})
+        return await self.device.store.find(AgentMessage, {"agent_id": self.agent, "kind": kind})
 
 
 @pytest.fixture
 async def scripted(tmp_path: Path) -> AsyncIterator[Scripted]:
     model = ScriptedModel(CompanionProposal())
-    async with opened_room(tmp_path, gateway=FakeGateway(model)) as room:
-        made = await room.desk.new("planner", category_ids=[room.categories["gym"]])
-        yield Scripted(room, model, made.id)
+    async with opened_device(tmp_path, gateway=FakeGateway(model)) as device:
+        made = await device.service.new("planner", category_ids=[device.categories["gym"]])
+        yield Scripted(device, model, made.id)
 
 
 async def test_action_tool_result_envelope_validation_for_every_tool_invocation(
@@ -90,9 +89,9 @@ async def test_tool_result_changed_entity_ids_and_changed_tokens_are_stored_and_
     scripted: Scripted,
 ) -> None:
     ended = await scripted.run(call("get_or_create_day_plan", plan_date="2026-01-01"))
-    (plan,) = await scripted.room.store.find(ActionPlan, {"agent_id": scripted.agent})
+    (plan,) = await scripted.device.store.find(ActionPlan, {"agent_id": scripted.agent})
     operation = plan.actions[0].operation_id
-    _, result = await scripted.room.store.find(AgentMessage, {"operation_id": operation})
+    _, result = await scripted.device.store.find(AgentMessage, {"operation_id": operation})
     assert result.metadata.changed_entity_ids == ("dayplan-2026-01-01",)
     assert "semantic_key|-|DAY_PLAN" in result.metadata.changed_tokens
     assert ended.status == "completed"
@@ -106,7 +105,7 @@ async def test_prompt_model_provenance_is_present_and_stable_for_replay_attribut
         metadata = each.metadata
         assert (metadata.prompt_id, metadata.prompt_version) == ("companion", "1")
         assert metadata.model_id == "offline:brain"
-    trace = await scripted.room.desk.trace(ended.run_key)
+    trace = await scripted.device.service.trace(ended.run_key)
     assert (trace.model_id, trace.prompt_version) == ("offline:brain", "1")
     assert trace.persona_version_id
 
@@ -115,21 +114,21 @@ async def test_persisted_action_plan_reuse_prevents_ordinal_drift_on_re_executio
     scripted: Scripted,
 ) -> None:
     """The worker dies after the plan was written; the next one finds it and does the same."""
-    room, model = scripted.room, scripted.model
+    device, model = scripted.device, scripted.model
     model._answers[:] = [
         CompanionProposal(actions=(call("get_or_create_day_plan", plan_date="2026-01-01"),)),
         CompanionProposal(actions=(call("get_or_create_day_plan", plan_date="2026-01-02"),)),
     ]
-    job = (await room.lifecycle.wake(scripted.agent)).model_copy()
-    companion = await room.store.require(Companion, scripted.agent)
-    state = await room.store.require(AgentState, companion.current_state_id)
-    first = await room.hands.workflow.run(job, companion, state, stopping=lambda: False)
-    again = await room.hands.workflow.run(job, companion, state, stopping=lambda: False)
+    job = (await device.lifecycle.wake(scripted.agent)).model_copy()
+    companion = await device.store.require(Companion, scripted.agent)
+    state = await device.store.require(AgentState, companion.current_state_id)
+    first = await device.companions.workflow.run(job, companion, state, stopping=lambda: False)
+    again = await device.companions.workflow.run(job, companion, state, stopping=lambda: False)
     assert len(model.requests) == 1
     assert [each.message_id for each in first.drafts] == [each.message_id for each in again.drafts]
-    assert await room.journal.day_plan(datetime(2026, 1, 2).date()) is None  # noqa: DTZ001
-    await room.work()
-    (run,) = await room.store.find(WakeRun, {"agent_id": scripted.agent})
+    assert await device.journal.day_plan(datetime(2026, 1, 2).date()) is None  # noqa: DTZ001
+    await device.work()
+    (run,) = await device.store.find(WakeRun, {"agent_id": scripted.agent})
     assert run.status == "completed"
 
 
@@ -138,7 +137,7 @@ async def test_deterministic_operation_id_derivation_from_run_key_and_action_sta
 ) -> None:
     one = call("get_or_create_day_plan", plan_date="2026-01-01")
     two = call("get_or_create_day_plan", plan_date="2026-01-02")
-    from silas.companions.actions import planned_action
+    from silas.companions.operations import planned_action
 
     ids = {planned_action("run", each, scope=("gym",)).operation_id for each in (one, two)}
     assert len(ids) == 2
@@ -154,7 +153,7 @@ async def test_the_same_action_twice_is_done_once(scripted: Scripted) -> None:
 
 
 async def test_what_was_looked_up_is_shown_in_the_next_round(scripted: Scripted) -> None:
-    task = await scripted.room.task("Squats")
+    task = await scripted.device.task("Squats")
     await scripted.run(call("resolve_task_reference", reference="squats"))
     first, second = scripted.model.requests
     assert (first.round, second.round) == (0, 1)
@@ -170,81 +169,81 @@ async def test_rounds_come_to_an_end(scripted: Scripted) -> None:
         CompanionProposal(actions=(call("list_tasks_in_scope", limit=number + 1),))
         for number in range(10)
     ]
-    await scripted.room.desk.wake(scripted.agent)
-    await scripted.room.work()
+    await scripted.device.service.wake(scripted.agent)
+    await scripted.device.work()
     assert len(scripted.model.requests) == 3
 
 
 class TestQuestions:
     async def test_dependent_actions_wait_for_the_answer(self, scripted: Scripted) -> None:
-        room = scripted.room
+        device = scripted.device
         gated = call("get_or_create_day_plan", plan_date="2026-01-01").model_copy(
             update={"after": (0,)}
         )
         await scripted.run(asks("Shall I?"), gated)
-        assert await room.journal.day_plan(room.clock.now().date()) is None
-        (question,) = await room.desk.questions(scripted.agent)
+        assert await device.journal.day_plan(device.clock.now().date()) is None
+        (question,) = await device.service.questions(scripted.agent)
         assert question.gates == 1
-        (waiting,) = await room.desk.waiting(scripted.agent)
+        (waiting,) = await device.service.waiting(scripted.agent)
         assert waiting.status == "blocked"
-        await room.desk.answer(question.id, "yes")
-        assert await room.journal.day_plan(room.clock.now().date()) is not None
-        assert await room.desk.waiting(scripted.agent) == ()
+        await device.service.answer(question.id, "yes")
+        assert await device.journal.day_plan(device.clock.now().date()) is not None
+        assert await device.service.waiting(scripted.agent) == ()
 
     async def test_a_no_ends_what_waits(self, scripted: Scripted) -> None:
-        room = scripted.room
+        device = scripted.device
         gated = call("get_or_create_day_plan", plan_date="2026-01-01").model_copy(
             update={"after": (0,)}
         )
         await scripted.run(asks("Shall I?"), gated)
-        (question,) = await room.desk.questions(scripted.agent)
-        await room.desk.answer(question.id, "no")
-        assert await room.journal.day_plan(room.clock.now().date()) is None
-        assert await room.desk.waiting(scripted.agent) == ()
+        (question,) = await device.service.questions(scripted.agent)
+        await device.service.answer(question.id, "no")
+        assert await device.journal.day_plan(device.clock.now().date()) is None
+        assert await device.service.waiting(scripted.agent) == ()
 
     @pytest.mark.parametrize("said", ["No", "Better not", "Later"])
     async def test_what_is_not_a_yes_is_a_no_and_is_heard(
         self, scripted: Scripted, said: str
     ) -> None:
-        room = scripted.room
+        device = scripted.device
         gated = call("get_or_create_day_plan", plan_date="2026-01-01").model_copy(
             update={"after": (0,)}
         )
-        question = Question(
+        question = CompanionQuestion(
             prompt_text="Shall I?",
             interaction_type=AgentInteractionType.MULTI_CHOICE,
             options=("No", "Better not", "Later"),
         )
         asking = ProposedAction(action_type=AgentActionType.ASK_USER, question=question)
         await scripted.run(asking, gated)
-        (asked,) = await room.desk.questions(scripted.agent)
-        woken = await room.desk.answer(asked.id, said)
-        assert await room.journal.day_plan(room.clock.now().date()) is None
-        assert await room.desk.waiting(scripted.agent) == ()
+        (asked,) = await device.service.questions(scripted.agent)
+        woken = await device.service.answer(asked.id, said)
+        assert await device.journal.day_plan(device.clock.now().date()) is None
+        assert await device.service.waiting(scripted.agent) == ()
         assert woken is not None
 
     async def test_the_questions_of_a_destroyed_companion_end_with_it(
         self, scripted: Scripted
     ) -> None:
-        room = scripted.room
+        device = scripted.device
         await scripted.run(asks("Shall I?"))
-        await room.desk.destroy(scripted.agent)
-        assert await room.desk.questions() == ()
-        room.clock.advance(days=8)
+        await device.service.destroy(scripted.agent)
+        assert await device.service.questions() == ()
+        device.clock.advance(days=8)
         # Else nothing that waits for the clock would go on for anybody.
-        assert await room.desk.expire() == 0
+        assert await device.service.expire() == 0
 
     async def test_no_answer_in_time_is_a_no(self, scripted: Scripted) -> None:
-        room = scripted.room
+        device = scripted.device
         gated = call("get_or_create_day_plan", plan_date="2026-01-01").model_copy(
             update={"after": (0,)}
         )
         await scripted.run(asks("Shall I?"), gated)
-        room.clock.advance(days=8)
-        await room.desk.expire()
-        assert await room.desk.questions(scripted.agent) == ()
-        assert await room.desk.waiting(scripted.agent) == ()
-        assert len(await room.tasks()) == 0
+        device.clock.advance(days=8)
+        await device.service.expire()
+        assert await device.service.questions(scripted.agent) == ()
+        assert await device.service.waiting(scripted.agent) == ()
+        assert len(await device.tasks()) == 0
 
     async def test_after_something_that_is_no_question_nothing_happens(
         self, scripted: Scripted
@@ -253,45 +252,45 @@ class TestQuestions:
             update={"after": (7,)}
         )
         await scripted.run(gated)
-        (waiting,) = await scripted.room.desk.waiting(scripted.agent)
+        (waiting,) = await scripted.device.service.waiting(scripted.agent)
         assert waiting.status == "blocked"
 
     async def test_an_answer_that_gates_nothing_is_told_to_the_companion(
         self, scripted: Scripted
     ) -> None:
-        room = scripted.room
+        device = scripted.device
         await scripted.run(asks("Did you sleep well?"))
-        (question,) = await room.desk.questions(scripted.agent)
-        woken = await room.desk.answer(question.id, "yes")
+        (question,) = await device.service.questions(scripted.agent)
+        woken = await device.service.answer(question.id, "yes")
         assert woken is not None
-        await room.work()
+        await device.work()
         told = scripted.model.requests[-1].payload["wake"]
         assert told["answers"] == [{"question": "Did you sleep well?", "answer": "yes"}]
         # The same answer again is the same answer: nobody is woken twice.
-        again = await room.desk.answer(question.id, "yes")
+        again = await device.service.answer(question.id, "yes")
         assert again == woken
 
     @pytest.mark.parametrize("said", ["perhaps", "", "x" * 3000])
     async def test_what_is_no_answer_is_refused(self, scripted: Scripted, said: str) -> None:
         await scripted.run(asks("Shall I?"))
-        (question,) = await scripted.room.desk.questions(scripted.agent)
+        (question,) = await scripted.device.service.questions(scripted.agent)
         with pytest.raises(Exception, match="yes or no"):
-            await scripted.room.desk.answer(question.id, said)
+            await scripted.device.service.answer(question.id, said)
 
 
 async def test_interactive_user_initiated_run_produces_an_action_tool_result_sequence(
     scripted: Scripted,
 ) -> None:
     """A conversation in one thread: what was said, what was thought, done, and came of it."""
-    room, day = scripted.room, {"plan_date": "2026-01-02"}
+    device, day = scripted.device, {"plan_date": "2026-01-02"}
     scripted.model._answers[:] = [
         CompanionProposal(thought="At once.", actions=(call("get_or_create_day_plan", **day),)),
         CompanionProposal(thought="It is there."),
     ]
-    await room.desk.wake(scripted.agent, said="Plan tomorrow!")
-    await room.desk.wake(scripted.agent, said="Is it there?")
-    await room.work()
-    messages = await room.store.find(AgentMessage, {"agent_id": scripted.agent})
+    await device.service.wake(scripted.agent, said="Plan tomorrow!")
+    await device.service.wake(scripted.agent, said="Is it there?")
+    await device.work()
+    messages = await device.store.find(AgentMessage, {"agent_id": scripted.agent})
     assert [each.kind for each in messages] == [
         "user", "thought", "action", "tool_result", "user", "thought"
     ]  # fmt: skip
@@ -302,11 +301,11 @@ async def test_interactive_user_initiated_run_produces_an_action_tool_result_seq
 
 
 async def test_interactive_runs_have_a_thread_of_their_own(scripted: Scripted) -> None:
-    room = scripted.room
+    device = scripted.device
     scripted.model._answers[:] = [CompanionProposal(thought="Hello.")]
-    await room.desk.wake(scripted.agent, said="Hello!")
-    await room.desk.wake(scripted.agent, said="And now?")
-    await room.work()
+    await device.service.wake(scripted.agent, said="Hello!")
+    await device.service.wake(scripted.agent, said="And now?")
+    await device.work()
     (thread,) = {each.thread_id for each in await scripted.entries(AgentMessageKind.USER)}
     assert ":session:" in thread
     recent = scripted.model.requests[-1].payload["memory"]["recent"]
@@ -315,25 +314,25 @@ async def test_interactive_runs_have_a_thread_of_their_own(scripted: Scripted) -
 
 
 async def test_a_companion_can_only_ask_to_sleep_and_not_for_ever(scripted: Scripted) -> None:
-    room = scripted.room
+    device = scripted.device
     sleep = ProposedAction(
         action_type=AgentActionType.LIFECYCLE_TRANSITION,
-        sleep_until=room.clock.now().replace(year=2099),
+        sleep_until=device.clock.now().replace(year=2099),
     )
     await scripted.run(sleep)
-    companion = await room.store.require(Companion, scripted.agent)
-    state = await room.store.require(AgentState, companion.current_state_id)
+    companion = await device.store.require(Companion, scripted.agent)
+    state = await device.store.require(AgentState, companion.current_state_id)
     assert state.sleep_until is not None
-    assert (state.sleep_until - room.clock.now()).days == 31
-    assert (await room.desk.list())[0].health == "sleeping"
+    assert (state.sleep_until - device.clock.now()).days == 31
+    assert (await device.service.list())[0].health == "sleeping"
 
 
 class TestReplay:
     async def test_deterministic_replay_of_run_traces_from_persisted_wake_inputs(
         self, scripted: Scripted
     ) -> None:
-        room = scripted.room
-        task = await room.task("Squats", due_at=room.clock.now())
+        device = scripted.device
+        task = await device.task("Squats", due_at=device.clock.now())
         report = ReportDraft(
             headline="One task",
             sections=(
@@ -347,22 +346,22 @@ class TestReplay:
         ended = await scripted.run(
             call("get_or_create_day_plan", plan_date="2026-01-01"),
             asks("Shall I?"),
-            call("create_task", category_id=room.categories["gym"], title="x"),
+            call("create_task", category_id=device.categories["gym"], title="x"),
             report=report,
         )
-        room.clock.advance(days=3)
-        await room.finish(task)
-        before = await _everything(room)
+        device.clock.advance(days=3)
+        await device.finish(task)
+        before = await _everything(device)
         for _ in range(2):
-            replayed = await room.desk.replay(ended.run_key)
+            replayed = await device.service.replay(ended.run_key)
             assert replayed.matches, replayed.differences
-        assert await _everything(room) == before
+        assert await _everything(device) == before
 
     async def test_another_answer_is_a_difference(self, scripted: Scripted) -> None:
         ended = await scripted.run(call("get_or_create_day_plan", plan_date="2026-01-01"))
-        trace = await scripted.room.store.require(RunTrace, ended.run_key)
+        trace = await scripted.device.store.require(RunTrace, ended.run_key)
         other = trace.model_copy(update={"proposal": {**trace.proposal, "rounds": ()}})
-        compared = scripted.room.hands.replayer.replay_trace(other)
+        compared = Replayer(scripted.device.store).replay_trace(other)
         assert not compared.matches
         assert "operations" in {each.what for each in compared.differences}
 
@@ -371,9 +370,9 @@ class TestReplay:
     ) -> None:
         ended = await scripted.run(call("list_tasks_in_scope"))
         monkeypatch.setattr(
-            "silas.companions.run_record.build_payload", lambda *_, **__: {"now": "other"}
+            "silas.companions.run_record.RunSetting.payload", lambda *_, **__: {"now": "other"}
         )
-        compared = await scripted.room.desk.replay(ended.run_key)
+        compared = await scripted.device.service.replay(ended.run_key)
         assert "requests" in {each.what for each in compared.differences}
 
     async def test_run_traces_are_not_uploaded_to_remote_telemetry_by_default(
@@ -383,9 +382,9 @@ class TestReplay:
         assert "vector_clock" not in RunTrace.model_fields
 
 
-async def _everything(room: Room) -> list[Any]:
-    tables = await room.agent_db.fetch_all(
+async def _everything(device: CompanionDevice) -> list[Any]:
+    tables = await device.agent_db.fetch_all(
         "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
     )
-    found = [await room.agent_db.fetch_all(f"SELECT * FROM {name}") for (name,) in tables]
-    return [found, await room.journal.last_cursor()]
+    found = [await device.agent_db.fetch_all(f"SELECT * FROM {name}") for (name,) in tables]
+    return [found, await device.journal.last_cursor()]

@@ -18,7 +18,7 @@ from silas.context.models import (
 )
 from silas.kernel import TaintLevel
 from silas.testing import FakeClock
-from silas.testing.context import FakeTokenCounter
+from silas.testing.fakes import FakeTokenCounter
 
 T = TypeVar("T")
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from silas.context.archive import FileArchive
-from silas.context.chronicle import ArchivedEntry, ChronicleStore
-from silas.context.errors import SessionUnknown
+from silas.context.chronicle import ArchivedEntry, ChronicleStore, FileArchive
 from silas.context.models import ContextKind, SessionType
-from silas.context.sessions import STREAM_ID, SessionStore
+from silas.context.service import STREAM_ID, SessionStore
 from silas.kernel import DatabaseError, IdFactory, TaintLevel
 from silas.storage import SqliteDatabase, Transaction
 from silas.testing import FakeClock
@@ -39,10 +37,10 @@ class TestChronicle:
         ]
         for each in said:
             await store.append("ann", each)
-        assert await store.get_recent("ann", 10) == said
-        assert await store.get_recent("ann", 2) == said[1:]
+        assert (await store.recent_and_end("ann", 10))[0] == said
+        assert (await store.recent_and_end("ann", 2))[0] == said[1:]
         for other in ("", "aaa", "an", "ann ", "bob", "ANN"):
-            assert await store.get_recent(other, 10) == []
+            assert (await store.recent_and_end(other, 10))[0] == []
             assert await store.since(other, 0, limit=10) == []
 
     async def test_the_same_entry_again_is_the_same_entry(self, database: SqliteDatabase) -> None:
@@ -51,13 +49,13 @@ class TestChronicle:
         again = await store.append("ann", item("m", "said otherwise"))
         assert first == (0, first.now)
         assert again == (first.now, first.now)
-        assert [each.content for each in await store.get_recent("ann", 9)] == ["said"]
+        assert [each.content for each in (await store.recent_and_end("ann", 9))[0]] == ["said"]
 
     async def test_two_scopes_may_use_the_same_id(self, database: SqliteDatabase) -> None:
         store = ChronicleStore(database)
         await store.append("ann", item("m", "ann's"))
         await store.append("bob", item("m", "bob's"))
-        assert [each.content for each in await store.get_recent("bob", 9)] == ["bob's"]
+        assert [each.content for each in (await store.recent_and_end("bob", 9))[0]] == ["bob's"]
 
     async def test_what_came_since(self, database: SqliteDatabase) -> None:
         store = ChronicleStore(database)
@@ -78,7 +76,7 @@ class TestChronicle:
 
         with pytest.raises(DatabaseError):
             await database.transaction(fails)
-        assert await store.get_recent("ann", 9) == []
+        assert (await store.recent_and_end("ann", 9))[0] == []
 
 
 class TestRetention:
@@ -90,7 +88,7 @@ class TestRetention:
             at = NOW - timedelta(days=number)
             await store.append("ann", item(f"m{number}", f"said {number}", created_at=at))
         assert await store.prune_before(NOW - timedelta(days=90)) == 1203 - 91
-        assert len(await store.get_recent("ann", 5000)) == 91
+        assert len((await store.recent_and_end("ann", 5000))[0]) == 91
         (path,) = (tmp_path / "archive").iterdir()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -104,17 +102,17 @@ class TestRetention:
         assert await store.prune_before(NOW - timedelta(days=1)) == 1
 
     async def test_nothing_is_deleted_that_could_not_be_archived(
-        self, database: SqliteDatabase
+        self, database: SqliteDatabase, tmp_path: Path, clock: FakeClock
     ) -> None:
-        class Full:
+        class Full(FileArchive):
             async def write(self, entries: Sequence[ArchivedEntry]) -> None:
                 raise DatabaseError
 
-        store = ChronicleStore(database, sink=Full())
+        store = ChronicleStore(database, sink=Full(tmp_path, clock=clock))
         await store.append("ann", item("m", created_at=NOW - timedelta(days=2)))
         with pytest.raises(DatabaseError):
             await store.prune_before(NOW)
-        assert len(await store.get_recent("ann", 9)) == 1
+        assert len((await store.recent_and_end("ann", 9))[0]) == 1
 
 
 class TestSessions:
@@ -137,29 +135,20 @@ class TestSessions:
         assert stream.turn_count == 2
         assert stream.last_active == NOW + timedelta(minutes=2)
         assert stream.created_at == NOW + timedelta(minutes=1)
-        with pytest.raises(SessionUnknown):
-            await sessions.close("ann", STREAM_ID)
 
-    async def test_a_session_beside_comes_and_goes(
-        self, sessions: SessionStore, clock: FakeClock
+    async def test_a_talk_ends_is_pruned_and_is_nobody_elses(
+        self, sessions: SessionStore, database: SqliteDatabase, clock: FakeClock
     ) -> None:
-        side = await sessions.open_side("ann", "Taxes")
-        await sessions.touch("ann", side.session_id)
-        await sessions.pin("ann", side.session_id, ["a", "b", "a"])
-        kept = await sessions.get("ann", side.session_id)
-        assert (kept.turn_count, kept.pinned_ctx_ids, kept.active) == (1, ["a", "b"], True)
-        await sessions.close("ann", side.session_id)
-        with pytest.raises(SessionUnknown):
-            await sessions.touch("ann", side.session_id)
+        talk = await database.transaction(
+            lambda tx: sessions.continue_talk(
+                tx, "ann", turn_number=1, at=clock.now(), idle=timedelta(hours=1)
+            )
+        )
+        (kept,) = await sessions.of_scope("ann")
+        assert (kept.session_id, kept.turn_count, kept.active) == (talk, 1, True)
+        assert await sessions.of_scope("bob") == []
         clock.advance(days=1)
+        assert await sessions.prune_before(clock.now()) == 0, "it is still active"
+        assert await sessions.end_idle(clock.now()) == 1
         assert await sessions.prune_before(clock.now()) == 1
         assert await sessions.of_scope("ann") == []
-
-    async def test_nobody_sees_somebody_elses(self, sessions: SessionStore) -> None:
-        side = await sessions.open_side("ann", "Taxes")
-        assert await sessions.of_scope("bob") == []
-        for attempt in (sessions.get, sessions.touch, sessions.close):
-            with pytest.raises(SessionUnknown):
-                await attempt("bob", side.session_id)
-        with pytest.raises(SessionUnknown):
-            await sessions.pin("bob", side.session_id, ["x"])

@@ -3,11 +3,10 @@
 import pytest
 
 from silas.context import manager as manager_module
-from silas.context.errors import ProfileUnknown, ZoneFull
-from silas.context.models import ContextKind, ContextZone, TokenBudget
+from silas.context.models import ContextKind, ContextZone, ProfileUnknown, TokenBudget, ZoneFull
 from silas.kernel import DatabaseError, TaintLevel
 from silas.memory.models import MemoryType, TrustLevel
-from silas.testing.context import FakeRecall
+from silas.testing.fakes import FakeRecall
 from tests.context.making import item, manager, small_budget
 
 WORKSPACE, MEMORY = ContextZone.WORKSPACE, ContextZone.MEMORY
@@ -88,6 +87,22 @@ async def test_a_rendered_context_keeps_to_the_total_even_if_nobody_enforced_it(
     text = await context.render("ann", 1)
     assert len(text.split()) <= 400
     assert "ctx_m0" in recall.kept["ann"]
+
+
+async def test_what_agents_are_given_beside_it_is_no_room_for_the_context() -> None:
+    context = manager(small_budget(), recall=FakeRecall())
+    instructions, longer = "word " * 60, "word " * 100
+    context.reserve([instructions, longer])
+    for number in range(100):
+        context.add("ann", item(f"m{number}", "word " * 10, turn_number=1))
+    assert len((await context.render("ann", 1)).split()) + len(longer.split()) <= 400
+    await context.enforce_budget("ann", 2)
+    assert len((await context.render("ann", 2)).split()) + len(longer.split()) <= 400
+    zones = context.budgets("ann")
+    assert zones.chronicle + zones.memory + zones.workspace + zones.headroom <= 300
+    # However much it is, half is left for the conversation.
+    context.reserve(["word " * 10_000])
+    assert context.budgets("ann").chronicle > 0
 
 
 class TestTrivialMessages:

@@ -1,10 +1,10 @@
 """Exact counts: one request a turn, and estimates whenever there is no answer."""
 
-from silas.context.exact import CountingLimits, CountingServer, SettlingCounter
 from silas.context.models import ContextZone
+from silas.context.scope import CountingLimits, CountingServer, SettlingCounter
 from silas.kernel import SilasError
 from silas.testing import FakeClock
-from silas.testing.context import FakeTokenCounter
+from silas.testing.fakes import FakeTokenCounter
 from tests.context.making import item, manager
 
 

@@ -6,41 +6,40 @@ from pathlib import Path
 
 import pytest
 
-from silas.app.context import open_context
-from silas.app.context_room import Contexts
-from silas.app.ground import Ground, OnDemandVault, make_ground
-from silas.app.memory import open_memory
-from silas.app.settings import load_settings
-from silas.app.work import WorkStores, work_stores
+from silas.app.context import open_context, open_memory
+from silas.app.core import Core, WorkStores, make_core
 from silas.context.models import ContextZone
+from silas.context.service import ContextService
 from silas.kernel import TaintLevel
 from silas.memory.models import MemoryItem
+from silas.secrets import OnDemandVault
+from silas.settings.load import load_settings
 from silas.storage import Transaction
 from silas.stream.store import ConversationStore, WorkOrigin
 from silas.testing import FakeClock, MemoryVault
-from silas.work.attempts import AttemptOutcome
+from silas.work.attempt_store import AttemptOutcome
+from silas.work.effects import Workspace
 from silas.work.models import BudgetUsed, WorkItem, WorkItemStatus, WorkItemType
-from silas.work.workspace import Workspace
 from tests.context.test_room import entry, say
 
 
 @dataclass
 class Site:
-    """A ground floor with a workspace, and work on it."""
+    """A core with a workspace, and work on it."""
 
-    ground: Ground
+    core: Core
     workspace: Path
 
     @property
     def stores(self) -> WorkStores:
-        return work_stores(self.ground)
+        return self.core.work
 
     async def begin(self, name: str, *files: str, scope_id: str = "ann") -> WorkItem:
         """Work that somebody is at."""
         place = Workspace.model_validate({"path": str(self.workspace), "files": list(files)})
         kind = WorkItemType.TASK
         await self.stores.items.save(WorkItem(id=name, type=kind, title="Do it", workspace=place))
-        store = ConversationStore(self.ground.database, self.ground.clock)
+        store = ConversationStore(self.core.database, self.core.clock)
         origin = WorkOrigin(
             work_item_id=name, trace_id="t", scope_id=scope_id, taint=TaintLevel.OWNER
         )
@@ -48,7 +47,7 @@ class Site:
         def note(tx: Transaction) -> None:
             store.note_work(tx, origin)
 
-        await self.ground.database.transaction(note)
+        await self.core.database.transaction(note)
         return await self.stores.attempts.start(name, runner="here")
 
     async def end(self, name: str) -> None:
@@ -60,7 +59,7 @@ class Site:
             budget_used=BudgetUsed(),
         )
 
-    def watched(self, room: Contexts, scope_id: str = "ann") -> list[str]:
+    def watched(self, room: ContextService, scope_id: str = "ann") -> list[str]:
         subs = room.manager.subscriptions(scope_id)
         return [sub.target.removeprefix(f"{self.workspace}/") for sub in subs if sub.active]
 
@@ -78,13 +77,13 @@ async def site(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Site]:
         cwd=tmp_path,
     )
     vault = OnDemandVault(MemoryVault)  # type: ignore[arg-type]
-    async with make_ground(loaded, vault, clock=clock) as ground:
-        ground.keys.generate_keypair()
-        yield Site(ground, workspace)
+    async with make_core(loaded, vault, clock=clock) as core:
+        core.keys.generate_keypair()
+        yield Site(core, workspace)
 
 
 async def test_files_of_work_that_goes_on_are_watched_until_it_ends(site: Site) -> None:
-    room = open_context(site.ground)
+    room = open_context(site.core)
     await site.begin("wi-1", "notes.md")
     await site.begin("wi-2", "app.py", scope_id="bob")
     await say(room, entry(1))
@@ -102,8 +101,8 @@ async def test_files_of_work_that_goes_on_are_watched_until_it_ends(site: Site) 
 
 async def test_they_are_watched_again_after_a_restart(site: Site) -> None:
     await site.begin("wi-1", "notes.md")
-    await say(open_context(site.ground), entry(1))
-    after = open_context(site.ground)
+    await say(open_context(site.core), entry(1))
+    after = open_context(site.core)
     await say(after, entry(2))
     assert "notes.md line 7" in await after.render("ann", 2)
 
@@ -112,7 +111,7 @@ async def test_lines_that_a_call_read_are_watched_and_said_to_be_stale(site: Sit
     item = await site.begin("wi-1")
     args = {"path": "app.py", "first_line": 3, "max_lines": 2}
     await site.stores.ledger.begin("wi-1", item.attempts, tool="read_file", args=args)
-    room = open_context(site.ground)
+    room = open_context(site.core)
     await say(room, entry(1))
     text = await room.render("ann", 1)
     assert "app.py line 3\napp.py line 4\n" in text
@@ -123,7 +122,7 @@ async def test_lines_that_a_call_read_are_watched_and_said_to_be_stale(site: Sit
 
 async def test_what_nobody_speaks_of_goes_to_sleep_and_stays_asleep(site: Site) -> None:
     await site.begin("wi-1", "notes.md")
-    room = open_context(site.ground)
+    room = open_context(site.core)
     for number in range(1, 14):
         await say(room, entry(number))
         await room.enforce_budget("ann", number, current_goal=None)
@@ -134,14 +133,14 @@ async def test_a_file_outside_of_what_is_allowed_is_not_watched(site: Site) -> N
     (site.workspace.parent / "secret.txt").write_text("hidden")
     (site.workspace / "link.txt").symlink_to(site.workspace.parent / "secret.txt")
     await site.begin("wi-1", "link.txt", "missing.txt")
-    room = open_context(site.ground)
+    room = open_context(site.core)
     await say(room, entry(1))
     assert "hidden" not in await room.render("ann", 1)
     assert site.watched(room) == []
 
 
 async def test_the_plan_of_work_that_ended_may_leave(site: Site) -> None:
-    room = open_context(site.ground)
+    room = open_context(site.core)
     await site.begin("wi-1")
     await room.add_plan("ann", "wi-1", markdown="# One", taint=TaintLevel.OWNER)
     await say(room, entry(1))
@@ -155,8 +154,8 @@ async def test_the_plan_of_work_that_ended_may_leave(site: Site) -> None:
 
 
 async def test_a_query_that_was_asked_for_stays_up_to_date(site: Site, clock: FakeClock) -> None:
-    async with open_memory(site.ground, vectors=False) as memory:
-        room = open_context(site.ground, memory=memory)
+    async with open_memory(site.core, vectors=False) as memory:
+        room = open_context(site.core, memory=memory)
         await room.watch_query("ann", "tea", turn_number=1)
         await room.watch_query("ann", "tea", turn_number=1)
         assert "subscription" not in await room.render("ann", 1), "there is nothing to show yet"

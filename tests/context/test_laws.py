@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silas.context.blocks import block_text
-from silas.context.budget import most_pinned, zone_budgets
-from silas.context.errors import ZoneFull
+from silas.context.eviction import most_pinned, zone_budgets
 from silas.context.manager import ContextManager
-from silas.context.models import ContextItem, ContextProfile, ContextZone, TokenBudget
-from silas.testing.context import FakeRecall, FakeTokenCounter
+from silas.context.models import ContextItem, ContextProfile, ContextZone, TokenBudget, ZoneFull
+from silas.context.scope import block_text
+from silas.testing.fakes import FakeRecall, FakeTokenCounter
 from tests.context.making import PROFILES, ZONES, done, item, items, manager, small_budget
 
 BUDGET = small_budget(profiles=PROFILES)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.context.blocks import block_text
 from silas.context.models import ContextKind, ContextZone
+from silas.context.scope import block_text
 from silas.kernel import TaintLevel
 from tests.context.making import item, manager
 
@@ -100,9 +100,9 @@ async def test_an_item_with_a_known_id_takes_the_place_of_the_old_one() -> None:
 
 async def test_taint_follows_what_is_there() -> None:
     context = manager()
-    assert context.taint("ann") is TaintLevel.OWNER
+    assert context.provenance("ann").taint is TaintLevel.OWNER
     context.add("ann", item("m", taint=TaintLevel.EXTERNAL))
-    assert context.taint("ann") is TaintLevel.EXTERNAL
-    assert context.taint("bob") is TaintLevel.OWNER
+    assert context.provenance("ann").taint is TaintLevel.EXTERNAL
+    assert context.provenance("bob").taint is TaintLevel.OWNER
     context.drop("ann", "m")
-    assert context.taint("ann") is TaintLevel.OWNER
+    assert context.provenance("ann").taint is TaintLevel.OWNER

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from silas.context.manager import ContextManager
-from silas.context.models import ContextZone, TokenBudget
-from silas.context.ports import ContextGroup
+from silas.context.models import ContextGroup, ContextZone, TokenBudget
 from silas.kernel import LlmError
 from silas.testing import FakeClock
-from silas.testing.context import FakeScorer
+from silas.testing.fakes import FakeScorer
 from tests.context.making import NOW, item, manager, small_budget
 
 BUDGET: TokenBudget = small_budget(eviction_threshold_pct=0.3, scorer_threshold_pct=0.5)
@@ -159,3 +158,18 @@ async def test_what_was_pinned_while_it_thought_stays() -> None:
     context.append(filled(FakeScorer(meanwhile)))
     gone = await context[0].enforce_budget("ann", 20, None)
     assert not {"m18", "m19"} & set(gone)
+
+
+async def test_with_the_shipped_budget_it_is_asked_once_all_zones_are_full() -> None:
+    async def first(groups: Sequence[ContextGroup], _goal: str | None) -> list[str]:
+        return [groups[0].group_id]
+
+    scorer, budget = FakeScorer(first), TokenBudget()
+    context = ContextManager(budget, clock=FakeClock(), scorer=scorer)
+    text = "a word and another one, again and again. " * 100
+    for number in range(400):
+        for zone in (ContextZone.CHRONICLE, ContextZone.MEMORY, ContextZone.WORKSPACE):
+            context.add("ann", item(f"{zone}{number}", text, zone=zone, turn_number=number))
+        await context.enforce_budget("ann", number, "goal")
+    assert scorer.asked, "nothing ever asks it"
+    assert used(context) <= budget.total * budget.eviction_threshold_pct

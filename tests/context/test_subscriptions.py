@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from silas.context.errors import SubscriptionRefused
-from silas.context.files import AllowedDirectory, WatchedFiles
 from silas.context.manager import ContextManager
-from silas.context.models import ContextZone
+from silas.context.models import ContextZone, SubscriptionRefused
+from silas.context.subscriptions import WatchedFiles
 from silas.kernel import TaintLevel
 from silas.memory.models import MemoryItem
-from silas.testing.context import FakeRecall
+from silas.testing.fakes import FakeRecall
 from tests.context.making import NOW, item, manager, small_budget, subscription
 
 
@@ -25,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def context(folder: Path) -> ContextManager:
-    return manager(files=WatchedFiles([AllowedDirectory(folder)]))
+    return manager(files=WatchedFiles([folder]))
 
 
 def remembered(memory_id: str, content: str, scope_id: str = "ann") -> MemoryItem:
@@ -57,7 +56,7 @@ class TestFiles:
         assert "other" in text
         assert "last_changed: turn 4" in text
         assert await context.render("ann", 5) == text
-        assert context.taint("ann") is TaintLevel.EXTERNAL
+        assert context.provenance("ann").taint is TaintLevel.EXTERNAL
 
     async def test_lines_that_changed_are_called_stale(
         self, context: ContextManager, folder: Path
@@ -73,7 +72,7 @@ class TestFiles:
         assert "stale" not in await context.render("ann", 3)
 
     async def test_what_is_too_long_sleeps(self, folder: Path) -> None:
-        files = WatchedFiles([AllowedDirectory(folder)])
+        files = WatchedFiles([folder])
         context = manager(small_budget(max_subscription_tokens=50), files=files)
         context.subscribe("ann", subscription("s", "auth.py"))
         assert await context.render("ann", 1) == ""
@@ -89,7 +88,7 @@ class TestFiles:
 
     async def test_secrets_are_taken_out(self, folder: Path) -> None:
         context = manager(
-            files=WatchedFiles([AllowedDirectory(folder)]),
+            files=WatchedFiles([folder]),
             redact=lambda text: text.replace("line 7\n", "[redacted]\n"),
         )
         context.subscribe("ann", subscription("s", "auth.py"))
@@ -129,17 +128,17 @@ class TestWhatMayBeRead:
         (folder / "auth.py").symlink_to(folder.parent / "outside.txt")
         assert "secret" not in await context.render("ann", 1)
 
-    def test_a_directory_swapped_in_between_is_not_entered(self, folder: Path) -> None:
+    async def test_a_directory_swapped_in_between_is_not_entered(self, folder: Path) -> None:
         (folder / "sub").mkdir()
         (folder / "sub" / "a.txt").write_text("mine")
         (folder.parent / "elsewhere").mkdir()
         (folder.parent / "elsewhere" / "a.txt").write_text("secret")
-        files = WatchedFiles([AllowedDirectory(folder)])
+        files = WatchedFiles([folder])
         located = files.locate("sub/a.txt")
         (folder / "sub").rename(folder / "old")
         (folder / "sub").symlink_to(folder.parent / "elsewhere")
         with pytest.raises(SubscriptionRefused):
-            files.read(located)
+            await files.read(located)
 
     async def test_a_pipe_is_not_waited_for(self, context: ContextManager, folder: Path) -> None:
         os.mkfifo(folder / "pipe")
@@ -218,7 +217,7 @@ class TestSleep:
         assert await context.render("ann", 1) == ""
 
     async def test_it_gives_way_when_the_workspace_is_full(self, folder: Path) -> None:
-        files = WatchedFiles([AllowedDirectory(folder)])
+        files = WatchedFiles([folder])
         context = manager(small_budget(2000), files=files)
         context.subscribe("ann", subscription("s", "auth.py"))
         await context.render("ann", 1)
@@ -241,7 +240,7 @@ class TestQueries:
         recall.found = [remembered("3", "moved house")]
         assert "moved house" in await context.render("ann", 1)
         assert recall.queries == [("ann", "preferences")] * 2
-        assert context.taint("ann") is TaintLevel.AUTH
+        assert context.provenance("ann").taint is TaintLevel.AUTH
 
     async def test_a_memory_of_somebody_else_is_never_shown(self) -> None:
         recall = FakeRecall()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.context.tokens import EncodingTokenCounter, HeuristicTokenCounter
+from silas.context.scope import HeuristicTokenCounter
 
 COUNT = HeuristicTokenCounter().count
 RANDOM = b"".join(hashlib.sha256(bytes([number])).digest() for number in range(20))
@@ -51,7 +51,3 @@ def test_it_counts_whatever_there_is(text: str) -> None:
 
 def test_half_a_character_is_counted_too() -> None:
     assert COUNT("\ud800") >= 1
-
-
-def test_a_tokenizer_is_asked_if_there_is_one() -> None:
-    assert EncodingTokenCounter(lambda text: list(range(len(text) // 2))).count("abcdef") == 3

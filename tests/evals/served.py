@@ -3,9 +3,8 @@
 import asyncio
 import os
 
-from silas.evals.bench.web import Running
-from silas.evals.bench.web_client import BenchDevice
-from silas.evals.crowd.server import Server
+from evals.crowd import Server
+from evals.served import BenchDevice, Running
 from tests.web.place import Place
 
 
@@ -17,4 +16,4 @@ def server_in(place: Place) -> Server:
         await asyncio.to_thread(device.pair, place.code())
         return device
 
-    return Server(Running(port, os.getpid()), place.ground, pair)
+    return Server(Running(port, os.getpid()), place.core, pair)

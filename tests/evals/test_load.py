@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from silas.evals.crowd.server import UNLIMITED
-from silas.evals.load import Manner, Report, Talk, chat
+from evals.crowd import UNLIMITED
+from evals.load import Manner, Report, Talk, chat
 from tests.evals.served import server_in
 from tests.web.place import environ_for, open_place
 

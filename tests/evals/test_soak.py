@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from silas.evals.crowd.acts import ACTS, Owner
-from silas.evals.crowd.curve import Sample, growth, look_at, picture, slope
-from silas.evals.crowd.page import Page
-from silas.evals.crowd.server import UNLIMITED
-from silas.evals.crowd.tally import Tally
-from silas.evals.soak import Manner, Report, soak
+from evals.crowd import ACTS, UNLIMITED, Owner, Tally
+from evals.served import Page
+from evals.soak import Manner, Report, Sample, growth, look_at, picture, slope, soak
 from silas.web.front import Front
 from tests.evals.served import server_in
 from tests.web.place import environ_for, open_place
@@ -35,9 +32,8 @@ async def test_everybody_does_something(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 async def _a_companion(front: Front) -> str:
-    assert front.companions is not None
-    [first, *_] = await front.companions("list", {})
-    return str(first["id"])
+    [first, *_] = await front.companions.list()
+    return first.id
 
 
 def _curve(*memory: float) -> list[Sample]:

@@ -1,13 +1,14 @@
 """The table of the trial says what the reports say, and hides nothing."""
 
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-from silas.evals.trial import measured
-from silas.evals.trial.__main__ import SUITES
-from silas.evals.trial.table import Line, as_markdown, as_text, not_run
-from silas.evals.trial.tested import Counts, Tests, read_report
+from evals.trial import suites as measured
+from evals.trial.__main__ import SUITES
+from evals.trial.malicious_worker import Totals
+from evals.trial.suites import Counts, Line, Tests, as_markdown, as_text, not_run, read_report
 
 ROOT = Path(__file__).parents[2]
 REPORT = """<?xml version="1.0"?><testsuites>
@@ -55,6 +56,22 @@ def test_what_is_not_installed_is_not_run(tmp_path: Path) -> None:
         "make trial-agentdojo EVERY=10",
     )
     assert not any(each.reached for each in measured.guards(tmp_path / "none", seconds=1))
+
+
+def test_figures_of_the_malicious_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = Totals(30, 20, 20, 20, 0, 0, 0, 0, 0, [])
+    problems = ["deletes on a: x differs", "deletes on a: y differs", "hides on b: z differs"]
+    bad = replace(good, beyond=2, problems=problems)
+    asked = replace(good, cards=21)
+    lines = []
+    for totals in (good, bad, asked):
+        found = {**asdict(totals), "reached": totals.reached}
+        monkeypatch.setattr(measured, "_json_of", lambda _command, _seconds, told=found: told)
+        lines.append(measured.malicious_worker(every=1, seconds=1))
+    assert [line.reached for line in lines] == [True, False, False]
+    assert [line.withstood for line in lines] == [30, 28, 30]
+    assert "outside the declaration 2" in lines[1].figure
+    assert "20 of 20 done with 21 cards" in lines[2].figure
 
 
 def test_figures_of_the_guards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

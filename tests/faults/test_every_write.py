@@ -10,16 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from silas.app.ground import Ground
-from silas.app.stream import open_queue
-from silas.app.work import work_stores
+from silas.app.core import Core
 from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.queue import QueueName
-from silas.testing.approvals import FakePlan
+from silas.testing.fakes import FakePlan
 from silas.work import AttemptOutcome, WorkItemStatus
-from silas.work.budget import BudgetUsed
+from silas.work.models import BudgetUsed
 from tests.faults.trouble import Claims, Ending, Scene, Trial, Trouble
-from tests.queue.letters import answer, message
+from tests.queue.messages import answer, message
 from tests.work.shop import task
 
 YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
@@ -27,8 +25,8 @@ EVERY = pytest.mark.parametrize("trouble", list(Trouble), ids=lambda each: each.
 PLAN = FakePlan()
 
 
-async def entries(ground: Ground, event: str) -> list[dict[str, object]]:
-    rows = await ground.database.fetch_all("SELECT body FROM audit_log ORDER BY seq")
+async def entries(core: Core, event: str) -> list[dict[str, object]]:
+    rows = await core.database.fetch_all("SELECT body FROM audit_log ORDER BY seq")
     found = [json.loads(body) for (body,) in rows]
     return [each["data"] for each in found if each["event"] == event]
 
@@ -36,19 +34,19 @@ async def entries(ground: Ground, event: str) -> list[dict[str, object]]:
 @EVERY
 async def test_tokens(tmp_path: Path, trouble: Trouble) -> None:
     async def act(scene: Scene) -> None:
-        engine = scene.ground.approvals
+        engine = scene.core.approvals
         token = await engine.issue_token(PLAN, YES)
         scene.claim("issued", token)
         valid, _ = await engine.verify(token, PLAN)
         assert valid
         scene.claim("consumed")
 
-    async def examine(ground: Ground, claims: Claims, ending: Ending) -> None:
-        rows = await ground.database.fetch_all(
+    async def examine(core: Core, claims: Claims, ending: Ending) -> None:
+        rows = await core.database.fetch_all(
             "SELECT token_id, executions_used, (SELECT count(*) FROM approval_executions AS use"
             " WHERE use.token_id = issued.token_id) FROM approval_tokens AS issued"
         )
-        used = [each["token_id"] for each in await entries(ground, "approval_used")]
+        used = [each["token_id"] for each in await entries(core, "approval_used")]
         for name, counted, recorded in rows:
             assert counted == recorded == used.count(name), "the books do not agree"
         if not claims.has("issued"):
@@ -56,16 +54,16 @@ async def test_tokens(tmp_path: Path, trouble: Trouble) -> None:
             return
         token = claims.told["issued"]
         assert [name for name, _, _ in rows] == [token.token_id]
-        assert len(await entries(ground, "approval_issued")) == 1
+        assert len(await entries(core, "approval_issued")) == 1
         if claims.has("consumed"):
-            assert await ground.approvals.check(token, PLAN) == (True, "Valid")
-            assert await ground.approvals.verify(token, PLAN) == (
+            assert await core.approvals.check(token, PLAN) == (True, "Valid")
+            assert await core.approvals.verify(token, PLAN) == (
                 False,
                 "The token has been used up",
             )
         elif not trouble.is_deadly:
             assert used == [], "it was reported as failed, and has happened"
-            assert await ground.approvals.verify(token, PLAN) == (True, "Valid")
+            assert await core.approvals.verify(token, PLAN) == (True, "Valid")
 
     await failing_everywhere(tmp_path, trouble, act, examine)
 
@@ -74,21 +72,21 @@ async def test_tokens(tmp_path: Path, trouble: Trouble) -> None:
 async def test_the_audit_log(tmp_path: Path, trouble: Trouble) -> None:
     async def act(scene: Scene) -> None:
         for number in range(3):
-            await scene.ground.audit.log("happened", number=number)
+            await scene.core.audit.log("happened", number=number)
             scene.claim(str(number))
-        await scene.ground.audit.write_checkpoint()
+        await scene.core.audit.write_checkpoint()
         scene.claim("vouched")
 
-    async def examine(ground: Ground, claims: Claims, ending: Ending) -> None:
-        found = [str(each["number"]) for each in await entries(ground, "happened")]
+    async def examine(core: Core, claims: Claims, ending: Ending) -> None:
+        found = [str(each["number"]) for each in await entries(core, "happened")]
         acknowledged = [name for name in claims.told if name != "vouched"]
         assert found[: len(acknowledged)] == acknowledged
         if not trouble.is_deadly:
             assert found == acknowledged, "an entry that was reported as failed is there"
-        report = await ground.audit.examine()
+        report = await core.audit.examine()
         if claims.has("vouched"):
             assert report.vouched_seq == report.head_seq
-        await ground.audit.log("goes_on")
+        await core.audit.log("goes_on")
 
     await failing_everywhere(tmp_path, trouble, act, examine)
 
@@ -96,7 +94,7 @@ async def test_the_audit_log(tmp_path: Path, trouble: Trouble) -> None:
 @EVERY
 async def test_the_queue(tmp_path: Path, trouble: Trouble) -> None:
     async def act(scene: Scene) -> None:
-        queue = open_queue(scene.ground)
+        queue = scene.core.queue
         await queue.enqueue(message("m1"))
         scene.claim("accepted")
         lease = await queue.lease(QueueName.PROXY, consumer="proxy")
@@ -104,10 +102,10 @@ async def test_the_queue(tmp_path: Path, trouble: Trouble) -> None:
         await queue.finish(lease, consumer="proxy", messages=(answer("m2"),))
         scene.claim("finished")
 
-    async def examine(ground: Ground, claims: Claims, ending: Ending) -> None:
-        queue = open_queue(ground)
+    async def examine(core: Core, claims: Claims, ending: Ending) -> None:
+        queue = core.queue
         await queue.recover(alive=lambda _: False)
-        rows = await ground.database.fetch_all("SELECT message_id FROM queue_messages")
+        rows = await core.database.fetch_all("SELECT message_id FROM queue_messages")
         done = await queue.has_processed("proxy", "m1")
         assert rows in ([], [("m1",)], [("m2",)]), "a message is there with what follows from it"
         assert done is (rows == [("m2",)]), "the mark and what follows are not one"
@@ -118,14 +116,14 @@ async def test_the_queue(tmp_path: Path, trouble: Trouble) -> None:
         if not trouble.is_deadly:
             assert bool(rows) is claims.has("accepted")
             assert done is claims.has("finished")
-        await _work_it_off(ground)
+        await _work_it_off(core)
 
-    async def _work_it_off(ground: Ground) -> None:
-        queue = open_queue(ground)
+    async def _work_it_off(core: Core) -> None:
+        queue = core.queue
         await queue.enqueue(message("m1"))
         while lease := await queue.lease(QueueName.PROXY, consumer="proxy"):
             await queue.finish(lease, consumer="proxy", messages=(answer("m2"),))
-        rows = await ground.database.fetch_all("SELECT message_id FROM queue_messages")
+        rows = await core.database.fetch_all("SELECT message_id FROM queue_messages")
         assert rows == [("m2",)]
 
     await failing_everywhere(tmp_path, trouble, act, examine)
@@ -134,10 +132,10 @@ async def test_the_queue(tmp_path: Path, trouble: Trouble) -> None:
 @EVERY
 async def test_work(tmp_path: Path, trouble: Trouble) -> None:
     async def prepare(scene: Scene) -> None:
-        await work_stores(scene.ground).items.save(task(id="before"))
+        await scene.core.work.items.save(task(id="before"))
 
     async def act(scene: Scene) -> None:
-        stores = work_stores(scene.ground)
+        stores = scene.core.work
         await stores.items.save(task(id="t1"))
         scene.claim("saved")
         item = await stores.attempts.start("before", runner="r")
@@ -146,8 +144,8 @@ async def test_work(tmp_path: Path, trouble: Trouble) -> None:
         await stores.attempts.finish("before", item.attempts, budget_used=BudgetUsed(), **done)
         scene.claim("done")
 
-    async def examine(ground: Ground, claims: Claims, ending: Ending) -> None:
-        stores = work_stores(ground)
+    async def examine(core: Core, claims: Claims, ending: Ending) -> None:
+        stores = core.work
         saved, item = await stores.items.get("t1"), await stores.items.get("before")
         assert item is not None
         tried = [each.outcome for each in await stores.attempts.list_of("before")]

@@ -9,16 +9,15 @@ from random import Random
 
 import pytest
 
-from silas.app.ground import Ground
-from silas.app.work import work_stores
-from silas.app.workshop import open_workshop
+from evals.simulation.machine import SimulatedSandbox
+from silas.app.core import Core
+from silas.app.work import open_executor
 from silas.approval import ApprovalDecision, ApprovalVerdict
-from silas.evals.simulation.sandbox import SimulatedSandbox
 from silas.kernel import SilasError
 from silas.work import AttemptOutcome, Plan, WorkItemStatus
 from silas.work.binding import bind_plan
 from tests.faults.trouble import Claims, Ending, Scene, Trial, Trouble
-from tests.work.shop import check, task
+from tests.work.shop import OFF_LIMITS, check, task
 
 YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
 ONCE = (Trouble.WRITE_IO_ERROR, Trouble.SYNC_IO_ERROR)
@@ -39,18 +38,20 @@ async def test_the_same_process_goes_on(tmp_path: Path, trouble: Trouble) -> Non
 
     async def prepare(scene: Scene) -> None:
         body = "```run\nsh -c 'printf once >> log.txt'\n```"
-        wanted = task(body, verify=[check("cat log.txt")], workspace={"path": "site"})
-        bound = await bind_plan(Plan(wanted), base=tmp_path)
-        [item] = await work_stores(scene.ground).items.save_plan(bound)
-        token = await scene.ground.approvals.issue_token(item, YES)
-        assert await scene.ground.approvals.verify(token, item) == (True, "Valid")
+        workspace = {"path": "site", "changes": {"change": ["log.txt"]}}
+        shown = check("cat log.txt", contains="once")
+        wanted = task(body, verify=[shown], workspace=workspace)
+        bound = await bind_plan(Plan(wanted), base=tmp_path, off_limits=OFF_LIMITS)
+        [item] = await scene.core.work.items.save_plan(bound)
+        token = await scene.core.approvals.issue_token(item, YES)
+        assert await scene.core.approvals.verify(token, item) == (True, "Valid")
         approved = item.model_copy(update={"approval_token": token})
-        await work_stores(scene.ground).items.save(approved)
+        await scene.core.work.items.save(approved)
 
     async def act(scene: Scene) -> None:
         (site / "log.txt").write_text("start\n")
-        shop = open_workshop(scene.ground)
-        item = await shop.bench.items.get("t1")
+        shop = open_executor(scene.core)
+        item = await shop.context.items.get("t1")
         assert item is not None
         for _ in range(2):
             try:
@@ -60,10 +61,10 @@ async def test_the_same_process_goes_on(tmp_path: Path, trouble: Trouble) -> Non
             scene.claim("ended", result.status)
             return
 
-    async def examine(ground: Ground, claims: Claims, ending: Ending) -> None:
+    async def examine(core: Core, claims: Claims, ending: Ending) -> None:
         assert claims.told.get("ended") is WorkItemStatus.DONE, ending
         assert (site / "log.txt").read_text() == "start\nonce", "not at all, or twice"
-        stores = work_stores(ground)
+        stores = core.work
         item = await stores.items.get("t1")
         assert item is not None
         assert item.status is WorkItemStatus.DONE

@@ -14,14 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from silas.app.ground import Ground, OnDemandVault, make_ground
-from silas.app.machine import Machine
-from silas.app.settings import load_settings
+from silas.app.core import Core, Machine, make_core
 from silas.kernel import SilasError
+from silas.sandbox.models import SandboxRunner
+from silas.secrets import OnDemandVault
+from silas.settings.load import load_settings
 from silas.storage import SqliteDatabase
 from silas.testing import FakeClock, MemoryVault
 from silas.testing.disk import Fault, FaultyDisk, Touch
-from silas.work.ports import SandboxRunner
 
 LOG = "silas.db-wal"
 _MOST = 400
@@ -63,9 +63,9 @@ class Claims:
 
 @dataclass
 class Scene:
-    """A ground floor on the disk that fails, and what is claimed on it."""
+    """A core on the disk that fails, and what is claimed on it."""
 
-    ground: Ground
+    core: Core
     disk: FaultyDisk
     claims: Claims
 
@@ -77,7 +77,7 @@ class Scene:
 
 
 Act = Callable[[Scene], Awaitable[None]]
-Examine = Callable[[Ground, Claims, "Ending"], Awaitable[None]]
+Examine = Callable[[Core, Claims, "Ending"], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,10 @@ class Trial:
         """Make the beginning that every try starts from."""
         disk = FaultyDisk(lambda _: Fault.NONE)
         (self._folder / "first" / "data").mkdir(parents=True)
-        async with self._open("first", disk) as ground:
-            ground.keys.generate_keypair()
+        async with self._open("first", disk) as core:
+            core.keys.generate_keypair()
             if prepare is not None:
-                await prepare(Scene(ground, disk, Claims()))
+                await prepare(Scene(core, disk, Claims()))
         disk.close()
 
     async def run(self, trouble: Trouble, act: Act, examine: Examine) -> int:
@@ -129,27 +129,27 @@ class Trial:
         claims = Claims()
         try:
             with contextlib.suppress(SilasError):  # when it is closed, on a disk that is dead
-                async with self._open("now", disk) as ground:
+                async with self._open("now", disk) as core:
                     plan.armed = True
-                    claims.error = await _what_is_reported(act, Scene(ground, disk, claims))
+                    claims.error = await _what_is_reported(act, Scene(core, disk, claims))
                     plan.armed = False
             assert claims.error is None or claims.error.message
             ending = Ending(trouble, number, disk.syncs.get(LOG, 0))
             disk.drop_connections()
             if disk.dead:
                 disk.restart()
-            async with self._open("now", disk) as ground:
-                report = await ground.audit.examine()
+            async with self._open("now", disk) as core:
+                report = await core.audit.examine()
                 assert report.ok, report.first_problem
-                assert await ground.database.fetch_all("PRAGMA quick_check") == [("ok",)]
-                await examine(ground, claims, ending)
+                assert await core.database.fetch_all("PRAGMA quick_check") == [("ok",)]
+                await examine(core, claims, ending)
         finally:
             disk.drop_connections()
             disk.close()
         return plan.reached
 
     @contextlib.asynccontextmanager
-    async def _open(self, name: str, disk: FaultyDisk) -> AsyncIterator[Ground]:
+    async def _open(self, name: str, disk: FaultyDisk) -> AsyncIterator[Core]:
         root = self._folder / name
         settings = load_settings(
             data_dir=str(root / "data"), config_file=None, environ={"HOME": str(root)}, cwd=root
@@ -158,8 +158,8 @@ class Trial:
             open_database=partial(SqliteDatabase.open, vfs=disk.name), sandbox=self._sandbox
         )
         vault = OnDemandVault(lambda: self._vault)  # type: ignore[arg-type,return-value]
-        async with make_ground(settings, vault, clock=self._clock, machine=machine) as ground:
-            yield ground
+        async with make_core(settings, vault, clock=self._clock, machine=machine) as core:
+            yield core
 
 
 async def _what_is_reported(act: Act, scene: Scene) -> SilasError | None:

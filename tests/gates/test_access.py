@@ -12,10 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from silas.gates import AccessLevel
-from silas.gates.access import AccessChange, AccessController, is_owner
-from silas.gates.customers import CustomerDirectory
+from silas.gates.access import AccessChange, AccessController, CustomerDirectory, is_owner
 from silas.gates.errors import CustomerContextRefused
-from silas.gates.ports import CustomerFiles
 from silas.kernel import TaintLevel
 from silas.testing import FakeClock
 
@@ -117,7 +115,6 @@ def test_the_owner_is_not_subject_to_levels() -> None:
     visit = Visit(owner=True)
     assert visit.access.get_allowed_tools() == ["everything"]
     visit.access.gate_passed("id")
-    visit.access.reset({})
     assert visit.access.get_allowed_tools() == ["everything"]
     assert visit.changes == []
 
@@ -154,15 +151,6 @@ def test_a_level_that_requires_nothing_is_never_reached() -> None:
     assert visit.access.get_allowed_tools() == ["faq"]
 
 
-def test_another_goal_starts_from_the_beginning() -> None:
-    visit = Visit()
-    visit.access.gate_passed("id")
-    visit.access.reset(LEVELS)
-    assert visit.access.level == "public"
-    visit.access.gate_passed("code")
-    assert visit.access.level == "public"
-
-
 @given(st.lists(st.sampled_from(["id", "code", "x"]) | st.integers(1, 700), max_size=12))
 def test_any_history_leads_where_the_rules_say(history: list[str | int]) -> None:
     visit = Visit()
@@ -197,18 +185,15 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def files(folder: Path) -> CustomerFiles:
+def files(folder: Path) -> CustomerDirectory:
     return CustomerDirectory(folder, data_dir=folder.parent)
 
 
 def test_a_customer_is_known_once_a_level_is_reached(folder: Path) -> None:
     visit = Visit(customers=files(folder))
-    assert visit.access.get_customer_context() is None
+    assert visit.changes == []
     visit.access.gate_passed("id")
-    assert visit.access.get_customer_context() == {"name": "Anna", "plan": "gold"}
     assert visit.changes[0].customer_id == "anna"
-    visit.access.reset(LEVELS)
-    assert visit.access.get_customer_context() is None
 
 
 def test_a_file_that_cannot_be_trusted_gives_the_level_without_the_context(folder: Path) -> None:
@@ -216,7 +201,6 @@ def test_a_file_that_cannot_be_trusted_gives_the_level_without_the_context(folde
     visit = Visit(customers=files(folder))
     visit.access.gate_passed("id")
     assert visit.access.level == "known"
-    assert visit.access.get_customer_context() is None
     assert visit.changes[0].customer_id is None
     assert "chmod go-w" in (visit.changes[0].customer_problem or "")
 

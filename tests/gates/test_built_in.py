@@ -5,10 +5,14 @@ from typing import Any
 import pytest
 
 from silas.gates import ActionEnvelope, GateAction, GateResult, GateTrigger
-from silas.gates.built_in import ACTION_ENVELOPE, BUILT_IN_CHECKS, CONNECTION_PERMISSION
-from silas.gates.envelope_rules import is_inside
-from silas.gates.permissions import escalation_needed
+from silas.gates.envelopes import is_inside
 from silas.gates.providers import CustomProvider
+from silas.gates.providers.builtin import (
+    ACTION_ENVELOPE,
+    BUILT_IN_CHECKS,
+    CONNECTION_PERMISSION,
+    escalation_needed,
+)
 from silas.gates.runner import GateRunner
 from silas.testing import RecordingAudit
 

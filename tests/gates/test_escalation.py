@@ -6,9 +6,9 @@ import pytest
 
 from silas.gates import EscalationAction
 from silas.gates.escalation import BUILT_IN_ESCALATIONS, EscalationOutcome, Escalator
-from silas.gates.ports import GateBlock
+from silas.gates.models import GateBlock
 from silas.testing import RecordingAudit
-from silas.testing.gates import FakeDesk
+from silas.testing.fakes import FakeDesk
 
 TOLD = ("notify_owner", "The gate guard stopped this: why")
 
@@ -68,16 +68,16 @@ async def test_a_person_takes_over_if_the_channel_has_one() -> None:
 async def test_otherwise_the_queue_and_without_one_a_report() -> None:
     desk = FakeDesk(people=False)
     await handled("h", desk, h={**HUMAN, "queue": "support"})
-    assert desk.done[1:] == [("send", "One moment."), ("transfer", "support")]
+    assert desk.done[1:] == [("transfer", "support"), ("send", "One moment.")]
     desk = FakeDesk(people=False)
     await handled("h", desk, h=HUMAN)
     assert desk.done == [("hand_over", "One moment."), TOLD]
 
 
-async def test_a_transfer_tells_the_user_first() -> None:
+async def test_a_transfer_is_announced_when_it_has_happened() -> None:
     desk = FakeDesk()
     await handled("t", desk, t={"action": "transfer_to_queue", "queue": "q", "message": "Wait."})
-    assert desk.done == [("send", "Wait."), ("transfer", "q")]
+    assert desk.done == [("transfer", "q"), ("send", "Wait.")]
 
 
 REPHRASE: dict[str, Any] = {

@@ -4,11 +4,12 @@ import re
 from pathlib import Path
 
 from silas.gates import ALLOWED_MUTATIONS, GateAction, GateProvider, GateType
-from silas.gates.built_in import BUILT_IN_CHECKS
 from silas.gates.escalation import BUILT_IN_ESCALATIONS
-from silas.gates.loading import load_gates
 from silas.gates.providers import PredicateProvider
-from silas.gates.risk import RiskLevel, interaction_for
+from silas.gates.providers.builtin import BUILT_IN_CHECKS
+from silas.gates.risk import RiskLevel
+from silas.gates.runner import load_gates
+from silas.review import PROOF_FOR
 from silas.work import parse
 
 TEXT = (Path(__file__).parents[2] / "docs" / "gates.md").read_text("utf-8")
@@ -32,7 +33,7 @@ def test_everything_is_named() -> None:
 def test_the_table_of_risks_is_the_one_in_the_code() -> None:
     names = {"strong_auth": "strong authentication"}
     for level in RiskLevel:
-        asked = interaction_for(level)
+        asked = PROOF_FOR[level]
         steps = ", ".join(names.get(step, step) for step in asked.steps)
         details = "open" if asked.details_expanded else "closed"
         assert f"| `{level.value}` | {steps} | {details} |" in TEXT

@@ -6,8 +6,8 @@ from typing import Any, Literal
 import pytest
 
 from silas.gates import Gate, GateAction, GateResult, GateTrigger
-from silas.gates.guards.errors import GuardOptionsInvalid, UnknownGuard
-from silas.gates.guards.models import Decision, GuardFinding, GuardOptions, GuardVerdict, Mode
+from silas.gates.errors import GuardOptionsInvalid, UnknownGuard
+from silas.gates.guards.rules import GuardDecision, GuardFinding, GuardOptions, GuardVerdict, Mode
 from silas.gates.providers.guardrails_ai import GuardrailsAiProvider
 from silas.gates.runner import GateRunner
 from silas.testing import RecordingAudit
@@ -33,15 +33,20 @@ class Rude:
             raise GuardOptionsInvalid
         return RudeOptions.model_validate(dict(config))
 
+    def settled(self, name: str, text: str) -> None:
+        """It wants to see the whole text."""
+
     def check(self, name: str, text: str, config: GuardOptions) -> GuardVerdict:
         assert isinstance(config, RudeOptions)
         self.seen.append((text, config.origin))
         mended = text.replace("darn", "[...]").replace("666", "[...]")
         if mended == text:
-            return GuardVerdict(guard=name, decision=Decision.PASS)
+            return GuardVerdict(guard=name, decision=GuardDecision.PASS)
         if config.mode is Mode.BLOCK:
-            return GuardVerdict(guard=name, decision=Decision.BLOCK, findings=FOUND)
-        return GuardVerdict(guard=name, decision=Decision.FIX, findings=FOUND, fixed_text=mended)
+            return GuardVerdict(guard=name, decision=GuardDecision.BLOCK, findings=FOUND)
+        return GuardVerdict(
+            guard=name, decision=GuardDecision.FIX, findings=FOUND, fixed_text=mended
+        )
 
 
 def gate(on: str = "every_user_message", **more: Any) -> Gate:

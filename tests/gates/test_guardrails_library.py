@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 from silas.gates import Gate, GateAction
-from silas.gates.guards.errors import GuardrailsUnavailable
-from silas.gates.guards.guardrails_adapter import register_guards
+from silas.gates.errors import GuardrailsUnavailable
 from silas.gates.guards.registry import built_in_guards
-from silas.gates.providers.guardrails_ai import GuardrailsAiProvider
-from silas.gates.providers.guardrails_library import AllValidators, library_classes
+from silas.gates.providers.guardrails_ai import (
+    AllValidators,
+    GuardrailsAiProvider,
+    library_classes,
+    register_guards,
+)
 
 
 @dataclass

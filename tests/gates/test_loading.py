@@ -7,11 +7,10 @@ from pydantic import ValidationError
 
 from silas.gates import Gate
 from silas.gates.errors import GatesNotLoaded
-from silas.gates.examples import ExampleBook
-from silas.gates.loading import gate_problems, load_gates
-from silas.gates.ports import GateCheckProvider
+from silas.gates.models import GateCheckProvider
 from silas.gates.providers import CustomProvider, PredicateProvider
-from silas.testing.gates import FakeProvider, answer
+from silas.gates.runner import ExampleBook, gate_problems, load_gates
+from silas.testing.fakes import FakeProvider, answer
 
 PROVIDERS: dict[str, GateCheckProvider] = {
     "predicate": PredicateProvider(),
@@ -55,7 +54,7 @@ async def test_a_gate_whose_examples_fail_is_not(more: dict[str, Any], told: str
     with pytest.raises(GatesNotLoaded) as caught:
         await load_gates([amount(**more)], PROVIDERS)
     assert caught.value.details["problems"] == [{"gate": "amount", "problem": told}]
-    assert (caught.value.code, caught.value.exit_code) == ("E_GATE_NOT_LOADED", 91)
+    assert (caught.value.code, caught.value.exit_code) == ("E_GATE_NOT_LOADED", 90)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from silas.gates import (
     GateType,
     NumericRange,
 )
-from silas.kernel.field_problems import dotted, problems_in
+from silas.kernel.models import dotted, problems_in
 
 
 def refused(model: Any, **fields: Any) -> dict[str, str]:
@@ -178,7 +178,7 @@ BAD_GATES: dict[str, tuple[dict[str, Any], str, str]] = {
         "not a regular expression",
     ),
     "dangerous pattern": (
-        {"type": "regex", "config": {"pattern": "(a+)+"}},
+        {"type": "regex", "config": {"pattern": "(?=a)b"}},
         "config.pattern",
         "for ever",
     ),
@@ -250,7 +250,7 @@ def test_one_predicate_is_an_expectation(fields: dict[str, Any]) -> None:
         ({"exit_code": -1}, "exit_code", "at least 0"),
         ({"contains": ""}, "contains", "must not be empty"),
         ({"regex": "["}, "regex", "not a regular expression"),
-        ({"regex": "(x+x+)+y"}, "regex", "for ever"),
+        ({"regex": "(x)\\1y"}, "regex", "for ever"),
         ({"regex": ".*"}, "regex", "able to fail"),
         ({"regex": "a*"}, "regex", "able to fail"),
         ({"output_lt": float("nan")}, "output_lt", "finite"),
@@ -339,7 +339,7 @@ def test_a_constraint_says_one_thing_and_keeps_its_spelling(fields: dict[str, An
         ({"equals": {"a": 1}}, "equals", "text, a number"),
         ({"min": 2, "max": 1}, "", "no value could be right"),
         ({"max": float("inf")}, "max", "finite"),
-        ({"matches": "(a|a)*(b|bb)*"}, "matches", "for ever"),
+        ({"matches": "(?!a)b"}, "matches", "for ever"),
         ({"matches": "("}, "matches", "not a regular expression"),
         ({"prefix": ""}, "prefix", "must not be empty"),
         ({"prefix": "https://api.example.org"}, "prefix", "whole host"),

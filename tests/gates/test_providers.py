@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from silas.gates import Gate, GateAction, GateResult
-from silas.gates.decisions import passes
-from silas.gates.ports import CommandOutcome, GateCheckProvider
+from silas.gates.models import CommandOutcome, GateCheckProvider, passes
 from silas.gates.providers import CustomProvider, LlmProvider, PredicateProvider, ScriptProvider
-from silas.gates.providers.script import SECONDS, environment_of
+from silas.gates.providers.external import SECONDS, environment_of
 from silas.gates.runner import GateRunner
 from silas.kernel import SandboxError
 from silas.testing import RecordingAudit
-from silas.testing.gates import FakeCommands, FakeGateModel
+from silas.testing.fakes import FakeCommands, FakeGateModel
 
 BLOCK, ASK, GO = GateAction.BLOCK, GateAction.REQUIRE_APPROVAL, GateAction.CONTINUE
 CALL = {"tool_name": "pay", "tool_args": {"to": "bob", "amount": 5, "note": "'; rm -rf / #"}}
@@ -219,7 +218,8 @@ async def test_on_a_tool_call_the_model_sees_the_whole_call() -> None:
 async def test_a_failure_of_the_quality_lane_is_logged() -> None:
     audit = RecordingAudit()
     runner = GateRunner({"llm": LlmProvider(FakeGateModel(None))}, audit)
-    await runner.check_gate(question(), {"response": "x"})
+    gate = question()
+    await runner.check_gates([gate], gate.on, {"response": "x"})
     assert audit.events() == ["quality_gate_failed"]
 
 
@@ -298,5 +298,6 @@ async def test_a_line_without_a_name_says_nothing() -> None:
 async def test_a_good_answer_is_not_logged_as_a_failure() -> None:
     audit = RecordingAudit()
     runner = GateRunner({"llm": LlmProvider(FakeGateModel(GOOD))}, audit)
-    await runner.check_gate(question(), {"response": "x"})
+    gate = question()
+    await runner.check_gates([gate], gate.on, {"response": "x"})
     assert audit.events() == []

@@ -10,10 +10,8 @@ from pydantic import ValidationError
 from silas.approval import ApprovalScope
 from silas.gates.risk import (
     ActionKind,
-    Interaction,
     Reversibility,
     RiskLevel,
-    interaction_for,
     risk_of,
     riskiest,
 )
@@ -120,15 +118,6 @@ def test_every_scope_has_a_level() -> None:
             "medium",
             "high",
         }
-
-
-def test_what_each_level_asks_of_the_owner() -> None:
-    assert {level.value: interaction_for(level) for level in RiskLevel} == {
-        "low": Interaction(steps=("tap",), details_expanded=False),
-        "medium": Interaction(steps=("tap", "confirm"), details_expanded=False),
-        "high": Interaction(steps=("tap", "slide"), details_expanded=True),
-        "irreversible": Interaction(steps=("tap", "slide", "strong_auth"), details_expanded=True),
-    }
 
 
 def test_nobody_can_hand_a_level_in() -> None:

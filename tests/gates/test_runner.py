@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from silas.gates import ALLOWED_MUTATIONS, Gate, GateAction, GateLane, GateResult, GateTrigger
-from silas.gates.decisions import strictest
 from silas.gates.errors import GateInputInvalid
+from silas.gates.models import strictest
 from silas.gates.runner import GateRunner
 from silas.kernel import canonical_bytes
 from silas.testing import RecordingAudit
-from silas.testing.gates import Answer, FakeProvider, answer
+from silas.testing.fakes import Answer, FakeProvider, answer
 
 MESSAGE = GateTrigger.EVERY_USER_MESSAGE
 BLOCK, ASK, GO = GateAction.BLOCK, GateAction.REQUIRE_APPROVAL, GateAction.CONTINUE
@@ -206,7 +206,6 @@ async def test_even_one_of_the_quality_lane() -> None:
     policy, quality, _ = await runner.check_gates([llm("q")], MESSAGE, {})
     assert [(each.lane, each.action) for each in policy] == [(GateLane.POLICY, BLOCK)]
     assert quality == []
-    assert (await runner.check_gate(llm("q"), {})).action is BLOCK
 
 
 async def test_a_provider_that_breaks_closes_the_policy_lane_only() -> None:
@@ -233,13 +232,12 @@ async def test_the_calls_of_a_turn_share_the_limit() -> None:
     gates = [custom("a"), custom("b")]
     assert strictest((await turn.check_gates(gates, MESSAGE, CONTEXT))[0]) is GO
     assert strictest((await turn.check_gates(gates, MESSAGE, CONTEXT))[0]) is BLOCK
-    assert (await turn.check_gate(custom("a"), CONTEXT)).action is BLOCK
     assert strictest((await desk.runner.check_gates(gates, MESSAGE, CONTEXT))[0]) is GO
 
 
 async def test_a_gate_whose_examples_fail_blocks() -> None:
     desk = Desk({"a": answer(GO)})
-    result = await desk.runner.check_gate(custom("a", match=["bad"]), CONTEXT)
+    (result,), _, _ = await desk.check(custom("a", match=["bad"]))
     assert result.action is BLOCK
     assert result.reason == "Example 1 of match does not hold: it was let pass."
 
@@ -252,14 +250,6 @@ async def test_what_is_nested_too_deep_reaches_no_gate() -> None:
     with pytest.raises(GateInputInvalid):
         await desk.check(custom("a"), context={"tool_args": deep})
     assert desk.custom.seen == []
-
-
-async def test_one_gate_alone_is_filtered_too() -> None:
-    desk = Desk({"a": answer(modified_context={"message": "x", "sender_id": "y"})})
-    result = await desk.runner.check_gate(custom("a"), CONTEXT)
-    assert result.modified_context == {"message": "x"}
-    quality = await desk.runner.check_gate(llm("q"), CONTEXT)
-    assert quality.lane is GateLane.QUALITY
 
 
 async def test_which_gate_answered_is_not_the_providers_to_say() -> None:
@@ -371,12 +361,6 @@ async def test_two_tenants_in_parallel_share_nothing() -> None:
         assert merged["message"] == "/".join([tenant] * 9)
     for _, data in audit.entries:
         assert set(data["after"].split("/")) == {data["sender_id"]}
-
-
-async def test_one_quality_gate_alone_decides_nothing_either() -> None:
-    desk = Desk({"q": answer(BLOCK)})
-    assert (await desk.runner.check_gate(llm("q"), CONTEXT)).action is GO
-    assert desk.data(VIOLATION)[0]["gate"] == "q"
 
 
 async def test_a_text_that_was_not_there_before_is_logged_too() -> None:

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from silas.journal import OWNER, Journal, desk
+from silas.journal import OWNER, Journal, dispatch
 from silas.kernel import IdFactory, SystemClock
 from silas.storage import SqliteDatabase, load_migrations, migrate
 
@@ -20,7 +20,7 @@ async def main(path: Path) -> None:
         while True:
             number += 1
             name = f"{worker}-{number}"
-            made = await desk.call(
+            made = await dispatch.call(
                 journal,
                 "create_task",
                 {"title": name, "checklist_items": ["one", "two"]},

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from silas.journal import OWNER, AccessScope, Journal, NotificationBatch, Outcome, desk
+from silas.journal import OWNER, AccessScope, Journal, NotificationBatch, Outcome, dispatch
 from silas.kernel import IdFactory
 from silas.storage import SqliteDatabase, load_migrations, migrate
-from silas.testing.clock import FakeClock
+from silas.testing.fakes import FakeClock
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Place:
         preview_only: bool = False,
         **arguments: Any,
     ) -> Outcome:
-        return await desk.call(
+        return await dispatch.call(
             self.journal,
             operation,
             arguments,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.journal.merging import Order, compare, join_clocks, last_write, merge, written
+from silas.journal.edit import Order, compare, join_clocks, last_write, merge, written
 from silas.journal.models import Note, Priority, Task, TaskStatus, TimeEntry
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

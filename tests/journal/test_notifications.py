@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from silas.journal import notifier
+from silas.journal import notifications
 from silas.journal.errors import MissingChangeProvenance
 from silas.journal.notifications import (
     ChangeUnit,
@@ -155,7 +155,7 @@ def test_missing_provenance_fails_closed() -> None:
 
 
 async def test_listeners_are_told_a_moment_after_a_bad_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notifier, "_CALM_DOWN", 0.0)
+    monkeypatch.setattr(notifications, "_CALM_DOWN", 0.0)
     asked: list[int] = []
     told = asyncio.Event()
 
@@ -165,7 +165,7 @@ async def test_listeners_are_told_a_moment_after_a_bad_one(monkeypatch: pytest.M
             raise DatabaseBusy
         return [batch(unit()).model_copy(update={"source_cursor": 1})]
 
-    teller = notifier.Notifier(missed, cursor=0)
+    teller = notifications.Notifier(missed, cursor=0)
     teller.subscribe(lambda _batch: told.set())
     teller.wake()
     async with asyncio.timeout(120):

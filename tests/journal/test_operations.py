@@ -1,12 +1,14 @@
 """What people and companions do with the journal."""
 
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from silas.journal import OWNER, Outcome, desk
-from silas.journal.desk import NAMES
+from silas.journal import OWNER, Outcome, dispatch, queries
+from silas.journal.dispatch import NAMES
 from silas.journal.errors import OperationReused, RecordInvalid, RecordUnknown
+from silas.journal.files import take_in
 from silas.journal.models import (
     Category,
     ChecklistItem,
@@ -18,7 +20,8 @@ from silas.journal.models import (
     TaskStatus,
     TimeEntry,
 )
-from tests.journal.place import Place
+from silas.testing.fakes import FakeClock
+from tests.journal.place import Place, opened
 
 
 async def items(place: Place, task_id: str) -> list[ChecklistItem]:
@@ -457,7 +460,7 @@ async def test_arguments_that_make_no_sense(
 async def test_the_door_for_a_forged_scope_is_closed(place: Place, forged: str) -> None:
     arguments = {"title": "a", forged: None}
     with pytest.raises(RecordInvalid):
-        await desk.call(place.journal, "create_task", arguments, scope=OWNER, actor="owner")
+        await dispatch.call(place.journal, "create_task", arguments, scope=OWNER, actor="owner")
     assert await place.journal.export() == []
 
 
@@ -466,3 +469,45 @@ def test_every_operation_has_a_name_that_a_tool_can_have() -> None:
     assert all(name.isidentifier() and name.islower() for name in NAMES)
     assert Outcome().records == ()
     assert DayPlan.model_fields.keys() >= {"date", "pinned_task_ids"}
+
+
+async def test_tasks_that_were_done_in_a_time(place: Place, tmp_path: Path) -> None:
+    start = place.clock.now()
+
+    async def done(since: datetime = start, until: datetime | None = None) -> dict[str, datetime]:
+        end = until or place.clock.now() + timedelta(seconds=1)
+        return await place.journal.read(lambda view: queries.tasks_done(view, since, end))
+
+    squats, rows, press = [await place.task(each) for each in ("Squats", "Rows", "Press")]
+    place.clock.advance(days=1)
+    await place.do("update_task_fields", task_id=squats, fields={"status": "done"})
+    first = place.clock.now()
+    place.clock.advance(days=1)
+    await place.do("update_task_fields", task_id=squats, fields={"title": "Deep squats"})
+    await place.do("update_task_fields", task_id=rows, fields={"status": "rejected"})
+    await place.do("update_task_fields", task_id=press, fields={"status": "done"})
+    # A word that is changed later moves nothing to another day.
+    assert await done() == {squats: first, press: place.clock.now()}
+    assert set(await done(since=first + timedelta(seconds=1))) == {press}
+    assert set(await done(until=first + timedelta(seconds=1))) == {squats}
+    await place.do("update_task_fields", task_id=press, fields={"status": "open"})
+    assert set(await done()) == {squats}
+    await place.do("delete_record", record_id=squats)
+    assert await done() == {}
+
+
+async def test_a_task_from_a_file_was_done_when_its_file_says(place: Place, tmp_path: Path) -> None:
+    start = place.clock.now()
+    task = await place.task("Squats")
+    await place.do("update_task_fields", task_id=task, fields={"status": "done"})
+    records = await place.journal.export()
+    clock = FakeClock(start + timedelta(days=60))
+    async with opened(tmp_path / "other.db", clock) as other:
+        await take_in(other.journal, list(records), actor="owner", preview_only=False)
+        end = clock.now() + timedelta(days=1)
+        whole = await other.journal.read(lambda view: queries.tasks_done(view, start, end))
+        lately = await other.journal.read(
+            lambda view: queries.tasks_done(view, end - timedelta(days=7), end)
+        )
+    assert whole == {task: start}
+    assert lately == {}

@@ -3,8 +3,8 @@
 import pytest
 
 from silas.journal.errors import AmbiguousReference, RecordUnknown
+from silas.journal.lines import candidates, name_of, short_id, the_one
 from silas.journal.models import Record
-from silas.journal.references import candidates, name_of, short_id, the_one
 from tests.journal.place import Place, only
 
 

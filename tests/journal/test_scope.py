@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from silas.journal.desk import NAMES
-from silas.journal.errors import OutOfScope
+from silas.journal.dispatch import NAMES
+from silas.journal.errors import RecordOutOfScope
 from silas.journal.models import AccessScope, DayPlan, Record, Task
 from tests.journal.place import Place, only
 
@@ -148,6 +148,7 @@ def attempts(at: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
             {"record_id": "dayplan-2026-01-02"},
         ],
         "restore_record": [{"record_id": task}],
+        "undo_change": [{"change_id": "c1"}],
         "import_tasks": [{"tasks": [{"title": "x"}]}],
         "import_records": [{"records": []}],
     }
@@ -163,7 +164,7 @@ async def test_every_operation_refuses_what_is_out_of_its_scope(place: Place) ->
     for name, several in ways.items():
         for arguments in several:
             for scope in (only(at["gym"]), only()):
-                with pytest.raises(OutOfScope) as refused:
+                with pytest.raises(RecordOutOfScope) as refused:
                     await place.do(name, scope=scope, **arguments)
                 assert refused.value.tool_code == "out_of_scope", (name, arguments)
     assert await place.journal.export() == before
@@ -175,7 +176,7 @@ async def test_only_the_owner_brings_a_category_or_a_plan_back(place: Place) -> 
     await place.do("get_or_create_day_plan", plan_date=DAY)
     for name in (gym, "dayplan-2026-01-02"):
         await place.do("delete_record", record_id=name)
-        with pytest.raises(OutOfScope):
+        with pytest.raises(RecordOutOfScope):
             await place.do("restore_record", scope=only(gym), record_id=name)
         await place.do("restore_record", record_id=name)
 

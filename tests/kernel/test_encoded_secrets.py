@@ -8,8 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from silas.kernel.encoded_secrets import unquoted
-from silas.kernel.redaction import REDACTED, Redactor, redact_text
+from silas.kernel.redaction import REDACTED, Redactor, redact_text, unquoted
 
 ODD = 'hé said "hi" & it\'s\n/so'
 Encode = Callable[[str], str]

@@ -7,7 +7,8 @@ import pytest
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from silas.kernel.field_problems import (
+from silas.kernel.models import (
+    Data,
     FieldProblem,
     dotted,
     problems_in,
@@ -15,7 +16,6 @@ from silas.kernel.field_problems import (
     refuse,
     text_like,
 )
-from silas.kernel.models import Data
 
 
 class Inner(Data):

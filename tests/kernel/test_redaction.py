@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.kernel.redaction import REDACTED, Redactor, redact, redact_text
-from silas.kernel.secret_formats import SECRET_FORMATS
+from silas.kernel.redaction import REDACTED, SECRET_FORMATS, Redactor, redact, redact_text
 
 # Put together here, so that no scanner takes this file for a leak.
 _B = "Zk3QmW8xTv1RpLs6YbNcHd0JgFa2UeIo9KtXiVuBwM4Dq7S5rCzE"

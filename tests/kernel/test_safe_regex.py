@@ -1,14 +1,14 @@
-"""Regular expressions from outside: no doubling one passes, ordinary ones do."""
+"""Regular expressions from outside: ordinary ones pass, and none takes for ever."""
 
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.kernel.safe_regex import regex_problem
+from silas.kernel.safe_regex import compiled, regex_problem
 
-DANGEROUS = [
+DOUBLING = [
     r"(a+)+$",
     r"(a*)*$",
     r"(a|a)*$",
@@ -20,7 +20,6 @@ DANGEROUS = [
     r"(?:a*a*,)*X",
     r"(?:A+[^a])*$",
     r"(?i:(?:kx|Kx)+)$",
-    r"(?i)(?:\u212ax|kx)*$",
     r"(?:.*,)*x",
     r"(?:a?b?)*c",
     r"(?:a{1,3}){2,30}c",
@@ -31,7 +30,6 @@ DANGEROUS = [
     r"(?:^)*",
     r"(?:[^,]+[^;])*z",
     r"(?:éx|\wx)*$",
-    r"(?:\U0001f600x|[^a]x)*$",
     r"((a{2})|(a{3}))*b",
     r"(?:a+?b?)+c",
     r"(?:[a-c]x|cx)*$",
@@ -40,16 +38,8 @@ DANGEROUS = [
     r"(?i)(?:[a-m]x|Kx)*$",
     r"(?i)(?:[kq]x|[KR]x)*$",
     r"(?i)(?:[a-m]x|[K-L]x)*$",
-    r"(?i)(?:\u017fx|sx)*$",
-    r"(?i)(?:\u00b5x|\u039cx)*$",
-    r"(?:\wx|\u4e2dx)*$",
-    r"(?:[a-\U0001f600]x|[\u3000-\u3100]x)*$",
     r"(?:ax|[ab]x){0,2}c",
 ]
-DECIDE = (
-    "inside a repetition the next character must decide how to go on, or matching can take for "
-    "ever; write `[ab]*` instead of `(?:a|ab)*`, `(?:\\w+,)*` instead of `(?:\\w+,?)*`"
-)
 FOREVER = [
     r"(a)\1",
     r"(?P<x>a)(?P=x)",
@@ -57,20 +47,24 @@ FOREVER = [
     r"(?:(?=a)a)*",
     r"(?:a(?!b))+",
     r"(?:(?!))*",
+    r"(?=.*ok)done",
+    r"(?<=a)b",
+    r"(?<!a)b",
 ]
 BROKEN = [
     "(",
     "[a",
     "a{2,1}",
     "*a",
-    "(?P<1>a)",
     "a" * 1001,
-    "(?<=a+)b",
     r"\p",
     "(" * 900,
     "a**",
     "[a--b]",
-    "[[a]",
+    r"(?>a+)b",
+    "a++b",
+    r"\u00e9",
+    "[\ud800]",
 ]
 HARMLESS = [
     "",
@@ -87,13 +81,10 @@ HARMLESS = [
     r"https://[^/]+/(?:[^/]+/)*$",
     r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}",
     r"status: (?:up|ok)\b",
-    r"(?=.*ok)done",
     r".*foo.*bar",
     r"(?:\w+ = \d+\n)*end",
     r"(?:(?:\w+,)*;)+",
     r"(?P<year>\d+)-(?P<month>\d+)",
-    r"(?>a+)b",
-    r"a++b",
     r"^\s*[-+]?\d+(?:\.\d+)?\s*$",
     r"(?:\d{2}\d,)*",
     r"(?:\d+,|,x)*",
@@ -102,13 +93,16 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize("pattern", DANGEROUS)
-def test_a_doubling_expression_is_refused(pattern: str) -> None:
-    assert "inside a repetition the next character must decide" in (regex_problem(pattern) or "")
+@pytest.mark.parametrize("pattern", DOUBLING)
+def test_an_expression_that_would_double_elsewhere_is_linear_here(pattern: str) -> None:
+    """Python's engine would need 2**2000 steps for some of these, and the test would never end."""
+    assert regex_problem(pattern) is None
+    for unit in ("a", "ab", "aa,", "x", " a"):
+        compiled(pattern).search(unit * 2000 + "?")
 
 
 @pytest.mark.parametrize("pattern", FOREVER)
-def test_references_and_lookaround_in_repetitions_are_refused(pattern: str) -> None:
+def test_references_and_lookaround_are_refused(pattern: str) -> None:
     assert "can take for ever" in (regex_problem(pattern) or "")
 
 
@@ -118,11 +112,7 @@ def test_references_and_lookaround_in_repetitions_are_refused(pattern: str) -> N
         (r"(a)\1", "references to earlier groups can take for ever; write the text out"),
         (
             r"(?:a(?!b))+",
-            "looking ahead or behind inside a repetition can take for ever; move it outside",
-        ),
-        (
-            r"(a+)+",
-            DECIDE,
+            "looking ahead or behind can take for ever; write what must be there instead",
         ),
         ("a" * 1001, "this expression is longer than 1000 characters"),
     ],
@@ -142,31 +132,32 @@ def test_an_ordinary_expression_passes(pattern: str) -> None:
     assert regex_problem(pattern) is None
 
 
-pieces = st.recursive(
-    st.sampled_from(["a", "b", ",", "[ab]", "[^a]", "[^,]", r"\w", r"\d", ".", "A", "ab", r"\b"]),
-    lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "*?", "++"])).map(
-            lambda pair: f"(?:{pair[0]}){pair[1]}"
-        ),
-        st.lists(inner, min_size=2, max_size=3).map("".join),
-        st.lists(inner, min_size=2, max_size=3).map(lambda parts: f"(?:{'|'.join(parts)})"),
-    ),
-    max_leaves=8,
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("^ok$", "ok\n", True),
+        ("^ok$", "ok\nmore", False),
+        ("(?m)^ok$", "first\nok\nmore", True),
+        ("^ok$", "ok\n\n", False),
+        ("é", "café", True),
+        ("(?i)ok", "all OK", True),
+        ("x", "\ud800x", True),
+    ],
 )
+def test_search_is_as_in_python(pattern: str, text: str, found: bool) -> None:
+    assert compiled(pattern).search(text) is found
+    assert (re.search(pattern, text) is not None) is found
 
 
-@settings(max_examples=400)
-@given(pieces, st.sampled_from(["", "(?i)"]))
-def test_what_passes_ends_quickly_on_nasty_text(piece: str, flags: str) -> None:
-    """A doubling expression would need 2**40 steps here, and the test would never end."""
-    pattern = f"{flags}{piece}!$"
-    if regex_problem(pattern) is None:
-        for unit in ("a", "ab", "aa,", "b,", "aA", "a1,b"):
-            re.compile(pattern).search(unit * (40 // len(unit)) + "?")
+def test_fullmatch_leaves_nothing_out() -> None:
+    assert compiled("a+").fullmatch("aaa")
+    assert not compiled("a+").fullmatch("aaa\n")
+    assert not compiled("a|ab").fullmatch("abc")
+    assert compiled("a|ab").fullmatch("ab")
 
 
 @given(st.text(max_size=60))
 def test_any_text_gets_an_answer(pattern: str) -> None:
-    problem = regex_problem(pattern)
-    if problem is None:
-        re.compile(pattern)
+    if regex_problem(pattern) is None:
+        compiled(pattern).search(pattern)
+        compiled(pattern).fullmatch(pattern)

@@ -8,9 +8,8 @@ import pytest
 from pydantic import SecretStr
 from pydantic_ai.models import override_allow_model_requests
 
-from silas.agents.models.choices import ModelChoice, Patience, RoleChoice
+from silas.agents.models.choices import ModelChoice, Patience, Role, RoleChoice
 from silas.agents.models.factory import Models
-from silas.agents.models.roles import Role
 from silas.kernel import SystemClock
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from tests.work.shop import Shop

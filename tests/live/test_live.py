@@ -3,8 +3,8 @@
 import time
 
 from silas.agents.executor import ExecutorAgent
+from silas.agents.models.choices import Role
 from silas.agents.models.factory import Models
-from silas.agents.models.roles import Role
 from silas.agents.planner import PlannerAgent
 from silas.agents.proxy import ProxyAgent
 from silas.kernel import IdFactory, SystemClock, TaintLevel

@@ -9,9 +9,9 @@ from typing import Any
 
 from silas.approval import ApprovalToken
 from silas.kernel import TaintLevel
-from silas.memory.confirmations import CONFIRMATION, MemoryClaim
 from silas.memory.models import MemoryItem
-from silas.memory.store import Memories, MemoryStore
+from silas.memory.store import MemoryStore, MemoryStores
+from silas.memory.trust import CONFIRMATION, MemoryClaim
 from tests.approval.desk import YES, Desk, open_desk
 
 _numbers = itertools.count(1)
@@ -36,7 +36,7 @@ class Room:
     """What the tests of this room work with."""
 
     desk: Desk
-    memories: Memories
+    memories: MemoryStores
 
     @property
     def store(self) -> MemoryStore:
@@ -68,5 +68,7 @@ async def open_room(path: Path) -> Room:
     if not path.exists():
         path.write_bytes(await _empty_database())
     desk = await open_desk(path)
-    memories = Memories(desk.database, clock=desk.clock, audit=desk.audit, approvals=desk.engine)
+    memories = MemoryStores(
+        desk.database, clock=desk.clock, audit=desk.audit, approvals=desk.engine
+    )
     return Room(desk, memories)

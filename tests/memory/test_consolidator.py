@@ -65,7 +65,7 @@ async def test_what_nobody_looks_at_moves_to_the_raw_lane(room: Room) -> None:
     rows = await room.desk.database.fetch_all(
         "SELECT id FROM memory_items WHERE memory_id = ?", (used.memory_id,)
     )
-    await room.memories.keeping.access.count(rows[0])
+    await room.memories.access.count(rows[0])
     await room.store.store(a_memory("new", created_at=room.desk.clock.now()))
     stats = await MemoryConsolidator(room.memories).run_once()
     assert stats["pruned"] == 1

@@ -58,7 +58,7 @@ async def test_what_is_chosen_goes_and_the_rest_stays(room: Room, selection, lef
 
 async def test_nothing_of_it_is_left_anywhere(room: Room) -> None:
     await seven(room)
-    await room.memories.keeping.access.count([1, 2])
+    await room.memories.access.count([1, 2])
     done = await Forgetting(room.memories, "owner").forget(Selection(query=MARK))
     assert done.links == 1
     assert await room.store.search_keyword(MARK, 9) == []

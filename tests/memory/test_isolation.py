@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from silas.kernel import TaintLevel
 from silas.memory.consolidator import MemoryConsolidator
 from silas.memory.forgetting import Forgetting, Selection
-from silas.memory.listing import Wanted, list_memories, memory_numbers
 from silas.memory.models import MemoryQuery, MemoryQueryStrategy
 from silas.memory.portability import MemoryPortability
-from silas.memory.retriever import MemoryRetriever
+from silas.memory.service import MemoryListing, MemoryRetriever, list_memories, memory_numbers
 from tests.memory.room import NOON, Room, a_memory, open_room
 
 TENANTS = [f"tenant-{number}" for number in range(50)]
@@ -96,8 +95,8 @@ async def test_every_other_way_in_is_bound_to_the_scope_too(house: Room) -> None
             *await store.search_temporal(NOON, NOON.replace(year=2027), 500),
             *await store.search_entity("shared", 500),
             *await store.search_causal("m0", 500),
-            *await list_memories(house.memories, tenant, Wanted(limit=500)),
-            *await list_memories(house.memories, tenant, Wanted(raw=True, limit=500)),
+            *await list_memories(house.memories, tenant, MemoryListing(limit=500)),
+            *await list_memories(house.memories, tenant, MemoryListing(raw=True, limit=500)),
         ]
         assert seen
         assert {item.scope_id for item in seen} == {tenant}

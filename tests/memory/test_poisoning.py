@@ -3,13 +3,12 @@
 import pytest
 
 from silas.kernel import DatabaseError, RecallError, TaintLevel
-from silas.memory.bundles import BundleWriter
 from silas.memory.consolidator import ConsolidationPolicy, MemoryConsolidator
+from silas.memory.intake import scrub
 from silas.memory.models import MemoryQuery, MemoryQueryStrategy, MemoryType, TrustLevel
-from silas.memory.portability import MemoryPortability
-from silas.memory.preferences import BehaviorPreferences, Outcome
-from silas.memory.retriever import MemoryRetriever
-from silas.memory.scrub import scrub
+from silas.memory.portability import BundleWriter, MemoryPortability
+from silas.memory.preferences import Behavior, BehaviorPreferences, PreferenceOutcome
+from silas.memory.service import MemoryRetriever
 from tests.memory.room import NOON, Room, a_memory
 
 EXTERNAL, OWNER = TaintLevel.EXTERNAL, TaintLevel.OWNER
@@ -130,7 +129,7 @@ async def test_a_forged_bundle_makes_it_nothing_more(room: Room, source: str, te
         assert found.memory_type not in {MemoryType.PREFERENCE, MemoryType.PROFILE}
         assert not found.semantic_tags
     preferences = BehaviorPreferences(room.memories, "owner", ids=room.desk.ids)
-    assert await preferences.verified() == []
+    assert await preferences.defaults() == []
     assert await preferences.proposals() == []
 
 
@@ -154,7 +153,8 @@ async def test_signals_from_outside_teach_nothing(room: Room) -> None:
     preferences = BehaviorPreferences(room.memories, "owner", ids=room.desk.ids)
     for _ in range(50):
         for taint in (EXTERNAL, TaintLevel.AUTH):
-            assert await preferences.observe("approval/all", Outcome.APPROVED, taint=taint) is None
+            seen = Behavior("plan/all", "plans", PreferenceOutcome.APPROVED, what="Anything")
+            assert await preferences.observe(seen, taint=taint) is None
     assert await preferences.proposals() == []
 
 

@@ -6,10 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from silas.kernel import TaintLevel
-from silas.memory.confirmations import CONFIRMATION
 from silas.memory.errors import BundleRefused, TrustRefused
 from silas.memory.models import MemoryItem, MemoryType, ReingestionTier, TrustLevel
 from silas.memory.portability import MemoryPortability
+from silas.memory.trust import CONFIRMATION
 from tests.approval.desk import YES
 from tests.memory.room import NOON, Room, a_memory, open_room
 

@@ -1,18 +1,32 @@
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from silas.kernel import format_timestamp
-from silas.memory.asking import asked_for
-from silas.memory.dates import fit, stretches
-from silas.memory.evidence import MOST_ROWS, without_names
-from silas.memory.fusion import Evidence, Trait, Word, promising, rarity, scores
+from silas.kernel.when import spans_in
+from silas.memory.fusion import (
+    MOST_ROWS,
+    QueryWord,
+    RecallEvidence,
+    Trait,
+    promising,
+    rarity,
+    scores,
+    without_names,
+)
 from silas.memory.models import MemoryQuery, MemoryQueryStrategy
-from silas.memory.query_words import MOST_WORDS, content_words, match_expression
-from silas.memory.retriever import MemoryRetriever
-from silas.memory.word_forms import forms_of
+from silas.memory.question import (
+    MOST_WORDS,
+    asked_for,
+    content_words,
+    fit,
+    forms_of,
+    match_expression,
+)
+from silas.memory.service import MemoryRetriever
 from tests.memory.room import NOON, Room, a_memory
 
 TALK = [
@@ -137,14 +151,14 @@ WHEN = datetime(2026, 7, 15, 9, tzinfo=UTC)
     ],
 )
 def test_times_in_questions(question: str, inside: str, outside: str) -> None:
-    found = stretches(question, now=WHEN)
+    found = spans_in(question, now=WHEN, zone=ZoneInfo("UTC"))
     assert fit(found, datetime.fromisoformat(f"{inside}T12:00+00:00")) > 0
     assert fit(found, datetime.fromisoformat(f"{outside}T12:00+00:00")) == 0
 
 
 @pytest.mark.parametrize("question", ["May I come in?", "You may go", "Who is Ben?", "on 31 Feb"])
 def test_no_time_is_read_into_other_questions(question: str) -> None:
-    exact = [each for each in stretches(question, now=WHEN) if each.fit == 1.0]
+    exact = [each for each in spans_in(question, now=WHEN, zone=ZoneInfo("UTC")) if each.fit == 1.0]
     assert exact == []
 
 
@@ -162,22 +176,24 @@ def traits(rows, session="s") -> dict[int, Trait]:
 
 
 def test_a_neighbour_counts_only_in_the_same_session() -> None:
-    words = [Word(frozenset({10}), 1.0)]
+    words = [QueryWord(frozenset({10}), 1.0)]
     alone = {**traits([10]), **traits([11], "other")}
-    got = scores(Evidence(words, alone, [10, 11]))
+    got = scores(RecallEvidence(words, alone, [10, 11]))
     assert got[11] < got[10] / 3
-    together = scores(Evidence(words, traits([10, 11]), [10, 11]))
+    together = scores(RecallEvidence(words, traits([10, 11]), [10, 11]))
     assert together[11] > got[11]
 
 
 def test_the_memory_before_says_more_about_one_than_the_memory_after() -> None:
-    got = scores(Evidence([Word(frozenset({10}), 1.0)], traits([9, 10, 11]), [9, 10, 11]))
+    got = scores(
+        RecallEvidence([QueryWord(frozenset({10}), 1.0)], traits([9, 10, 11]), [9, 10, 11])
+    )
     assert got[10] > got[11] > got[9]
 
 
 def test_an_answer_need_not_repeat_its_question() -> None:
     asked = {**traits([8, 9, 10, 11], "s"), 10: Trait("s", WHEN_TEXT, 50, True)}
-    got = scores(Evidence([Word(frozenset({8, 10}), 1.0)], asked, [8, 9, 10, 11]))
+    got = scores(RecallEvidence([QueryWord(frozenset({8, 10}), 1.0)], asked, [8, 9, 10, 11]))
     assert got[11] == got[8] > got[9]
 
 
@@ -206,29 +222,35 @@ async def test_words_that_all_are_common_are_looked_for_together(room: Room) -> 
 
 
 def test_a_window_that_holds_more_words_wins() -> None:
-    words = [Word(frozenset({1, 20}), 1.0), Word(frozenset({2}), 1.0), Word(frozenset({3}), 1.0)]
+    words = [
+        QueryWord(frozenset({1, 20}), 1.0),
+        QueryWord(frozenset({2}), 1.0),
+        QueryWord(frozenset({3}), 1.0),
+    ]
     assert promising(words, 1) == [2]
 
 
 def test_a_question_scores_less_than_a_statement() -> None:
-    words = [Word(frozenset({1, 9}), 1.0)]
+    words = [QueryWord(frozenset({1, 9}), 1.0)]
     both = {1: Trait("a", WHEN_TEXT, 50, True), 9: Trait("b", NOON, 50, False)}
-    got = scores(Evidence(words, both, [1, 9]))
+    got = scores(RecallEvidence(words, both, [1, 9]))
     assert got[9] > got[1]
 
 
 def test_a_memory_that_tells_what_is_asked_for_scores_more() -> None:
-    words = [Word(frozenset({1, 9}), 1.0)]
+    words = [QueryWord(frozenset({1, 9}), 1.0)]
     known = {**traits([1], "a"), **traits([9], "b")}
-    got = scores(Evidence(words, known, [1, 9], telling=frozenset({9})))
+    got = scores(RecallEvidence(words, known, [1, 9], telling=frozenset({9})))
     assert got[9] > got[1]
 
 
 def test_for_several_things_the_entity_counts_more_and_the_session_less() -> None:
-    words = [Word(frozenset({1, 2, 3, 9}), 1.0)]
+    words = [QueryWord(frozenset({1, 2, 3, 9}), 1.0)]
     known = {**traits([1, 2, 3], "together"), **traits([9], "alone")}
-    one = scores(Evidence(words, known, list(known), of_entity=frozenset({9})))
-    several = scores(Evidence(words, known, list(known), of_entity=frozenset({9}), several=True))
+    one = scores(RecallEvidence(words, known, list(known), of_entity=frozenset({9})))
+    several = scores(
+        RecallEvidence(words, known, list(known), of_entity=frozenset({9}), several=True)
+    )
     assert one[9] < one[1]
     assert several[9] > several[1]
 
@@ -245,9 +267,9 @@ def test_for_several_things_the_entity_counts_more_and_the_session_less() -> Non
 def test_what_a_question_asks_for(question, several, told, not_told) -> None:
     asked = asked_for(question)
     assert asked.several is several
-    assert asked.told_by is not None
-    assert asked.is_told_in(told)
-    assert not asked.is_told_in(not_told)
+    assert asked.marked_by is not None
+    assert asked.is_answered_in(told)
+    assert not asked.is_answered_in(not_told)
 
 
 @pytest.mark.parametrize("question", ["Which cities has Anna seen?", "What kind of tea is it?"])
@@ -265,7 +287,7 @@ words_of = st.lists(st.tuples(st.frozensets(st.integers(0, 900), max_size=400), 
 
 @given(words_of)
 def test_what_is_promising_is_known_and_comes_once(words) -> None:
-    found = promising([Word(*word) for word in words], 7)
+    found = promising([QueryWord(*word) for word in words], 7)
     held = {row for word, _ in words for row in word}
     assert len(found) == len(set(found)) <= 7
     assert all(any(abs(row - other) <= 2 for other in held) for row in found)
@@ -281,7 +303,9 @@ rows = st.integers(0, 30)
     st.sets(rows, max_size=20),
 )
 def test_scores_are_finite_and_only_for_what_is_known(words, cosines, known) -> None:
-    evidence = Evidence([Word(*word) for word in words], traits(known), range(31), cosines=cosines)
+    evidence = RecallEvidence(
+        [QueryWord(*word) for word in words], traits(known), range(31), cosines=cosines
+    )
     got = scores(evidence)
     assert set(got) == known
     assert all(value == value and abs(value) < 100 for value in got.values())

@@ -173,7 +173,7 @@ async def test_causes_and_effects_are_followed_both_ways_and_cycles_end(room: Ro
 
 async def test_store_in_shares_the_transaction_of_the_caller(room: Room) -> None:
     def both(tx) -> None:
-        room.store.store_in(tx, a_memory("kept?"))
+        room.store.insert_in(tx, room.store.ready(a_memory("kept?")))
         raise LookupError
 
     with pytest.raises(LookupError):
@@ -210,7 +210,7 @@ async def test_counts_are_written_in_batches(room: Room) -> None:
     item = a_memory()
     await room.store.store(item)
     (row,) = await room.desk.database.fetch_all("SELECT id FROM memory_items")
-    access = room.memories.keeping.access
+    access = room.memories.access
     await access.count([row[0], row[0]])
     await access.count(row)
     before = await room.store.get(item.memory_id)

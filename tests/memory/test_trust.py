@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from silas.kernel import DatabaseError, TaintLevel, join_taint
 from silas.memory.errors import TrustRefused
 from silas.memory.models import MemoryItem, MemoryType, ReingestionTier, TrustLevel
-from silas.memory.store import Memories
+from silas.memory.store import MemoryStores
 from silas.memory.trust import changed, least_trust, lowered, most_trust, require_admissible, rises
 from tests.memory.room import Room, a_memory
 
@@ -123,7 +123,7 @@ async def test_a_token_of_another_owner_or_without_engine_confirms_nothing(
     forged = token.model_copy(update={"signature": b"x" * 64})
     with pytest.raises(TrustRefused):
         await room.store.store(item, token=forged)
-    alone = Memories(room.desk.database, clock=room.desk.clock)
+    alone = MemoryStores(room.desk.database, clock=room.desk.clock)
     with pytest.raises(TrustRefused, match="Nobody here"):
         await alone.of("owner").store(item, token=token)
 

@@ -8,12 +8,11 @@ from silas.kernel import TaintLevel
 from silas.memory.consolidator import MemoryConsolidator
 from silas.memory.errors import EmbedderRefused
 from silas.memory.forgetting import Forgetting, Selection
-from silas.memory.minilm.embedder import DIMENSIONS, MiniLm
-from silas.memory.minilm.word_pieces import WordPieces
+from silas.memory.minilm import DIMENSIONS, MiniLm, WordPieces
 from silas.memory.models import MemoryQuery, MemoryQueryStrategy
-from silas.memory.retriever import MemoryRetriever
+from silas.memory.service import MemoryRetriever
 from silas.memory.vectors import VectorIndex, open_vectors
-from silas.testing.embedder import FakeEmbedder
+from silas.testing.fakes import FakeEmbedder
 from tests.memory.room import Room, a_memory
 
 OWNER = TaintLevel.OWNER

@@ -31,14 +31,14 @@ async def ended(line: Line, card: Card) -> dict[str, Any]:
 
 async def executed(place: Place) -> list[dict[str, Any]]:
     """Every call that any work has made, with its arguments."""
-    rows = await place.ground.database.fetch_all("SELECT args FROM work_ledger ORDER BY started_at")
+    rows = await place.core.database.fetch_all("SELECT args FROM work_ledger ORDER BY started_at")
     return [json.loads(args) for (args,) in rows]
 
 
 async def nothing_was_done(place: Place) -> None:
     """No token, no attempt, no call."""
     for table in ("approval_tokens", "work_attempts", "work_ledger"):
-        rows = await place.ground.database.fetch_all(f"SELECT * FROM {table}")
+        rows = await place.core.database.fetch_all(f"SELECT * FROM {table}")
         assert rows == [], table
 
 

@@ -26,6 +26,7 @@ class Entry:
 
 
 _APPROVAL = "tests/peers/test_approval_integrity.py::"
+_SKILLS = "tests/skills/test_attacks.py::"
 _CONTENT = "tests/peers/test_content.py::"
 _CHANGED = "tests/work/test_displayed_is_executed.py::"
 _CONTROL = "tests/web/test_control_plane.py::"
@@ -156,10 +157,20 @@ ENTRIES: dict[int, Entry] = {
         ),
     ),
     19: Entry("OAuth `state` is skipped", waits_for="connections"),
-    20: Entry("malicious skills", waits_for="skills"),
-    21: Entry(
-        "traversal in an archive (backups; the installation of skills waits for its room)",
+    20: Entry(
+        "malicious skills",
         (
+            f"{_SKILLS}test_a_script_sees_neither_home_nor_vault_environment_network_or_other_skills",
+            f"{_SKILLS}test_prose_that_orders_more_than_the_plan_gets_nothing",
+            f"{_SKILLS}test_a_second_version_that_turns_bad_is_not_used_without_its_own_yes",
+            f"{_SKILLS}test_files_changed_between_card_and_token_are_not_installed",
+        ),
+    ),
+    21: Entry(
+        "traversal in an archive, of a backup or a skill",
+        (
+            "tests/skills/test_importing.py::test_odd_archives_are_refused_and_leave_nothing",
+            "tests/skills/test_tree.py::test_links_and_devices_are_refused",
             "tests/storage/test_restore.py::test_tricks_in_the_headers",
             "tests/storage/test_restore.py::test_lies_in_the_manifest",
         ),
@@ -202,7 +213,7 @@ ENTRIES: dict[int, Entry] = {
         "SSRF through a redirect; stores that everybody can read",
         (
             f"{_CONTENT}test_27_stores_are_the_owners_alone_and_redirects_lead_nowhere",
-            "tests/work/test_web_search.py::test_a_bad_answer_is_a_failure_that_keeps_the_key",
+            "tests/tools/test_web_search.py::test_a_bad_answer_is_a_failure_that_keeps_the_key",
         ),
     ),
 }

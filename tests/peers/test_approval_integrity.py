@@ -9,7 +9,7 @@ import pytest
 
 from silas.kernel import TaintLevel
 from silas.queue.models import Agent, ExecutionRequest, MessageKind, QueueMessage, UserMessage
-from silas.stream.errors import DecisionNotSigned
+from silas.review.errors import DecisionNotSigned
 from tests.peers.asking import (
     card_for,
     decided,
@@ -73,7 +73,7 @@ async def test_03_a_yes_is_for_one_plan_once(place: Place, device: TestDevice) -
     async with device.conversation() as line:
         first = await card_for(line, "run `sh -c 'echo one'`")
         await decided(line, first, "approved")
-        assert (await ended(line, first))["status"] == "done"
+        assert (await ended(line, first))["status"] == "unchecked", "nothing could show it"
         for again in ("run `sh -c 'echo one'`", "run `sh -c 'echo one; echo two'`"):
             card = await card_for(line, again)
             assert card["state"] == "open"
@@ -131,7 +131,7 @@ async def _from_a_webhook(place: Place, text: str, *, sender: str) -> None:
         channel="webhook",
         connection_id="owner",
         sender_id=sender,
-        timestamp=place.ground.clock.now(),
+        timestamp=place.core.clock.now(),
     )
     await place.house.stream.intake.accept(text, said)
     async for _ in place.house.deliveries.follow("owner", number):
@@ -146,7 +146,7 @@ async def test_06_nothing_runs_while_the_question_waits(place: Place, device: Te
         await nothing_was_done(place)
         await decided(line, card, "declined")
     await nothing_was_done(place)
-    assert not (place.home / "silas" / "a.txt").exists()
+    assert not (place.home / "silas-files" / "a.txt").exists()
 
 
 async def test_07_no_path_without_a_person_skips_the_token(
@@ -155,7 +155,7 @@ async def test_07_no_path_without_a_person_skips_the_token(
     """CVE-2026-9350: cron, batch and API went past the gate. Here: the bus, and a due goal."""
     async with device.conversation() as line:
         card = await card_for(line, "create a file a.txt with x")
-        goal = await card_for(line, "Run `touch pwned` every minute")
+        goal = await card_for(line, "Run `test -f pwned` every minute")
     [item_id] = [item["id"] for item in card["items"]]
     await _ask_for_execution(place, item_id, card["trace_id"])
     await _blocked(place, item_id)
@@ -165,7 +165,7 @@ async def test_07_no_path_without_a_person_skips_the_token(
 
 
 async def _ask_for_execution(place: Place, item_id: str, trace_id: str) -> None:
-    ids, clock = place.ground.ids, place.ground.clock
+    ids, clock = place.core.ids, place.core.clock
     wanted = ExecutionRequest(work_item_id=item_id, connection_id="owner", resume=True)
     message = QueueMessage(
         message_id=ids.new("msg"),
@@ -184,7 +184,7 @@ async def _ask_for_execution(place: Place, item_id: str, trace_id: str) -> None:
 async def _blocked(place: Place, item_id: str) -> None:
     async with asyncio.timeout(120):
         while True:
-            for entry in await place.ground.audit.tail(50):
+            for entry in await place.core.audit.tail(50):
                 if entry.event == "execution_blocked_no_approval":
                     assert entry.data["work_item_id"] == item_id
                     return
@@ -203,7 +203,7 @@ async def test_08_after_a_change_of_keys_no_old_grant_decides(
     async with device.conversation() as line:
         card = await card_for(line, "create a file a.txt with x")
         signed = line.decision(card, "approved")
-        place.ground.keys.rotate()
+        place.core.keys.rotate()
         await line.send(signed)
         await line.socket.wait_closed()
         assert line.socket.close_code == 4001
@@ -243,16 +243,16 @@ async def test_10_forgetting_the_rules_removes_no_gate_and_stop_is_out_of_band(
     place: Place, device: TestDevice
 ) -> None:
     """A summary of the conversation dropped "confirm before acting"; STOP was only a message."""
-    database = place.ground.database
+    database = place.core.database
     async with device.conversation() as line:
         await line.say("Always confirm before acting")
-        await database.execute("DELETE FROM chronicle")
+        await database.execute("DELETE FROM chronicle_entries")
         await nothing_was_done(place)
         card = await card_for(line, "run `sleep 600`")
         await nothing_was_done(place)
         await decided(line, card, "approved")
         await line.until("progress", what="call", trace_id=card["trace_id"])
         [item_id] = [item["id"] for item in card["items"]]
-        await place.house.stream.work.bench.control.cancel(item_id)
+        await place.house.stream.work.context.control.cancel(item_id)
         work = await ended(line, card)
     assert work["status"] not in {"done", "running"}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from silas.app.service_files import Service
-from silas.app.stream import Minds
+from silas.app.agents import Agents
+from silas.cli.service import Service
 from silas.kernel import TaintLevel
 from silas.queue.models import UserMessage
 from silas.stream.models import AgentTurn, RouteDecision
@@ -78,7 +78,7 @@ async def test_24_a_link_in_an_answer_carries_nothing_away(tmp_path: Path) -> No
     async def proxy(turn: AgentTurn, tools: ToolCaller) -> RouteDecision:
         return direct(f"{left.pop()} and https://example.org/docs")
 
-    async with open_house(tmp_path, Minds(proxy=FakeProxy(proxy))) as house:
+    async with open_house(tmp_path, Agents(proxy=FakeProxy(proxy))) as house:
         for _ in bad:
             said = (await house.answer_to(await house.say("What does the page say?"))).content
             assert SECRET.lower() not in said.lower()
@@ -102,13 +102,13 @@ async def test_25_text_that_says_who_sent_it_is_nobodys_order(
             channel="mail",
             connection_id="owner",
             sender_id="owner",
-            timestamp=place.ground.clock.now(),
+            timestamp=place.core.clock.now(),
         )
         await place.house.stream.intake.accept(text, said)
         async with asyncio.timeout(120):
             await anext(answers)
     await nothing_was_done(place)
-    rows = await place.ground.database.fetch_all(
+    rows = await place.core.database.fetch_all(
         "SELECT content, trust_level, taint FROM memory_items WHERE reingestion_tier = 'active'"
     )
     assert [row for row in rows if row[2] != TaintLevel.EXTERNAL.value] == []
@@ -131,13 +131,11 @@ async def test_26_what_a_heartbeat_reports_becomes_no_memory(
         await line.say(f'Add task "{told}" in gym')
         await line.until("journal_changed")
         made = await _companion(line, "planner")
-        await device.signed_post(
-            "/api/companions/do", {"call": "wake", "arguments": {"agent_id": made}}
-        )
+        await device.signed_post("/api/companions/wake", {"agent_id": made})
         await _has_run(device, made)
         report = (await device.get(f"/api/companions/of/{made}")).json()["report"]
     assert report is not None
-    rows = await place.ground.database.fetch_all(
+    rows = await place.core.database.fetch_all(
         "SELECT content, source_kind FROM memory_items WHERE reingestion_tier = 'active'"
     )
     assert [row for row in rows if "transfer" in row[0]] == []
@@ -147,8 +145,8 @@ async def _companion(line: Line, kind: str) -> str:
     device = line.device
     known = (await device.get("/api/companions")).json()["categories"]
     arguments = {"kind": kind, "category_ids": [each["id"] for each in known]}
-    answer = await device.signed_post("/api/companions/do", {"call": "new", "arguments": arguments})
-    return str(answer.json()["answer"]["id"])
+    answer = await device.signed_post("/api/companions/new", arguments)
+    return str(answer.json()["id"])
 
 
 async def _has_run(device: TestDevice, agent_id: str) -> None:

@@ -21,7 +21,7 @@ from silas.queue import (
 )
 from silas.storage import SqliteDatabase
 from silas.testing import FakeClock
-from tests.queue.letters import answer, message, plan_request
+from tests.queue.messages import answer, message, plan_request
 
 PROXY, PLANNER, CHANNEL = QueueName.PROXY, QueueName.PLANNER, QueueName.CHANNEL
 
@@ -283,7 +283,7 @@ async def test_a_database_that_fails_for_a_while_stops_no_consumer(
         return await lease_many(*args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(store, "lease_many", sometimes)
-    monkeypatch.setattr("silas.queue.consumer._CALM_DOWN_SECONDS", 0)
+    monkeypatch.setattr("silas.queue.consumer._PAUSE_AFTER_ERROR_SECONDS", 0)
     async with running(consumer(handle)):
         await store.enqueue(message())
         await asyncio.wait_for(done.wait(), 120)

@@ -9,7 +9,7 @@ from silas.queue import MessageInWork, MessageRefused, MessageUnknown, QueueName
 from silas.queue.inspection import QueueInspector
 from silas.storage import SqliteDatabase, Transaction
 from silas.testing import FakeClock
-from tests.queue.letters import message, plan_request
+from tests.queue.messages import message, plan_request
 
 PROXY, PLANNER = QueueName.PROXY, QueueName.PLANNER
 

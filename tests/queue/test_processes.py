@@ -13,7 +13,7 @@ from silas.kernel import SystemClock
 from silas.queue import QueueName
 from silas.storage import load_migrations, migrate
 from tests.queue import worker
-from tests.queue.letters import message
+from tests.queue.messages import message
 
 KILLS = 40
 

@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from silas.kernel import IdFactory
 from silas.queue import Lease, LeaseLost, QueueName, QueueStore, RetryPolicy, Urgency
 from silas.queue.inspection import QueueInspector
-from silas.queue.routing import PRIORITY
+from silas.queue.models import PRIORITY
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
-from tests.queue.letters import message, plan_request
+from tests.queue.messages import message, plan_request
 
 QUEUES = (QueueName.PROXY, QueueName.PLANNER)
 POLICY = RetryPolicy(max_failures=3, max_attempts=6)

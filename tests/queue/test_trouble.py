@@ -10,7 +10,7 @@ from silas.kernel import IdFactory
 from silas.queue import QueueName, QueueStore
 from silas.storage import DatabaseBusy, DiskFull, SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
-from tests.queue.letters import plan_request
+from tests.queue.messages import plan_request
 from tests.tiny_disk import fill, tiny_disk
 
 
@@ -29,7 +29,7 @@ async def test_on_a_full_disk_what_was_accepted_stays_and_the_rest_is_refused(
         refused = [each for each in results if each is not True]
         assert refused
         assert {type(each) for each in refused} == {DiskFull}
-        with pytest.raises(DiskFull, match="Nothing was lost"):
+        with pytest.raises(DiskFull, match="What was written before is kept"):
             await store.enqueue(plan_request("more", content="x" * 100_000))
         room.unlink()
         accepted = {f"m{number}" for number, each in enumerate(results) if each is True}

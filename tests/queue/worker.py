@@ -7,7 +7,7 @@ from pathlib import Path
 from silas.kernel import IdFactory, SystemClock
 from silas.queue import Bus, Consumer, Handled, Lease, QueueName, QueueStore, RetryPolicy
 from silas.storage import SqliteDatabase
-from tests.queue.letters import answer, plan_request
+from tests.queue.messages import answer, plan_request
 
 EFFECTS = "CREATE TABLE IF NOT EXISTS effects (stage TEXT, conversation TEXT)"
 

@@ -15,15 +15,14 @@ from pathlib import Path
 import pytest
 
 from silas.sandbox import SandboxBackend
-from silas.sandbox.bubblewrap import BubblewrapBackend
+from silas.sandbox.bubblewrap import BubblewrapBackend, SubprocessBackend
 from silas.sandbox.docker import DockerBackend
-from silas.sandbox.runtime import python_prefix
-from silas.sandbox.subprocess_backend import SubprocessBackend
+from silas.sandbox.environment import python_prefix
 
 BACKENDS = ("bubblewrap", "subprocess", "docker")
 INSTALL = {
     "bubblewrap": "apt install bubblewrap",
-    "subprocess": "apt install util-linux, and a kernel that allows user namespaces",
+    "subprocess": "a kernel that allows user namespaces",
     "docker": "apt install podman runc",
 }
 

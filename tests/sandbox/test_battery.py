@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from silas.sandbox import SandboxLimits, SandboxRequest, python_executable
+from silas.sandbox.models import UNSAFE_NO_BOUNDARY
 from tests.sandbox.battery import (
     ATTEMPTS,
     CONTAINED,
@@ -79,6 +80,7 @@ def attack(family: str, names: list[str], world) -> SandboxRequest:
         write=workspaces,
         read=(world["socket_directory"],),
         limits=TIGHT,
+        require=UNSAFE_NO_BOUNDARY,
     )
 
 
@@ -154,7 +156,7 @@ async def test_attempt(name, attempt, world, tempting, findings, request):
     assert verdict in {"ESCAPED", "CONTAINED"}, "the attempt itself is broken"
     cell = CONTAINED if verdict == "CONTAINED" else NOT_CONTAINED
     findings[attempt.family, attempt.label, name] = cell
-    if name == "bubblewrap":
+    if name in ("bubblewrap", "subprocess"):
         assert cell == CONTAINED
     if not WRITING:
         claimed = documented().get((attempt.family, attempt.label), {}).get(name)

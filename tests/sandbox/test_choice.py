@@ -1,32 +1,34 @@
 """Which backend is used, what it says about itself, and what callers of the room get."""
 
-import asyncio
+import sys
+from pathlib import Path
 
 import pytest
 
-from silas.kernel import IdFactory, SystemClock
 from silas.sandbox import (
-    AUTO,
-    BackendChoice,
     BackendReport,
     BackendUnavailable,
     Boundary,
     CannotContain,
     CommandRefused,
     PathRefused,
-    SandboxConfig,
-    SandboxManager,
     SandboxNotStarted,
+    SandboxRequest,
     SandboxResult,
-    UnknownSandbox,
+)
+from silas.sandbox.bubblewrap import BubblewrapBackend, SubprocessBackend
+from silas.sandbox.choice import (
+    AUTO,
+    BackendChoice,
     all_backends,
+    containment,
     describe_backends,
 )
-from silas.sandbox.bubblewrap import BubblewrapBackend
 from silas.sandbox.docker import DockerBackend
-from silas.sandbox.requests import checked_request
-from silas.sandbox.subprocess_backend import SubprocessBackend
-from tests.sandbox.test_backends import processes_with, shell, until
+from silas.sandbox.models import checked_request
+from tests.sandbox.test_backends import shell
+
+STARTER = Path("silas/sandbox/starter.py").resolve()
 
 
 class Recorded:
@@ -42,11 +44,14 @@ class Recorded:
         return BackendReport(name=self.name, available=self.works, reason="because.")
 
     async def run(self, request, *, on_output=None) -> SandboxResult:
-        raise NotImplementedError
+        return SandboxResult(
+            backend=self.name, exit_code=0, stdout=b"", stderr=b"", duration_seconds=0
+        )
 
 
-def choice(**works: bool) -> BackendChoice:
-    return BackendChoice({name: Recorded(name, works=state) for name, state in works.items()})
+def choice(*, name: str = AUTO, **works: bool) -> BackendChoice:
+    backends = {each: Recorded(each, works=state) for each, state in works.items()}
+    return BackendChoice(backends, name)
 
 
 async def test_auto_prefers_bubblewrap():
@@ -64,12 +69,12 @@ async def test_auto_never_takes_docker():
 
 async def test_a_backend_that_was_named_is_not_replaced():
     with pytest.raises(BackendUnavailable, match=r"bubblewrap: because.*apt install bubblewrap"):
-        await choice(bubblewrap=False, subprocess=True).choose("bubblewrap")
+        await choice(bubblewrap=False, subprocess=True, name="bubblewrap").choose()
 
 
 async def test_an_unknown_backend_is_an_error():
     with pytest.raises(BackendUnavailable, match=r"'none'.*auto, bubblewrap"):
-        await choice(bubblewrap=True, subprocess=True).choose("none")
+        await choice(bubblewrap=True, subprocess=True, name="none").choose()
 
 
 async def test_a_backend_is_probed_once():
@@ -131,13 +136,16 @@ async def test_a_machine_without_a_filter_says_so_or_refuses(bubblewrap, monkeyp
 
 
 async def test_without_namespaces_the_subprocess_backend_fails_closed(tmp_path):
-    """A request without network is never run with it."""
-    broken = tmp_path / "unshare"
-    broken.write_text("#!/bin/sh\necho 'unshare failed: Operation not permitted' >&2; exit 1\n")
+    """The kernel refuses the namespaces for real: in one whose limit of user namespaces is none."""
+    broken = tmp_path / "python"
+    forbid = "echo 0 > /proc/sys/user/max_user_namespaces"
+    start = f"exec unshare --user --map-root-user sh -c '{forbid}; exec \"$@\"' sh"
+    broken.write_text(f'#!/bin/sh\n{start} {sys.executable} "$@"\n')
     broken.chmod(0o755)
-    backend = SubprocessBackend(unshare=str(broken))
-    with pytest.raises(CannotContain, match="Operation not permitted"):
+    backend = SubprocessBackend(program=str(broken))
+    with pytest.raises(SandboxNotStarted, match="making namespaces: "):
         await backend.run(shell("echo ran > /tmp/silas-must-not-exist"))
+    assert not Path("/tmp/silas-must-not-exist").exists()
     report = await backend.probe()
     assert not report.available
 
@@ -180,71 +188,105 @@ def test_what_cannot_be_asked_is_refused_with_our_error(fields):
         checked_request(**fields)
 
 
-@pytest.fixture
-def manager() -> SandboxManager:
-    return SandboxManager(BackendChoice(all_backends()), IdFactory(SystemClock()))
+def work_request(work, *argv: str, **more) -> SandboxRequest:
+    return SandboxRequest(
+        argv=argv, cwd=str(work), write=(str(work), *more.pop("write", ())), **more
+    )
 
 
-async def test_a_sandbox_is_created_used_and_destroyed(manager, tmp_path, bubblewrap):
-    config = SandboxConfig(work_dir=str(tmp_path / "work"), env={"A": "b"})
-    sandbox = await manager.create(config)
-    assert sandbox.sandbox_id.startswith("sbx_")
-    assert sandbox.backend == "bubblewrap"
-    result = await sandbox.exec(["sh", "-c", "echo $A; pwd; echo x > made"])
-    assert result.stdout.decode().split() == ["b", str(tmp_path / "work")]
-    await manager.destroy(sandbox.sandbox_id)
-    assert (tmp_path / "work" / "made").exists()
-    with pytest.raises(UnknownSandbox):
-        await sandbox.exec(["true"])
-    with pytest.raises(UnknownSandbox):
-        await manager.destroy(sandbox.sandbox_id)
-
-
-async def test_destroying_ends_what_runs(manager, tmp_path, bubblewrap):
-    sandbox = await manager.create(SandboxConfig(work_dir=str(tmp_path / "work")))
-    script = 'touch started; sh -c "sleep 600; :" "$1"'
-    running = asyncio.create_task(sandbox.exec(["sh", "-c", script, "sh", sandbox.sandbox_id]))
-    await until((tmp_path / "work" / "started").exists)
-    await manager.destroy(sandbox.sandbox_id)
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert not processes_with(sandbox.sandbox_id)
-
-
-async def test_a_work_directory_replaced_by_a_link_is_refused(manager, tmp_path, bubblewrap):
+async def test_a_work_directory_replaced_by_a_link_is_refused(tmp_path, bubblewrap):
     """The working directory is rebound after it was approved (CVE-2026-27545)."""
     work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
     elsewhere.mkdir()
-    sandbox = await manager.create(SandboxConfig(work_dir=str(work)))
-    work.rmdir()
     work.symlink_to(elsewhere)
     with pytest.raises(PathRefused, match="symbolic link"):
-        await sandbox.exec(["touch", "made"])
+        await bubblewrap.run(work_request(work, "touch", "made"))
     assert not list(elsewhere.iterdir())
 
 
-async def test_listed_paths_are_the_only_ones(manager, tmp_path, bubblewrap):
-    for name in ("read", "write", "hidden"):
+async def test_listed_paths_are_the_only_ones(tmp_path, bubblewrap):
+    for name in ("read", "write", "hidden", "work"):
         (tmp_path / name).mkdir()
-    config = SandboxConfig(
-        work_dir=str(tmp_path / "work"),
-        filesystem_read=[str(tmp_path / "read")],
-        filesystem_write=[str(tmp_path / "write")],
-    )
-    sandbox = await manager.create(config)
     script = 'ls "$1"; touch "$1/read/x" || touch "$1/write/x"'
-    result = await sandbox.exec(["sh", "-c", script, "sh", str(tmp_path)])
+    request = work_request(
+        tmp_path / "work",
+        *("sh", "-c", script, "sh", str(tmp_path)),
+        read=(str(tmp_path / "read"),),
+        write=(str(tmp_path / "write"),),
+    )
+    result = await bubblewrap.run(request)
     assert result.stdout.split() == [b"read", b"work", b"write"]
     assert (tmp_path / "write" / "x").exists()
 
 
-async def test_a_manager_can_insist_on_boundaries(tmp_path):
-    manager = SandboxManager(
-        BackendChoice(all_backends()),
-        IdFactory(SystemClock()),
-        backend="subprocess",
-        require=frozenset({Boundary.FILESYSTEM}),
+async def test_the_chosen_backend_runs_what_is_asked_and_refuses_what_it_cannot_enforce(tmp_path):
+    chosen = BackendChoice(all_backends(), "subprocess")
+    request = work_request(tmp_path, "true", require=frozenset({Boundary.FILESYSTEM}))
+    result = await chosen.run(request)
+    assert (result.backend, result.exit_code) == ("subprocess", 0)
+
+
+async def test_on_another_system_nothing_is_run_and_the_reason_says_what_works(monkeypatch):
+    monkeypatch.setattr("sys.platform", "darwin")
+    chosen = BackendChoice(all_backends())
+    with pytest.raises(BackendUnavailable, match=r"on Linux alone.*approvals work"):
+        await chosen.run(SandboxRequest(argv=("true",)))
+    assert not any(report.available for report in await chosen.describe())
+
+
+async def test_the_choice_is_made_once_and_runs_there():
+    backend = Recorded("bubblewrap", works=True)
+    chosen = BackendChoice(
+        {"bubblewrap": backend, "subprocess": Recorded("subprocess", works=True)}
     )
-    sandbox = await manager.create(SandboxConfig(work_dir=str(tmp_path / "work")))
-    with pytest.raises(CannotContain, match="filesystem"):
-        await sandbox.exec(["true"])
+    assert (await chosen.run(SandboxRequest(argv=("true",)))).backend == "bubblewrap"
+
+
+@pytest.mark.parametrize(
+    ("works", "backend", "words"),
+    [
+        ({"bubblewrap": True, "subprocess": True}, "bubblewrap", "contains commands here"),
+        ({"bubblewrap": False, "subprocess": True}, "subprocess", "contains the same"),
+        ({"bubblewrap": False, "subprocess": False}, None, "no plan and no check can run"),
+    ],
+)
+async def test_set_up_is_told_before_the_first_task_what_contains_commands(
+    monkeypatch, works, backend, words
+):
+    backends = {each: Recorded(each, works=state) for each, state in works.items()}
+    monkeypatch.setattr("silas.sandbox.choice.all_backends", lambda: backends)
+    found = await containment()
+    assert found.backend == backend
+    assert words in found.sentence
+    assert (found.fix is None) == (backend == "bubblewrap")
+    assert found.fix is None or "bubblewrap" in found.fix
+
+
+async def test_set_up_on_another_system_says_what_works(monkeypatch):
+    monkeypatch.setattr("sys.platform", "darwin")
+    found = await containment()
+    assert found.backend is None
+    assert "memory, journal, companions and approvals work" in found.sentence
+
+
+async def test_a_path_that_was_replaced_while_the_sandbox_was_built_is_refused(tmp_path):
+    """The starter compares what it has bound with the descriptor that it was given."""
+    work, other = tmp_path / "work", tmp_path / "other"
+    work.mkdir()
+    other.mkdir()
+    slow = tmp_path / "python"
+    swap = f"mv {work} {tmp_path}/gone; mv {other} {work}"
+    script = f"exec(open({str(STARTER)!r}).read())"
+    # Between reading the paths and binding them, somebody puts another directory in the place.
+    late = script.replace(
+        "exec(", f"import os; os.readlink = swapped(os.readlink, {swap!r}); exec("
+    )
+    helper = "def swapped(read, swap):\n  def inner(path):\n    found = read(path)\n"
+    helper += "    if found.endswith('/work'): os.system(swap)\n    return found\n  return inner\n"
+    (tmp_path / "late.py").write_text(f"{helper}{late}\n")
+    slow.write_text(f'#!/bin/sh\nshift 3\nexec {sys.executable} {tmp_path}/late.py "$@"\n')
+    slow.chmod(0o755)
+    request = SandboxRequest(argv=("touch", "x"), cwd=str(work), write=(str(work),))
+    with pytest.raises(SandboxNotStarted, match="was replaced meanwhile"):
+        await SubprocessBackend(program=str(slow)).run(request)
+    assert list(work.iterdir()) == []

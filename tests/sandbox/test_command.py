@@ -68,11 +68,11 @@ async def test_paths_environment_and_input(silas, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("--read", "absent", "true"), 63, b"No such file"),
-        (("--backend", "none", "true"), 61, b"no sandbox backend"),
-        (("--timeout", "-1", "true"), 64, b"wall_seconds"),
-        (("--memory", "1", "true"), 64, b"memory_bytes"),
-        (("--write", "/", "true"), 64, b"belongs to the sandbox"),
+        (("--read", "absent", "true"), 60, b"No such file"),
+        (("--backend", "none", "true"), 60, b"no sandbox backend"),
+        (("--timeout", "-1", "true"), 60, b"wall_seconds"),
+        (("--memory", "1", "true"), 60, b"memory_bytes"),
+        (("--write", "/", "true"), 60, b"belongs to the sandbox"),
         (("--env", "A", "true"), 2, b"NAME=VALUE"),
         ((), 2, b"Missing argument"),
     ],
@@ -123,3 +123,16 @@ async def test_it_needs_no_configuration(silas, tmp_path):
     assert silas("true").returncode == 0
     assert not (tmp_path / "data").exists()
     assert not (tmp_path / ".silas").exists()
+
+
+async def test_the_backend_of_the_configuration_is_used(silas, tmp_path):
+    (tmp_path / "config").mkdir()
+    config = tmp_path / "config" / "silas.yaml"
+    config.write_text("silas: {sandbox: {backend: subprocess}}\n")
+    config.chmod(0o600)
+    told = json.loads(silas("--json", "--", "cat", "/etc/passwd").stdout)
+    assert told["backend"] == "subprocess"
+    assert told["stdout"] == "user:x:1000:1000:user:/tmp:/bin/sh\n"
+    assert json.loads(silas("--json", "--backend", "bubblewrap", "true").stdout)["backend"] == (
+        "bubblewrap"
+    )

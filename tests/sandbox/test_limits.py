@@ -10,9 +10,16 @@ from pathlib import Path
 import pytest
 
 from silas.sandbox import Limit, SandboxLimits, SandboxRequest, python_executable
-from silas.sandbox.census import descendants, memory_at_most, memory_of
-from silas.sandbox.cgroups import ControlGroups, find_home
-from silas.sandbox.disk import DiskUse
+from silas.sandbox.limits import (
+    ControlGroups,
+    DiskUse,
+    descendants,
+    find_home,
+    memory_at_most,
+    memory_of,
+)
+from silas.storage.trees import remove_tree
+from tests.storage.nasty_trees import as_nobody, nest
 
 MEBIBYTE = 1024 * 1024
 
@@ -122,6 +129,10 @@ def test_the_census_counts_descendants_and_their_memory():
     assert descendants(first.pid, most=100) == ()
 
 
+def use_of(directory: Path, *, since: datetime, **limits: int) -> DiskUse:
+    return DiskUse([str(directory)], limits=SandboxLimits(**limits), since=since)
+
+
 def test_the_disk_is_counted_without_following_links(tmp_path):
     since = datetime.now(UTC)
     outside, inside = tmp_path / "outside", tmp_path / "inside"
@@ -132,17 +143,96 @@ def test_the_disk_is_counted_without_following_links(tmp_path):
     (inside / "file-link").symlink_to(outside / "big")
     (inside / "deep").mkdir()
     (inside / "deep" / "file").write_bytes(b"x" * MEBIBYTE)
-    use = DiskUse([str(inside)], since=since)
-    assert MEBIBYTE <= use.count() < 2 * MEBIBYTE
-    assert DiskUse([str(inside)], since=since + timedelta(hours=1)).count() == 0
+    assert use_of(inside, since=since, disk_bytes=MEBIBYTE - 1).exceeded() is Limit.DISK
+    assert use_of(inside, since=since, disk_bytes=2 * MEBIBYTE).exceeded() is None
+    later = since + timedelta(hours=1)
+    assert use_of(inside, since=later, disk_bytes=0, inodes=0).exceeded() is None
 
 
 def test_a_directory_that_was_taken_away_is_no_use_of_the_disk(tmp_path):
     (tmp_path / "gone").mkdir()
-    use = DiskUse([str(tmp_path / "gone")], since=datetime.now(UTC))
+    use = use_of(tmp_path / "gone", since=datetime.now(UTC), disk_bytes=0, inodes=0)
     (tmp_path / "gone").rmdir()
-    assert not use.may_exceed(0)
-    assert use.count() == 0
+    assert not use.may_exceed()
+    assert use.exceeded() is None
+
+
+def test_inodes_are_counted_with_directories_and_links(tmp_path):
+    since = datetime.now(UTC)
+    for number in range(4):
+        (tmp_path / f"file-{number}").touch()
+        (tmp_path / f"directory-{number}").mkdir()
+        (tmp_path / f"link-{number}").symlink_to("nowhere")
+    assert use_of(tmp_path, since=since, inodes=12).exceeded() is None
+    assert use_of(tmp_path, since=since, inodes=11).exceeded() is Limit.INODES
+
+
+def test_names_of_one_file_count_once(tmp_path):
+    since = datetime.now(UTC)
+    (tmp_path / "file").write_bytes(b"x" * MEBIBYTE)
+    for number in range(10):
+        os.link(tmp_path / "file", tmp_path / f"name-{number}")
+    use = use_of(tmp_path, since=since, inodes=1, disk_bytes=2 * MEBIBYTE)
+    assert use.exceeded() is None
+
+
+def test_a_file_system_that_does_not_count_inodes_is_counted_for_a_part_of_the_time(
+    tmp_path, monkeypatch
+):
+    answer = os.statvfs(tmp_path)
+    silent = os.statvfs_result([0 if n in {5, 6, 7} else each for n, each in enumerate(answer)])
+    monkeypatch.setattr(os, "statvfs", lambda _path: silent)
+    now = [100.0]
+    monkeypatch.setattr("silas.sandbox.limits.time.monotonic", lambda: now[0])
+    use = use_of(tmp_path, since=datetime.now(UTC))
+    assert use.may_exceed()
+    monkeypatch.setattr("silas.sandbox.limits.walk", lambda _root: now.append(now.pop() + 1) or ())
+    assert use.exceeded() is None
+    assert not use.may_exceed()
+    now[0] += 19
+    assert use.may_exceed()
+
+
+def test_a_deep_tree_is_counted_to_its_end(tmp_path):
+    since = datetime.now(UTC)
+    nest(tmp_path, ["d"] * 3000, content=b"x" * MEBIBYTE)
+    assert use_of(tmp_path, since=since, disk_bytes=40 * MEBIBYTE).exceeded() is None
+    assert use_of(tmp_path, since=since, disk_bytes=MEBIBYTE - 1).exceeded() is Limit.DISK
+    assert remove_tree(tmp_path / "d") == []
+
+
+def test_what_vanishes_while_it_is_counted_is_no_error(tmp_path, monkeypatch):
+    since = datetime.now(UTC)
+    for number in range(20):
+        (tmp_path / f"d{number}").mkdir()
+    entered = os.open
+
+    def vanish(path, flags, *arguments, dir_fd=None):
+        if dir_fd is not None and path in {f"d{n}" for n in range(10)}:
+            os.rmdir(path, dir_fd=dir_fd)
+        return entered(path, flags, *arguments, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", vanish)
+    assert use_of(tmp_path, since=since).exceeded() is None
+    assert len(list(tmp_path.iterdir())) == 10
+
+
+@pytest.mark.parametrize("mode", [0o300, 0o000, 0o400])
+def test_what_cannot_be_counted_is_over_the_limit(mode):
+    as_nobody(
+        f"""
+        import os, sys
+        from datetime import UTC, datetime
+        from silas.sandbox import SandboxLimits
+        from silas.sandbox.limits import DiskUse
+        since = datetime.now(UTC)
+        os.mkdir("hidden")
+        open("hidden/file", "w").close()
+        os.chmod("hidden", {mode})
+        print(DiskUse(["."], limits=SandboxLimits(), since=since).exceeded())
+        """,
+        says="disk",
+    )
 
 
 def forever(program: str, **fields) -> SandboxRequest:
@@ -195,6 +285,13 @@ async def test_the_disk_is_limited_in_total(bubblewrap, workspace):
     assert (await bubblewrap.run(request)).limit is Limit.DISK
 
 
+async def test_inodes_are_limited_in_total(bubblewrap, workspace):
+    limits = SandboxLimits(wall_seconds=120, inodes=500)
+    program = "import time\nfor n in range(5000): open(f'f{n}', 'w').close()\ntime.sleep(60)\n"
+    request = forever(program, cwd=str(workspace), write=(str(workspace),), limits=limits)
+    assert (await bubblewrap.run(request)).limit is Limit.INODES
+
+
 async def test_a_file_size_limit_is_named(bubblewrap, workspace):
     limits = SandboxLimits(wall_seconds=120, file_bytes=MEBIBYTE)
     request = SandboxRequest(
@@ -218,10 +315,10 @@ async def test_it_all_works_for_an_ordinary_user_too(bubblewrap, tmp_path):
         return
     program = (
         "import asyncio, os\n"
-        "from silas.sandbox import SandboxLimits, SandboxRequest, runtime\n"
+        "from silas.sandbox import SandboxLimits, SandboxRequest, environment\n"
         "from silas.sandbox.bubblewrap import BubblewrapBackend\n"
         # Root's own Python may lie where nobody else can see it.
-        "runtime.python_prefix = lambda: ()\n"
+        "environment.python_prefix = lambda: ()\n"
         "os.setgid(65534); os.setuid(65534)\n"
         "script = 'for i in 1 2 3 4 5 6 7 8 9; do sleep 600 & done; wait'\n"
         "limits = SandboxLimits(wall_seconds=60, processes=5)\n"

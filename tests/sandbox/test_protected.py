@@ -7,8 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from silas.sandbox import PathRefused, SandboxRequest
-from silas.sandbox.pins import pin_all
-from silas.sandbox.placeholders import PROTECTED, hold_protected
+from silas.sandbox.environment import PROTECTED, hold_protected, pin_all
 
 
 def names(directory) -> set[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from silas.sandbox import seccomp, syscalls
+from silas.sandbox import seccomp
 
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -47,25 +47,25 @@ def judge(machine: str, number: int, *arguments: int, architecture: int | None =
 
 
 def number(name: str, machine: str) -> int | None:
-    return getattr(syscalls.ALL[name], machine)
+    return getattr(seccomp.ALL[name], machine)
 
 
 @MACHINES
 def test_what_is_not_named_is_allowed(machine):
-    named = {number(name, machine) for name in syscalls.ALL}
+    named = {number(name, machine) for name in seccomp.ALL}
     for call in set(range(600)) - named:
         assert judge(machine, call) == 0
 
 
 @MACHINES
-@pytest.mark.parametrize("name", syscalls.REFUSED)
+@pytest.mark.parametrize("name", seccomp.REFUSED)
 def test_what_nothing_needs_is_not_permitted(machine, name):
     if number(name, machine) is not None:
         assert judge(machine, number(name, machine)) == errno.EPERM
 
 
 @MACHINES
-@pytest.mark.parametrize("name", syscalls.ABSENT)
+@pytest.mark.parametrize("name", seccomp.ABSENT)
 def test_what_cannot_be_judged_does_not_exist(machine, name):
     assert judge(machine, number(name, machine)) == errno.ENOSYS
 
@@ -131,7 +131,7 @@ def test_judged_by_their_arguments(machine, call, arguments, allowed):
 
 
 def test_every_judged_call_has_a_rule():
-    assert {rule.call for rule in seccomp.RULES} == set(syscalls.JUDGED)
+    assert {rule.call for rule in seccomp.RULES} == set(seccomp.JUDGED)
 
 
 @MACHINES
@@ -157,5 +157,5 @@ def test_the_numbers_are_those_of_the_kernel_headers(machine):
     text = path.read_text() if path.exists() else ""
     found = re.findall(r"^#define __NR(?:3264)?_(\w+)\s+(\d+)", text, re.MULTILINE)
     theirs = {name: int(value) for name, value in found}
-    for name in set(theirs) & set(syscalls.ALL):
+    for name in set(theirs) & set(seccomp.ALL):
         assert theirs[name] == number(name, machine), name

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from silas.sandbox import SandboxRequest, python_executable, verification_request
+from silas.sandbox import SandboxLimits, SandboxRequest, python_executable, verification_request
 
 
 @pytest.fixture
@@ -20,7 +20,10 @@ def places(tmp_path):
 def check(places, script: str) -> SandboxRequest:
     artifacts, scratch = places
     argv = ("sh", "-c", script, "sh", str(artifacts))
-    return verification_request(argv, artifacts=[str(artifacts)], scratch=str(scratch))
+    limits = SandboxLimits(wall_seconds=60)
+    return verification_request(
+        argv, artifacts=[str(artifacts)], scratch=str(scratch), limits=limits
+    )
 
 
 async def test_artifacts_are_read_only_and_scratch_is_not(bubblewrap, places):
@@ -80,6 +83,8 @@ async def test_git_obeys_no_configuration_of_the_repository(bubblewrap, places):
 async def test_it_has_no_network_unless_the_check_says_so(places):
     request = check(places, "true")
     assert not request.network
-    assert verification_request(
-        ["true"], artifacts=[], scratch=str(places[1]), network=True
-    ).network
+    limits, hosts = SandboxLimits(wall_seconds=60), ["example.org"]
+    named = verification_request(
+        ["true"], artifacts=[], scratch=str(places[1]), network=hosts, limits=limits
+    )
+    assert named.network == ("example.org",)

@@ -7,8 +7,7 @@ from typing import Any
 
 from silas.kernel import canonical_bytes
 from silas.secrets import FileVault
-from silas.secrets.key_material import typed_passphrase
-from silas.secrets.unlock import Unlocking
+from silas.secrets.key_material import Unlocking, typed_passphrase
 
 FAST_N = 2**4
 PASSPHRASE = "correct horse battery staple"

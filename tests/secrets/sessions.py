@@ -4,11 +4,14 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from jeepney import message_bus
+from jeepney.io.blocking import open_dbus_connection
 
 _START = """
 unlock() { printf '%s' "$KEYRING_PASSWORD" | gnome-keyring-daemon --unlock --components=secrets; }
@@ -40,10 +43,55 @@ def desktop_session(*, password: str, plaintext: bool = False) -> Iterator[dict[
         ) as session:
             try:
                 address = session.stdout.readline().strip()
+                # Whoever asks before the daemon serves makes D-Bus start another one, locked.
+                while not _serving_process(address) and session.poll() is None:
+                    time.sleep(0.01)
                 yield {**environ, "DBUS_SESSION_BUS_ADDRESS": address}
             finally:
                 session.stdin.close()  # ends the session, and with it the bus and the keyring
                 session.wait()
+
+
+class UnlockedKeyring:
+    """An unlocked keyring that is started anew when its daemon has died.
+
+    D-Bus starts another one by itself, which is locked: every later test would fail for what
+    happened in an earlier one.
+    """
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._environ: dict[str, str] = {}
+        self._process = 0
+
+    def __enter__(self) -> "UnlockedKeyring":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def environ(self) -> dict[str, str]:
+        """The environment of a session in which the daemon lives."""
+        if not self.lives():
+            self._stack.close()
+            self._environ = self._stack.enter_context(
+                desktop_session(password="the login password")
+            )
+            self._process = _serving_process(self._environ["DBUS_SESSION_BUS_ADDRESS"])
+        return self._environ
+
+    def lives(self) -> bool:
+        """Whether the daemon that was unlocked is the one that answers."""
+        address = self._environ.get("DBUS_SESSION_BUS_ADDRESS")
+        return address is not None and _serving_process(address) == self._process
+
+
+def _serving_process(address: str) -> int:
+    """The process behind the Secret Service, 0 if there is none."""
+    ask = message_bus.GetConnectionUnixProcessID("org.freedesktop.secrets")
+    with open_dbus_connection(address) as connection:
+        answer = connection.send_and_get_reply(ask, timeout=30).body[0]
+    return answer if isinstance(answer, int) else 0
 
 
 def _environment(home: Path, password: str) -> dict[str, str]:

@@ -22,12 +22,12 @@ from silas.secrets import (
     VaultMissing,
     VaultUnreachable,
     WrongKey,
+    documents,
     new_passphrase,
 )
 from silas.secrets.documents import read_document
-from silas.secrets.key_material import typed_passphrase
-from silas.secrets.sealing import SCRYPT_N
-from silas.secrets.unlock import Unlocking
+from silas.secrets.file_vault import SCRYPT_N
+from silas.secrets.key_material import Unlocking, typed_passphrase
 from silas.storage.errors import DatabaseReadOnly, DiskFull
 from tests.secrets.files import FAST_N, PASSPHRASE, VAULT_ID, files_below, make_vault, reopen
 from tests.tiny_disk import fill, make_read_only, tiny_disk
@@ -156,6 +156,70 @@ def test_one_instance_sees_what_another_wrote(vault_path: Path) -> None:
     one.set("a", b"1")
     other.set("b", b"2")
     assert one.list() == other.list() == ["a", "b"]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Each time that a vault file is opened, read and checked."""
+    found: list[Path] = []
+    read = documents.read_regular_file
+
+    def count(path: Path, *, limit: int, flags: int = 0) -> tuple[bytes, os.stat_result]:
+        found.append(path)
+        return read(path, limit=limit, flags=flags)
+
+    monkeypatch.setattr(documents, "read_regular_file", count)
+    return found
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written a moment ago counts as written long ago."""
+    monkeypatch.setattr(documents, "_SETTLED_NANOSECONDS", -(10**9))
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_file_that_is_as_it_was_is_read_once(vault_path: Path, reads: list[Path]) -> None:
+    make_vault(vault_path).set("a", SECRET)
+    vault = reopen(vault_path)
+    reads.clear()
+    assert [vault.get("a") for _ in range(20)] == [SECRET] * 20
+    assert len(reads) == 1
+    assert SECRET not in _texts(vault), "what is remembered is sealed"
+
+
+def test_of_two_writes_in_one_moment_the_second_is_noticed(vault_path: Path) -> None:
+    make_vault(vault_path).set("revoked", b"[]")
+    reading, writing = reopen(vault_path), reopen(vault_path)
+    for number in range(100, 200):
+        writing.set("revoked", str(number).encode())  # always of the same length
+        assert reading.get("revoked") == str(number).encode()
+
+
+@pytest.mark.usefixtures("settled")
+def test_what_another_process_takes_away_is_noticed_at_once(vault_path: Path) -> None:
+    make_vault(vault_path).set("device", SECRET)
+    vault = reopen(vault_path)
+    assert vault.get("device") == SECRET
+    script = "import sys, pathlib; from tests.secrets.files import reopen; "
+    script += "reopen(pathlib.Path(sys.argv[1])).delete('device')"
+    subprocess.run([sys.executable, "-c", script, str(vault_path)], check=True)
+    assert vault.get("device") is None
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_change_in_place_that_keeps_size_and_time_is_noticed(vault_path: Path) -> None:
+    make_vault(vault_path).set("a", SECRET)
+    vault = reopen(vault_path)
+    assert vault.get("a") == SECRET
+    state, raw = vault_path.stat(), bytearray(vault_path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    again = vault_path.with_name("copy")
+    again.write_bytes(raw)
+    os.utime(again, ns=(state.st_atime_ns, state.st_mtime_ns))
+    again.replace(vault_path)
+    with pytest.raises(SecretsError):
+        vault.get("a")
 
 
 def test_a_new_passphrase_replaces_the_old_one(vault_path: Path) -> None:

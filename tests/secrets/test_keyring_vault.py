@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -11,8 +11,7 @@ from keyring.backend import KeyringBackend
 from keyring.backends import SecretService, chainer, fail, null
 
 from silas.secrets import InvalidSecret, KeyringUnavailable, VaultTampered
-from silas.secrets.keyring_backends import require_secure
-from silas.secrets.keyring_vault import KeyringVault
+from silas.secrets.keyring_vault import KeyringVault, require_secure
 from tests.secrets.files import files_below
 from tests.secrets.sessions import desktop_session
 
@@ -84,11 +83,8 @@ def test_writers_at_the_same_time_lose_no_name(vault: KeyringVault, vault_path: 
         for index in range(8):
             handles[number].set(f"{number}/{index}", b"x")
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(write, range(3)))
     assert len(vault.list()) == 24
 
 

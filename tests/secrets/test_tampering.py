@@ -11,7 +11,7 @@ import pytest
 
 from silas.secrets import FileVault, VaultTampered, WrongKey, open_vault
 from silas.secrets.documents import MAX_DOCUMENT_BYTES, read_document, write_document
-from silas.secrets.models import KeyringPointer
+from silas.secrets.vault import KeyringPointer
 from silas.storage.errors import DatabaseFromTheFuture
 from tests.secrets.files import PASSPHRASE, forge, make_vault, reopen
 

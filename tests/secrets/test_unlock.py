@@ -15,8 +15,7 @@ from silas.secrets import (
     key_from_file,
     new_passphrase,
 )
-from silas.secrets.key_material import generate_key_file, read_key_file
-from silas.secrets.unlock import Unlocking
+from silas.secrets.key_material import Unlocking, generate_key_file, read_key_file
 from tests.secrets.files import FAST_N, PASSPHRASE, VAULT_ID, make_vault
 
 

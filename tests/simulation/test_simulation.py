@@ -8,17 +8,18 @@ from random import Random
 
 import pytest
 
-from silas.evals.simulation import run_simulation
-from silas.evals.simulation.invariants import check_now
-from silas.evals.simulation.life import live_once
-from silas.evals.simulation.loop import NothingWillHappen, SimulatedClock, SimulatedLoop
-from silas.evals.simulation.world import World, make_template
+from evals.simulation import run_simulation
+from evals.simulation.invariants import check_now
+from evals.simulation.life import live_once
+from evals.simulation.machine import NothingWillHappen, SimulatedClock, SimulatedLoop
+from evals.simulation.world import World, make_template
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 LIVES = 4
-SEEDS = (18, 27, 63, 260, 324, 1153)
+SEEDS = (18, 27, 45, 63, 260, 324, 1153)
 """Those that found something: work that was taken up twice when the clock jumped (18), and was then
-called blocked although it had been done (27); companions that missed a change when their disk was
+called blocked although it had been done (27); a conversation that was never answered again because
+its context had been read only in part (45); companions that missed a change when their disk was
 full (63); a copy of a signed message that overtook it (260, with the model that lies); a failing
 disk that nobody heard of (324); work that was done without the results of its checks (1153)."""
 
@@ -65,8 +66,8 @@ def tampered(world: World, sql: str) -> list[str]:
     """What is found after somebody has changed the rows."""
 
     async def look() -> None:
-        async with world.ground() as ground:
-            await ground.database.execute(sql)
+        async with world.core() as core:
+            await core.database.execute(sql)
         await check_now(world)
 
     loop = world.new_loop()

@@ -13,8 +13,7 @@ import pytest
 
 from silas.kernel import AuditError, BackupError, strict_loads
 from silas.storage import DatabaseCorrupt, DatabaseNotOpened, DiskFull
-from silas.storage.backup import write_backup
-from silas.storage.copying import check_database, copy_database
+from silas.storage.backup import check_database, copy_database, write_backup
 from silas.storage.errors import BackupExists, BackupNotWritten, BackupUnsettled
 from tests.storage.data_directory import (
     STAMP,

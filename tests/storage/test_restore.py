@@ -20,8 +20,7 @@ from silas.storage.errors import (
     RestoreNotPossible,
     RestoreWouldReplace,
 )
-from silas.storage.restore import restore_backup
-from silas.storage.swap import _exchange_in_steps, exchange
+from silas.storage.restore import _exchange_in_steps, exchange, restore_backup
 from tests.storage.data_directory import (
     STAMP,
     back_up,

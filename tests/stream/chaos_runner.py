@@ -6,7 +6,7 @@ import signal
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from silas.app.stream import Minds
+from silas.app.agents import Agents
 from silas.queue import Handled, Lease
 from silas.queue.models import AgentReply
 from silas.storage import Transaction
@@ -39,7 +39,7 @@ SELECT ?, ?, ?, ?, ?, ?, coalesce(max(at), 0) + 1 FROM test_delivered
 """
 
 
-def scripted(root: Path) -> Minds:
+def scripted(root: Path) -> Agents:
     """`ask X` is answered, `do X` is looked up, planned and done in the directory `site-X`."""
 
     async def route(turn: AgentTurn, tools: ToolCaller) -> RouteDecision:
@@ -56,7 +56,8 @@ def scripted(root: Path) -> Minds:
                 await tools.call("request_research", {"question": f"{each} {what}?"})
             return AgentResponse(message="Looking.")
         more = (
-            f"workspace: {{path: {root / f'site-{what}'}}}\nbudget: {{max_attempts: 1000}}\n"
+            f"workspace: {{path: {root / f'site-{what}'}, changes: {{add: [log]}}}}\n"
+            "budget: {max_attempts: 1000}\n"
             f"verify:\n  - name: once\n    run: cat log\n    expect: {{equals: '{what}'}}"
         )
         body = f"```run\n/bin/sh -c 'sleep 0.02; printf {what} >> log; sleep 0.02'\n```"
@@ -66,7 +67,7 @@ def scripted(root: Path) -> Minds:
         await asyncio.sleep(0.01)
         return Research(text=f"found {turn.request}", ok=True, sources=[])
 
-    return Minds(
+    return Agents(
         proxy=FakeProxy(route), planner=FakePlannerAgent(think), research=FakeResearcher(look)
     )
 

@@ -4,19 +4,21 @@ import asyncio
 import base64
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from silas.app.ground import Ground, OnDemandVault, make_ground
-from silas.app.house import open_cards
-from silas.app.settings import load_settings
-from silas.app.stream import Minds, Rooms, Stream, make_stream, open_queue
-from silas.approval.messages import message_bytes
+from silas.app.agents import Agents
+from silas.app.conversation import Stream, TurnServices, make_stream
+from silas.app.core import Core, make_core
+from silas.app.runtime import open_cards
+from silas.approval.devices import Attached, message_bytes
 from silas.kernel import Clock
 from silas.queue import Consumer, Handled, Lease, QueueMessage, QueueName
 from silas.queue.models import AgentReply, UserMessage
+from silas.secrets import OnDemandVault
+from silas.settings.load import load_settings
 from silas.storage import Database
 from silas.testing import MemoryVault
 from silas.testing.stream import FakeReviews
@@ -42,14 +44,14 @@ def writing(name: str, text: str = "hello", **more: str) -> str:
     return plan(f"```run\n/bin/sh -c 'echo {text} > {name}'\n```", more=check, **more)
 
 
-FAILING = "verify:\n  - name: never\n    run: 'false'\n    expect: {exit_code: 0}"
+FAILING = "verify:\n  - name: never\n    run: test -f never-made.txt\n    expect: {exit_code: 0}"
 
 
 @dataclass
 class House:
     """A running conversation and everybody around it."""
 
-    ground: Ground
+    core: Core
     stream: Stream
     reviews: FakeReviews
     said: list[QueueMessage] = field(default_factory=list)
@@ -57,23 +59,45 @@ class House:
 
     @property
     def database(self) -> Database:
-        return self.ground.database
+        return self.core.database
 
     async def say(
-        self, text: str, *, connection: str = "owner", signed: bool = True, **more: Any
+        self,
+        text: str,
+        *,
+        connection: str = "owner",
+        signed: bool = True,
+        conversation: str | None = None,
+        **more: Any,
     ) -> QueueMessage:
         """Somebody says something; the owner signs it."""
         return await self.stream.intake.accept(
-            text, self.spoken(text, connection=connection, signed=signed), **more
+            text,
+            self.spoken(text, connection=connection, signed=signed, conversation=conversation),
+            **more,
         )
 
-    def spoken(self, text: str, *, connection: str, signed: bool) -> UserMessage:
-        now = self.ground.clock.now()
-        nonce = self.ground.ids.new("nonce")
+    def spoken(
+        self,
+        text: str,
+        *,
+        connection: str,
+        signed: bool,
+        conversation: str | None = None,
+        files: Sequence[Attached] = (),
+    ) -> UserMessage:
+        now = self.core.clock.now()
+        nonce = self.core.ids.new("nonce")
         signature = None
         if signed:
-            payload = message_bytes(text=text, timestamp=now, nonce=nonce)
-            _, signature = self.ground.keys.sign(payload)
+            payload = message_bytes(
+                text=text,
+                timestamp=now,
+                nonce=nonce,
+                conversation=conversation,
+                attachments=files,
+            )
+            _, signature = self.core.keys.sign(payload)
         return UserMessage.model_validate(
             {
                 "channel": "test",
@@ -82,6 +106,8 @@ class House:
                 "timestamp": now,
                 "signature": base64.b64encode(signature).decode() if signature else None,
                 "nonce": nonce if signed else None,
+                "attachments": [each.model_dump() for each in files],
+                "conversation": conversation,
             }
         )
 
@@ -152,31 +178,34 @@ class House:
 @contextlib.asynccontextmanager
 async def standing_house(
     root: Path,
-    minds: Minds,
+    agents: Agents,
     *,
     vault: Any = None,
     clock: Clock | None = None,
     environ: dict[str, str] | None = None,
-    **rooms: Any,
+    **services: Any,
 ) -> AsyncIterator[House]:
-    """Everything wired; nothing runs yet."""
-    settings = load_settings(
-        data_dir=str(root / "data"), config_file=None, environ=environ or {}, cwd=root
-    )
+    """Everything wired; nothing runs yet. There is no workspace unless `environ` names one."""
+    known = {"SILAS_PLANNER__WORKSPACE_DIR": "null", **(environ or {})}
+    settings = load_settings(data_dir=str(root / "data"), config_file=None, environ=known, cwd=root)
     (root / "data").mkdir(exist_ok=True)
     opened = vault or MemoryVault()
-    async with make_ground(settings, OnDemandVault(lambda: opened), clock=clock) as ground:
-        if not ground.keys.exists():
-            ground.keys.generate_keypair()
-        reviews = FakeReviews(ground.database, None, clock=ground.clock)  # type: ignore[arg-type]
-        if rooms.pop("with_reviews", True):
-            rooms.setdefault("reviews", reviews)
-        queue = open_queue(ground)
-        if rooms.pop("with_cards", False):
-            rooms["reviews"] = open_cards(ground, queue)
-        stream = make_stream(ground, minds, rooms=Rooms(**rooms), queue=queue)
+    async with make_core(settings, OnDemandVault(lambda: opened), clock=clock) as core:
+        if not core.keys.exists():
+            core.keys.generate_keypair()
+        reviews = FakeReviews(
+            core.database,
+            None,  # type: ignore[arg-type]
+            approvals=core.approvals,
+            clock=core.clock,
+        )
+        if services.pop("with_reviews", True):
+            services.setdefault("reviews", reviews)
+        if services.pop("with_cards", False):
+            services["reviews"] = open_cards(core)
+        stream = make_stream(core, agents, services=TurnServices(**services))
         reviews._queue = stream.queue
-        house = House(ground, stream, reviews)
+        house = House(core, stream, reviews)
         channel = Consumer(
             name="channel", queue=QueueName.CHANNEL, handler=house.hear, store=stream.queue
         )
@@ -185,9 +214,9 @@ async def standing_house(
 
 
 @contextlib.asynccontextmanager
-async def open_house(root: Path, minds: Minds, **more: Any) -> AsyncIterator[House]:
+async def open_house(root: Path, agents: Agents, **more: Any) -> AsyncIterator[House]:
     """The same, running."""
-    async with standing_house(root, minds, **more) as house:
+    async with standing_house(root, agents, **more) as house:
         await house.stream.recover()
         task = asyncio.create_task(house.stream.run())
         try:

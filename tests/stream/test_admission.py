@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from silas.app.stream import Minds
+from silas.app.agents import Agents
 from silas.queue import Handled, Lease
 from silas.queue.models import QueueName, UserMessage
+from silas.queue.store import QueueStore
 from silas.storage import SqliteDatabase
 from silas.stream.admission import Admission
 from silas.stream.errors import BusyRetry
-from silas.stream.limited import LimitedPlanner, LimitedProxy, LimitedResearcher
-from silas.stream.limits import RateLimit
+from silas.stream.limits import LimitedPlanner, LimitedProxy, LimitedResearcher, RateLimit
 from silas.stream.models import AgentTurn, RouteDecision
 from silas.stream.store import ConversationStore
 from silas.testing import FakeClock
@@ -45,8 +45,8 @@ async def fill(house: House, scopes: Iterator[str]) -> int:
 
 
 async def test_strangers_are_refused_first_and_the_owner_keeps_his_places(tmp_path: Path) -> None:
-    minds = Minds(proxy=FakeProxy(say_hello))
-    async with standing_house(tmp_path, minds, environ=SMALL) as house:
+    agents = Agents(proxy=FakeProxy(say_hello))
+    async with standing_house(tmp_path, agents, environ=SMALL) as house:
         assert await fill(house, (f"guest{number}" for number in range(20))) == 5
         for _ in range(3):
             await house.say("I am here")
@@ -60,7 +60,7 @@ async def test_strangers_are_refused_first_and_the_owner_keeps_his_places(tmp_pa
 
 
 async def test_one_conversation_cannot_take_every_place(tmp_path: Path) -> None:
-    async with standing_house(tmp_path, Minds(), environ=SMALL) as house:
+    async with standing_house(tmp_path, Agents(), environ=SMALL) as house:
         assert await fill(house, iter(["guest"] * 9)) == 3
         await house.say("hello?", connection="another", signed=False)
 
@@ -68,8 +68,8 @@ async def test_one_conversation_cannot_take_every_place(tmp_path: Path) -> None:
 async def test_who_was_refused_is_taken_when_there_is_room_and_nothing_of_it_was_kept(
     tmp_path: Path,
 ) -> None:
-    minds = Minds(proxy=FakeProxy(say_hello))
-    async with open_house(tmp_path, minds, environ=SMALL) as house:
+    agents = Agents(proxy=FakeProxy(say_hello))
+    async with open_house(tmp_path, agents, environ=SMALL) as house:
         sent = await asyncio.gather(
             *(house.say(f"{n}", connection="guest", signed=False) for n in range(20)),
             return_exceptions=True,
@@ -83,8 +83,8 @@ async def test_who_was_refused_is_taken_when_there_is_room_and_nothing_of_it_was
 
 
 async def test_when_everything_is_full_the_owner_still_decides_and_stops(tmp_path: Path) -> None:
-    minds = Minds(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
-    async with open_house(tmp_path, minds, environ=SMALL) as house:
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
+    async with open_house(tmp_path, agents, environ=SMALL) as house:
         await house.say("make a file")
         card = await house.card()
         await house.idle()
@@ -97,15 +97,15 @@ async def test_when_everything_is_full_the_owner_still_decides_and_stops(tmp_pat
         await fill(house, (f"guest{number}" for number in range(50)))
         assert await fill(house, iter(["owner"] * 9)) == 3
         await house.reviews.decide(card)
-        await house.until(lambda: house.containing("approved. I begin."))
-        stopped = await house.stream.work.bench.control.cancel("hello")
-        assert stopped or (await house.stream.room.items.get("hello")) is not None
+        await house.until(lambda: house.containing("approved. I am starting."))
+        stopped = await house.stream.work.context.control.cancel("hello")
+        assert stopped or (await house.stream.turns.items.get("hello")) is not None
 
 
 async def test_a_visitor_opens_only_so_many_cards_and_the_owner_any_number(tmp_path: Path) -> None:
-    minds = Minds(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
-    async with open_house(tmp_path, minds) as house:
-        house.stream.room.store.open_cards = counting = Open()  # type: ignore[method-assign]
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
+    async with open_house(tmp_path, agents) as house:
+        house.stream.turns.store.open_cards = counting = Open()  # type: ignore[method-assign]
         counting.number = 2
         asked = await house.say("a file", connection="guest", signed=False)
         await house.card()
@@ -135,11 +135,14 @@ async def test_open_cards_are_counted_for_each_scope(
     store = ConversationStore(database, clock)
     assert await store.open_cards("owner") == 2
     assert await store.open_cards("guest") == 0
-    await desk.cards.decide("card_1", NO)
+    await desk.cards.decide_with_vault("card_1", NO)
     assert await store.open_cards("owner") == 1
 
 
-class Nothing:
+class Nothing(QueueStore):
+    def __init__(self) -> None:
+        """Holds nothing."""
+
     async def waiting(self, queue: QueueName, scope_id: str) -> tuple[int, int]:
         return 0, 0
 
@@ -193,8 +196,8 @@ def test_a_limit_says_when_to_come_again_and_many_names_free_nobody() -> None:
 
 async def test_a_model_is_asked_so_often_in_a_minute_for_one_conversation(tmp_path: Path) -> None:
     limit, proxy = RateLimit(FakeClock(), 2), FakeProxy(say_hello)
-    minds = Minds(proxy=LimitedProxy(proxy, limit, "conversation"))
-    async with open_house(tmp_path, minds) as house:
+    agents = Agents(proxy=LimitedProxy(proxy, limit, "conversation"))
+    async with open_house(tmp_path, agents) as house:
         answers = [
             (await house.answer_to(await house.say(f"{number}"))).content for number in range(3)
         ]

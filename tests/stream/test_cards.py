@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from silas.approval import (
     ApprovalDecision,
+    ApprovalStrength,
     ApprovalVerdict,
     DecisionRefused,
     DeviceStore,
@@ -20,14 +21,20 @@ from silas.gates import ActionEnvelope
 from silas.kernel import IdFactory, TaintLevel
 from silas.queue import QueueName, QueueStore
 from silas.queue.models import Agent, AgentReply, MessageKind, QueueMessage
+from silas.review import Decisions, OwnersProof
+from silas.review.cards import decision_bytes
+from silas.review.errors import CardNotOpen, CardUnknown, DecisionNotSigned, StrongerProofNeeded
 from silas.storage import SqliteDatabase
-from silas.stream.cards import CardStore, decision_bytes, require_shown
+from silas.stream.cards import PlanCards, require_shown
 from silas.stream.delivery import Deliveries
-from silas.stream.errors import CardNotOpen, CardUnknown, DecisionNotSigned, StrongerProofNeeded
 from silas.stream.ports import PlanReview
 from silas.testing import FakeClock, MemoryVault, RecordingAudit
+from silas.testing.fakes import approval_engine
+from silas.testing.work import DESTROYS, declaring
 from silas.work.models import WorkItem
+from silas.work.origins import OriginStore
 from silas.work.plan import parse
+from silas.work.store import WorkItemStore
 
 YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
 NO = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
@@ -46,8 +53,30 @@ class Desk:
         self.keys.generate_keypair()
         self.audit = RecordingAudit()
         self.queue = QueueStore(database, clock=clock, ids=IdFactory(clock))
-        self.cards = CardStore(
-            database, self.queue, signer=self.keys, audit=self.audit, clock=clock
+        self.engine = approval_engine(
+            database, self.keys, audit=self.audit, clock=clock, ids=IdFactory(clock)
+        )
+        self.items = WorkItemStore(database, clock)
+        self.cards = self.cards_with()
+
+    def cards_with(self, devices: DeviceStore | None = None) -> PlanCards:
+        return PlanCards(
+            self.database,
+            self.queue,
+            decisions=Decisions(
+                self.database,
+                self.keys,
+                approvals=self.engine,
+                audit=self.audit,
+                clock=self.clock,
+                devices=devices,
+            ),
+            items=self.items,
+            effect_of=declaring(drop_table=DESTROYS),
+            origins=OriginStore(self.database, self.clock),
+            keys=self.keys,
+            audit=self.audit,
+            clock=self.clock,
         )
 
     async def ask(self, card_id: str = "card_1", item: WorkItem = ITEM) -> None:
@@ -61,7 +90,20 @@ class Desk:
             message="Shall I?",
             taint=TaintLevel.OWNER,
         )
+        if await self.items.get(item.id) is None:
+            await self.items.save(item)
         await self.database.transaction(lambda tx: self.cards.ask_plan(tx, review))
+
+
+async def write_decision(
+    desk: Desk, card_id: str, statement: str, key_id: str, signature: str
+) -> None:
+    """What whoever can write the database could write into it."""
+    await desk.database.execute(
+        "INSERT INTO decisions (question_id, kind, statement, strength, key_id, signature, tokens)"
+        " VALUES (?, 'plan', ?, 'passkey', ?, ?, '{}')",
+        (card_id, statement, key_id, signature),
+    )
 
 
 @pytest.fixture
@@ -79,25 +121,35 @@ class TestCards:
         assert await desk.cards.decision(card.card_id) is None
 
     async def test_a_decision_is_kept_and_followed(self, desk: Desk) -> None:
-        card = await desk.cards.decide("card_1", YES, shown=SHOWN)
+        card = await desk.cards.decide_with_vault("card_1", YES, shown=SHOWN)
         assert card.state == "approved"
         decided = await desk.cards.decision("card_1")
         assert decided is not None
-        assert (decided.decision, decided.plan_hashes) == (YES, {"one": ITEM.plan_hash})
+        with_vault = YES.model_copy(update={"approval_strength": ApprovalStrength.VAULT})
+        assert (decided.decision, decided.plan_hashes) == (with_vault, {"one": ITEM.plan_hash})
+        token = (await desk.engine.tokens.load(decided.tokens["one"])).token
+        assert (token.plan_hash, token.approval_strength.value) == (ITEM.plan_hash, "vault")
         lease = await desk.queue.lease(QueueName.RUNTIME, consumer="test")
         assert lease is not None
         assert lease.message.trace_id == "trace_1"
 
     async def test_it_is_decided_once(self, desk: Desk) -> None:
         results = await asyncio.gather(
-            *(desk.cards.decide("card_1", each, shown=SHOWN) for each in (YES, NO, YES)),
+            *(desk.cards.decide_with_vault("card_1", each, shown=SHOWN) for each in (YES, NO, YES)),
             return_exceptions=True,
         )
-        assert sum(isinstance(each, CardNotOpen) for each in results) == 2
+        refused = [str(each) for each in results if isinstance(each, CardNotOpen)]
+        assert len(refused) == 2
+        assert not any("card_" in each for each in refused)
 
     async def test_after_its_time_a_card_is_a_no(self, desk: Desk) -> None:
         desk.clock.advance(days=8)
-        assert (await desk.cards.decide("card_1", YES, shown=SHOWN)).state == "declined"
+        with pytest.raises(CardNotOpen, match=r"^This card has expired: nobody decided it in time"):
+            await desk.cards.decide_with_vault("card_1", YES, shown=SHOWN)
+        assert (await desk.cards.get("card_1")).state == "declined"
+        decided = await desk.cards.decision("card_1")
+        assert decided is not None
+        assert decided.expired, "nobody has said no"
         await desk.ask("card_2")
         desk.clock.advance(days=8)
         assert await desk.cards.decline_expired() == 1
@@ -106,12 +158,15 @@ class TestCards:
 
     async def test_who_lets_a_result_stand_has_declined_nothing(self, desk: Desk) -> None:
         await desk.database.execute("UPDATE review_cards SET requested_by = 'undo'")
-        await desk.cards.decide("card_1", NO)
+        await desk.cards.decide_with_vault("card_1", NO)
         assert desk.audit.events() == ["undo_not_wanted"]
+        decided = await desk.cards.decision("card_1")
+        assert decided is not None
+        assert not decided.expired
 
     async def test_an_unknown_card(self, desk: Desk) -> None:
         with pytest.raises(CardUnknown, match="silas review list"):
-            await desk.cards.decide("card_9", YES, shown=SHOWN)
+            await desk.cards.decide_with_vault("card_9", YES, shown=SHOWN)
 
 
 class TestForgery:
@@ -123,7 +178,8 @@ class TestForgery:
 
     async def test_a_decision_without_a_signature(self, desk: Desk) -> None:
         said = {"type": "card_decision", "decision": YES.model_dump(mode="json")}
-        await self.write(desk, state="approved", decision=json.dumps(said), key_id="k")
+        await self.write(desk, state="approved")
+        await write_decision(desk, "card_1", json.dumps(said), "k", "")
         assert await desk.cards.decision("card_1") is None
         assert "card_decision_forged" in desk.audit.events()
 
@@ -131,11 +187,11 @@ class TestForgery:
         shown = await desk.cards.get("card_1")
         await self.write(desk, items=json.dumps({"one": "0" * 64}))
         with pytest.raises(DecisionRefused):
-            await desk.cards.decide("card_1", YES, shown=shown.plan_hashes)
+            await desk.cards.decide_with_vault("card_1", YES, shown=shown.plan_hashes)
         with pytest.raises(DecisionRefused):
-            await desk.cards.decide("card_1", YES)
+            await desk.cards.decide_with_vault("card_1", YES)
         assert (await desk.cards.get("card_1")).state == "open"
-        assert (await desk.cards.decide("card_1", NO)).state == "declined"
+        assert (await desk.cards.decide_with_vault("card_1", NO)).state == "declined"
 
     async def test_a_card_whose_items_are_not_its_own_is_not_shown(self, desk: Desk) -> None:
         card = await desk.cards.get("card_1")
@@ -146,15 +202,15 @@ class TestForgery:
                 require_shown(card, items)
 
     async def test_a_no_turned_into_a_yes(self, desk: Desk) -> None:
-        await desk.cards.decide("card_1", NO)
-        row = await desk.database.fetch_one("SELECT decision FROM review_cards")
-        assert row is not None
-        forged = row[0].replace("declined", "approved")
-        await self.write(desk, state="approved", decision=forged)
+        await desk.cards.decide_with_vault("card_1", NO)
+        await self.write(desk, state="approved")
+        await desk.database.execute(
+            "UPDATE decisions SET statement = replace(statement, 'declined', 'approved')"
+        )
         assert await desk.cards.decision("card_1") is None
 
     async def test_a_yes_moved_to_another_plan(self, desk: Desk) -> None:
-        await desk.cards.decide("card_1", YES, shown=SHOWN)
+        await desk.cards.decide_with_vault("card_1", YES, shown=SHOWN)
         await self.write(desk, items=json.dumps({"two": "0" * 64}))
         assert await desk.cards.decision("card_1") is None
 
@@ -180,14 +236,14 @@ class TestForgery:
             "external",
         )
         with pytest.raises(DecisionRefused, match="only be declined"):
-            await desk.cards.decide("card_1", YES, shown=SHOWN)
-        assert (await desk.cards.decide("card_1", NO)).state == "declined"
+            await desk.cards.decide_with_vault("card_1", YES, shown=SHOWN)
+        assert (await desk.cards.decide_with_vault("card_1", NO)).state == "declined"
 
     @pytest.mark.parametrize("column", ["risk", "taint"])
     async def test_a_yes_on_a_ladder_that_is_lowered_afterwards(
         self, desk: Desk, column: str
     ) -> None:
-        await desk.cards.decide("card_1", YES, shown=SHOWN)
+        await desk.cards.decide_with_vault("card_1", YES, shown=SHOWN)
         await self.write(desk, **{column: {"risk": "low", "taint": "auth"}[column]})
         assert await desk.cards.decision("card_1") is None
 
@@ -198,14 +254,15 @@ class TestForgery:
         )
         assert [card.sealed for card in await desk.cards.open_cards()] == [False, True]
         no = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
-        assert (await desk.cards.decide("card_1", no)).state == "declined"
+        assert (await desk.cards.decide_with_vault("card_1", no)).state == "declined"
 
     @pytest.mark.parametrize(
-        "forged", ["signature = 'x'", "decision = 'x'", "decision = '[]'", "decision = '{}'"]
+        "forged",
+        ["signature = 'x'", "statement = 'x'", "statement = '[]'", "statement = '{}'"],
     )
     async def test_a_decision_that_is_garbage_is_none(self, desk: Desk, forged: str) -> None:
-        await desk.cards.decide("card_1", YES, shown=SHOWN)
-        await desk.database.execute(f"UPDATE review_cards SET {forged}")
+        await desk.cards.decide_with_vault("card_1", YES, shown=SHOWN)
+        await desk.database.execute(f"UPDATE decisions SET {forged}")
         assert await desk.cards.decision("card_1") is None
 
     async def test_a_card_without_a_seal_or_with_that_of_another(self, desk: Desk) -> None:
@@ -219,16 +276,9 @@ class TestForgery:
 
     async def test_a_yes_moved_to_another_card(self, desk: Desk) -> None:
         await desk.ask("card_2")
-        await desk.cards.decide("card_1", YES, shown=SHOWN)
-        row = await desk.database.fetch_one(
-            "SELECT decision, key_id, signature FROM review_cards WHERE id = 'card_1'"
-        )
-        assert row is not None
-        await desk.database.execute(
-            "UPDATE review_cards SET state = 'approved', decision = ?, key_id = ?, signature = ?"
-            " WHERE id = 'card_2'",
-            row,
-        )
+        await desk.cards.decide_with_vault("card_1", YES, shown=SHOWN)
+        await desk.database.execute("UPDATE review_cards SET state = 'approved'")
+        await desk.database.execute("UPDATE decisions SET question_id = 'card_2'")
         assert await desk.cards.decision("card_2") is None
 
 
@@ -306,26 +356,18 @@ class TestDeliveries:
 
 
 class TestDecidedOnADevice:
-    async def on_device(self, desk: Desk) -> tuple[CardStore, DeviceStore, Ed25519PrivateKey]:
+    async def on_device(self, desk: Desk) -> tuple[PlanCards, DeviceStore, Ed25519PrivateKey]:
         devices = DeviceStore(
             desk.database, desk.keys, vault=MemoryVault(), audit=desk.audit, clock=desk.clock
         )
         private = Ed25519PrivateKey.generate()
         key = PublicKey(private.public_key().public_bytes_raw())
         await devices.enrol(key, name="A phone")
-        cards = CardStore(
-            desk.database,
-            desk.queue,
-            signer=desk.keys,
-            audit=desk.audit,
-            clock=desk.clock,
-            devices=devices,
-        )
-        return cards, devices, private
+        return desk.cards_with(devices), devices, private
 
     async def decide(
         self,
-        cards: CardStore,
+        cards: PlanCards,
         private: Ed25519PrivateKey,
         decision: ApprovalDecision = YES,
         card_id: str = "card_1",
@@ -333,7 +375,7 @@ class TestDecidedOnADevice:
         card = await cards.get(card_id)
         key_id = PublicKey(private.public_key().public_bytes_raw()).key_id
         signature = private.sign(decision_bytes(card, decision))
-        await cards.decide_signed(card_id, decision, key_id=key_id, signature=signature)
+        await cards.decide(card_id, decision, OwnersProof(key_id, signature))
 
     async def test_it_is_kept_and_followed(self, desk: Desk) -> None:
         cards, _, private = await self.on_device(desk)
@@ -380,11 +422,8 @@ class TestDecidedOnADevice:
         statement = decision_bytes(card, YES)
         key_id = PublicKey(private.public_key().public_bytes_raw()).key_id
         made = base64.b64encode(private.sign(statement)).decode()
-        await desk.database.execute(
-            "UPDATE review_cards SET state = 'approved', decision = ?, key_id = ?, signature = ?"
-            " WHERE id = 'card_2'",
-            (statement.decode(), key_id, made),
-        )
+        await desk.database.execute("UPDATE review_cards SET state = 'approved'")
+        await write_decision(desk, "card_2", statement.decode(), key_id, made)
         assert await cards.decision("card_2") is None
 
     async def test_too_late_is_no(self, desk: Desk) -> None:

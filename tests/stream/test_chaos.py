@@ -22,7 +22,7 @@ from tests.chaos import Runner
 from tests.stream.chaos_runner import chaos_house
 from tests.stream.house import House
 
-ROUNDS = int(os.environ.get("SILAS_CHAOS_ROUNDS", "25"))
+ROUNDS = int(os.environ.get("SILAS_CHAOS_ROUNDS", "10"))
 SAID = [("owner", "ask 1"), ("owner", "do a"), ("owner", "ask 2"), ("guest", "ask 3")]
 
 
@@ -63,10 +63,10 @@ async def require_honest(root: Path, said: list[QueueMessage], *, ended: bool) -
         assert set(answers) == {message.message_id for message in said}
         assert {reply[2] for reply in replies} == {message.trace_id for message in said}
         assert log.read_text() == "a"
-        item = await house.stream.room.items.get("item-a")
+        item = await house.stream.turns.items.get("item-a")
         assert item is not None
         assert item.status is WorkItemStatus.DONE
-        attempts = await house.stream.work.bench.attempts.list_of("item-a")
+        attempts = await house.stream.work.context.attempts.list_of("item-a")
         assert [a.outcome for a in attempts].count(AttemptOutcome.PASSED) == 1
         assert await house.dead() == []
         order = [each[5] for each in replies if each[5].startswith("answer") and each[4] == "owner"]

@@ -20,7 +20,7 @@ from silas.storage import SqliteDatabase
 from silas.stream.consult import BusPlanner, Consultations
 from silas.testing import FakeClock, RecordingAudit
 from silas.work import WorkItem
-from silas.work.checks import VerificationResult
+from silas.work.models import VerificationResult
 
 ITEM = WorkItem.model_validate({"id": "t1", "type": "task", "title": "T", "body": "Do it."})
 FAILED = VerificationResult(
@@ -89,10 +89,11 @@ async def test_the_worker_waits_and_goes_on_with_the_advice(desk: Desk) -> None:
     assert "not there" in question.content
     assert "      ignore all" in question.content
     assert not waiting.done()
-    assert await desk.consultations.answer(guidance(question, tokens=99), "Make one.")
+    said = guidance(question, tokens=99, cost_usd=0.25)
+    assert await desk.consultations.answer(said, "Make one.")
     advice = await waiting
     assert advice.text == "Make one."
-    assert advice.tokens == 0, "what the planner used is not the item's"
+    assert (advice.tokens, advice.cost_usd) == (99, 0.25), "the item is charged for its advice"
 
 
 async def test_the_answer_may_come_in_another_process(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from silas.app.stream import Minds
+from silas.app.agents import Agents
 from silas.kernel import TaintLevel
 from silas.stream.models import AgentTurn, RouteDecision
 from silas.testing.stream import FakeProxy, direct
@@ -17,14 +17,14 @@ async def answering(turn: AgentTurn, tools: ToolCaller) -> RouteDecision:
 
 
 async def taint_of(house: House, trace_id: str) -> TaintLevel | None:
-    origin = await house.stream.room.store.origin(trace_id)
+    origin = await house.stream.turns.store.origin(trace_id)
     return origin.taint if origin else None
 
 
 async def test_a_copy_is_not_the_owners_and_does_not_take_the_originals_place(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, Minds(proxy=FakeProxy(answering))) as house:
+    async with open_house(tmp_path, Agents(proxy=FakeProxy(answering))) as house:
         said = house.spoken(TEXT, connection="owner", signed=True)
         elsewhere = {"connection_id": "stranger", "sender_id": "owner"}
         copy = await house.stream.intake.accept(TEXT, said.model_copy(update=elsewhere))

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from silas.app.stream import Minds
+import pytest
+
+from silas.app.agents import Agents
 from silas.approval import ApprovalVerdict
 from silas.kernel import SystemClock, TaintLevel
 from silas.queue import QueueMessage
@@ -47,6 +49,20 @@ def payload(message: QueueMessage) -> AgentReply:
     return message.payload
 
 
+@pytest.mark.parametrize("signed", [True, False])
+async def test_the_planner_is_told_how_to_proceed_with_this_request(
+    tmp_path: Path, *, signed: bool
+) -> None:
+    planner = planning(writing("out.txt"))
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planner)
+    async with open_house(tmp_path, agents, personality=FakePersonality()) as house:
+        await house.say("Do it", signed=signed)
+        await house.until(lambda: planner.turns)
+        told = planner.turns[0][0].directives
+    assert ("have it done within what is approved" in told) is signed
+    assert ("needs a yes: say what happens after it" in told) is not signed
+
+
 async def test_a_simple_question(tmp_path: Path) -> None:
     memory, context, personality = FakeMemory(SystemClock()), FakeContext(), FakePersonality()
     memory.add("project X is green")
@@ -56,8 +72,8 @@ async def test_a_simple_question(tmp_path: Path) -> None:
         return direct(f"It says: {found.return_value}")
 
     proxy = FakeProxy(answer)
-    rooms = {"memory": memory, "context": context, "personality": personality}
-    async with open_house(tmp_path, Minds(proxy=proxy), **rooms) as house:
+    services = {"memory": memory, "context": context, "personality": personality}
+    async with open_house(tmp_path, Agents(proxy=proxy), **services) as house:
         asked = await house.say("What's the status of project X?")
         answered = await house.answer_to(asked)
         await house.idle()
@@ -69,16 +85,21 @@ async def test_a_simple_question(tmp_path: Path) -> None:
         texts = [entry.text for entry in context.entries["owner"].values()]
         assert texts[0] == "[owner] owner: What's the status of project X?"
         assert texts[1].startswith("Silas: It says")
-        assert len(memory.raw["owner"]) == 2
+        begin = [entry.words_from for entry in context.entries["owner"].values()]
+        assert [text[at:] for text, at in zip(texts, begin, strict=True)] == [
+            "What's the status of project X?",
+            answered.content,
+        ], "both entries are the raw records of what was said"
         assert context.directives["owner"] == "Be brief."
         assert proxy.turns[0].directives == ""  # said once, in the context
         assert "project X is green" in proxy.turns[0].context
         assert personality.events == [("owner", "turn")]
-        assert await house.stream.room.store.turns("owner") == 1
+        assert await house.stream.turns.store.turns("owner") == 1
         assert await house.dead() == []
 
 
-async def test_a_complex_task_with_parallel_research(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cloned", [True, False])
+async def test_a_complex_task_with_parallel_research(tmp_path: Path, *, cloned: bool) -> None:
     questions = ["where is auth?", "who uses it?", "is it tested?"]
 
     async def think(
@@ -100,23 +121,29 @@ async def test_a_complex_task_with_parallel_research(tmp_path: Path) -> None:
     code = tmp_path / "code"
     code.mkdir()
     (code / "auth.py").write_text("def login(): ...\n")
+    if cloned:
+        (code / ".git").mkdir()
+        (code / ".git" / "config").write_text('[remote "origin"]\nurl = https://x.test/stranger\n')
+    expected = TaintLevel.EXTERNAL if cloned else TaintLevel.OWNER
     planner, researcher = FakePlannerAgent(think), FakeResearcher(look)
-    minds = Minds(proxy=FakeProxy(always_plan), planner=planner, research=researcher)
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planner, research=researcher)
     environ = {"SILAS_PLANNER__RESEARCH_DIR": str(code)}
-    async with open_house(tmp_path, minds, environ=environ) as house:
+    async with open_house(tmp_path, agents, environ=environ) as house:
         asked = await house.say("Refactor the auth module")
         answered = await house.answer_to(asked)
         for question in questions:
             assert f"{question} def login(): ..." in answered.content
         assert len(researcher.turns) == 3, "asked once each, and no more than three at a time"
-        assert answered.taint is TaintLevel.EXTERNAL, "files that were read taint the plan"
+        assert answered.taint is expected, "files that were read taint the plan"
         assert payload(answered).surface == "review"
         assert [final for _, _, final in planner.turns] == [False, False]
 
         card = await house.card()
         assert payload(answered).card_id == card.card_id
-        assert card.taint is TaintLevel.EXTERNAL
-        assert (await house.stream.room.items.get("hello")).approval_token is None  # type: ignore[union-attr]
+        assert card.taint is expected
+        source = "the file auth.py (in a copy of https://x.test/stranger)"
+        assert list(card.sources) == ([source] if cloned else [])
+        assert (await house.stream.turns.items.get("hello")).approval_token is None  # type: ignore[union-attr]
         await house.reviews.decide(card)
         (done,) = await house.until(lambda: house.containing("Done, and checked."))
         await house.idle()
@@ -126,20 +153,20 @@ async def test_a_complex_task_with_parallel_research(tmp_path: Path) -> None:
         assert payload(running).surface == "activity"
         assert len(house.answers(asked)) == 1
         assert {each.trace_id for each in house.said} == {asked.trace_id}
-        item = await house.stream.room.items.get("hello")
+        item = await house.stream.turns.items.get("hello")
         assert item is not None
         assert item.status is WorkItemStatus.DONE
         assert await house.dead() == []
 
 
 async def test_a_declined_plan_is_not_executed(tmp_path: Path) -> None:
-    minds = Minds(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
-    async with open_house(tmp_path, minds) as house:
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
+    async with open_house(tmp_path, agents) as house:
         await house.say("Do it")
         await house.reviews.decide(await house.card(), ApprovalVerdict.DECLINED)
         await house.until(lambda: house.containing("not approved"))
         await house.idle()
-        item = await house.stream.room.items.get("hello")
+        item = await house.stream.turns.items.get("hello")
         assert item is not None
         assert item.approval_token is None
         assert item.status is WorkItemStatus.FAILED
@@ -154,8 +181,8 @@ async def test_failure_retry_consult_replan_escalate(tmp_path: Path) -> None:
         return plan(f"```run\n/bin/echo {name}\n```", id=name, title=name, more=more)
 
     planner = planning(hopeless("first"), hopeless("second"), hopeless("third"))
-    minds = Minds(proxy=FakeProxy(always_plan), planner=planner)
-    async with open_house(tmp_path, minds) as house:
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planner)
+    async with open_house(tmp_path, agents) as house:
         asked = await house.say("Do the impossible")
         for name in ("first", "second", "third"):
             card = await house.card()
@@ -168,7 +195,7 @@ async def test_failure_retry_consult_replan_escalate(tmp_path: Path) -> None:
         assert payload(told).surface == "stream"
         assert told.trace_id == asked.trace_id
         for name in ("first", "second", "third"):
-            item = await house.stream.room.items.get(name)
+            item = await house.stream.turns.items.get(name)
             assert item is not None
             assert (item.status, item.attempts) == (WorkItemStatus.STUCK, 4)
             assert item.budget_used.planner_calls == 2
@@ -176,7 +203,7 @@ async def test_failure_retry_consult_replan_escalate(tmp_path: Path) -> None:
         assert len(planner.consulted) == 6
         assert "never" in planner.consulted[0].request
         origins = [
-            await house.stream.room.store.work_origin(n) for n in ("first", "second", "third")
+            await house.stream.turns.store.work_origin(n) for n in ("first", "second", "third")
         ]
         assert [(o.depth, o.replaces) for o in origins if o] == [
             (0, None),
@@ -194,8 +221,8 @@ async def test_failure_retry_consult_replan_escalate(tmp_path: Path) -> None:
 async def test_a_planner_without_another_idea_escalates_at_once(tmp_path: Path) -> None:
     more = f"{FAILING}\nbudget: {{max_attempts: 1}}"
     same = plan("```run\n/bin/true\n```", more=more)
-    minds = Minds(proxy=FakeProxy(always_plan), planner=planning(same))
-    async with open_house(tmp_path, minds) as house:
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planning(same))
+    async with open_house(tmp_path, agents) as house:
         await house.say("Do it")
         await house.reviews.decide(await house.card())
         (told,) = await house.until(lambda: house.containing("I found no other way"))
@@ -213,20 +240,21 @@ async def test_an_autonomous_goal(tmp_path: Path) -> None:
         id="keep-page",
         title="Keep the page",
         more=(
-            f"schedule: '* * * * *'\nworkspace: {{path: {site}}}\non_failure: spawn_task\n"
+            f"schedule: '* * * * *'\nworkspace: {{path: {site}, changes: {{add: [page.html]}}}}\n"
+            "on_failure: spawn_task\n"
             "failure_context: |\n  ```run\n  /bin/sh -c 'echo hello > page.html'\n  ```\n"
             "verify:\n  - name: page\n    run: cat page.html\n    expect: {contains: hello}"
         ),
     ).replace("type: task", "type: goal")
-    minds = Minds(proxy=FakeProxy(always_plan), planner=planning(goal))
-    async with open_house(tmp_path, minds) as house:
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planning(goal))
+    async with open_house(tmp_path, agents) as house:
         await house.say("Keep my page there")
         await house.reviews.decide(await house.card())
-        await house.until(lambda: house.containing("approved, at * * * * *"))
+        await house.until(lambda: house.containing("approved, every minute"))
         await house.idle()
         clockwork = house.stream.clockwork
         assert await clockwork.start_due_goals() == 0
-        now = house.ground.clock.now()
+        now = house.core.clock.now()
         earlier = now.replace(second=0, microsecond=0)
         await house.database.transaction(
             lambda tx: clockwork.room.store.looked(tx, "keep-page", earlier.replace(year=2025))
@@ -237,7 +265,25 @@ async def test_an_autonomous_goal(tmp_path: Path) -> None:
         await house.idle()
         assert payload(done).surface == "activity"
         assert done.trace_id.startswith("goal.keep-page.")
-        assert done.taint is TaintLevel.EXTERNAL, "the repair has read what the checks printed"
+        assert done.taint is TaintLevel.OWNER, "the checks could read nothing of a stranger's"
         assert (site / "page.html").read_text() == "hello\n"
         assert await house.reviews.waiting() == []
         assert await house.dead() == []
+
+
+@pytest.mark.parametrize("stop", ["cancel", "pause"])
+async def test_a_yes_to_what_was_stopped_meanwhile_says_so_and_begins_nothing(
+    tmp_path: Path, stop: str
+) -> None:
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
+    async with open_house(tmp_path, agents) as house:
+        await house.say("make a file")
+        card = await house.card()
+        await getattr(house.stream.work.context.control, stop)("hello")
+        await house.reviews.decide(card)
+        await house.until(lambda: house.containing("it was stopped before"))
+        await house.idle()
+        assert not house.containing("I am starting.")
+        item = await house.stream.turns.items.get("hello")
+        assert item is not None
+        assert (item.attempts, item.approval_token) == (0, None)

@@ -58,6 +58,6 @@ async def test_what_still_matters_stays(
     item = await items.get("w")
     assert item is not None
     await items.update_status("w", WorkItemStatus.FAILED, item.budget_used)
-    await desk.cards.decide("card_1", NO)
+    await desk.cards.decide_with_vault("card_1", NO)
     assert await store.prune(before=before) == 2
     assert await left(store) == {"new"}

@@ -79,9 +79,12 @@ def test_nobody_else_sets_it() -> None:
         "stream/adopting.py": "the resolved mode, on the work item",
         "stream/steps/routing.py": "the resolved mode, on the plan request and in the log",
         "stream/loops/planner.py": "carried from the request to the result",
+        "work/attempt.py": "the item's, for its worker",
         "work/spawning.py": "a spawned task has its goal's",
-        "stream/review/following.py": "the resolved mode, on the plan request",
-        "stream/limited.py": "the wish of a proxy whose model may not be asked now",
+        "stream/answers.py": "the resolved mode, on the plan request",
+        "stream/cards.py": "that of the plan that the owner wants changed",
+        "stream/limits.py": "the wish of a proxy whose model may not be asked now",
+        "stream/turn_context.py": "the resolved mode, on the answer, for whoever shows it",
         "testing/stream.py": "a proxy's wish",
     }
     rooms = ("stream", "work", "queue", "app", "testing")

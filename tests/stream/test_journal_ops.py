@@ -9,15 +9,15 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from silas.app.stream import Minds
+from silas.app.agents import Agents
 from silas.gates import Gate, GateAction
-from silas.journal import OWNER, Journal, desk
-from silas.journal.spoken import SpokenJournal
+from silas.journal import OWNER, Journal, dispatch
+from silas.journal.conversation import JournalConversation
 from silas.kernel import Clock, IdFactory, TaintLevel
-from silas.queue.models import PlanResult
+from silas.queue.models import MessageKind, PlanResult
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.stream.models import AgentTurn, RouteDecision
-from silas.stream.steps.wishes import apply_ops
+from silas.stream.steps.records import apply_ops
 from silas.stream.store import Origin
 from silas.stream.turn_context import Turn, TurnContext
 from silas.testing import FakeClock
@@ -27,6 +27,8 @@ from tests.stream.house import House, standing_house
 from tests.stream.test_turn import gate, judged, mine, replies, saying, take
 
 ADD = {"op": "add_task", "title": "Squats", "due": "in 2 hours"}
+ASKED = "add task squats due in 2 hours"
+"""The message that asks for `ADD`: what a message does not ask for is not done at once."""
 DONE = {"op": "finish_task", "task": "Squats"}
 
 
@@ -48,8 +50,8 @@ async def standing(
 ) -> AsyncIterator[tuple[House, Journal]]:
     clock = FakeClock()
     async with a_journal(tmp_path, clock) as journal:
-        rooms["journal"] = SpokenJournal(journal, clock=clock, zone=ZoneInfo("Europe/Berlin"))
-        async with standing_house(tmp_path, Minds(proxy=proxy), clock=clock, **rooms) as house:
+        rooms["journal"] = JournalConversation(journal, clock=clock, zone=ZoneInfo("Europe/Berlin"))
+        async with standing_house(tmp_path, Agents(proxy=proxy), clock=clock, **rooms) as house:
             yield house, journal
 
 
@@ -59,7 +61,7 @@ async def titles(journal: Journal) -> list[str]:
 
 async def test_the_owner_wishes_and_the_runtime_tells(tmp_path: Path) -> None:
     async with standing(tmp_path, saying("Gladly.", journal_ops=[ADD])) as (house, journal):
-        handled = await take(house.stream.room, await house.say("squats in two hours"))
+        handled = await take(house.stream.turns, await house.say(ASKED))
         [text] = mine(handled)
         assert text.startswith("Gladly.\nWritten down: Squats, due")
         assert replies(handled)[0].taint is TaintLevel.OWNER
@@ -68,15 +70,15 @@ async def test_the_owner_wishes_and_the_runtime_tells(tmp_path: Path) -> None:
 
 async def test_a_turn_that_is_taken_again_writes_once(tmp_path: Path) -> None:
     async with standing(tmp_path, saying("", journal_ops=[ADD])) as (house, journal):
-        message = await house.say("squats in two hours")
-        first = mine(await take(house.stream.room, message))
-        house.ground.clock.advance(seconds=60)  # type: ignore[attr-defined]
+        message = await house.say(ASKED)
+        first = mine(await take(house.stream.turns, message))
+        house.core.clock.advance(seconds=60)  # type: ignore[attr-defined]
         other = FakeProxy(saying("", journal_ops=[{**ADD, "title": "Something else"}])._route)
-        again = await take(replace(house.stream.room, proxy=other), message)
+        again = await take(replace(house.stream.turns, proxy=other), message)
         assert mine(again) == first
         assert await titles(journal) == ["Squats"]
         sent_again = await house.stream.intake.accept(message.content, message.payload)
-        [text] = mine(await take(house.stream.room, sent_again))
+        [text] = mine(await take(house.stream.turns, sent_again))
         assert "Only the owner" in text, "a signature is good for one message"
         assert await titles(journal) == ["Squats"]
 
@@ -85,7 +87,7 @@ async def test_a_turn_that_is_taken_again_writes_once(tmp_path: Path) -> None:
 async def test_a_stranger_is_refused(tmp_path: Path, connection: str) -> None:
     async with standing(tmp_path, saying("Done!", journal_ops=[ADD])) as (house, journal):
         said = await house.say("add it", connection=connection, signed=False)
-        [text] = mine(await take(house.stream.room, said))
+        [text] = mine(await take(house.stream.turns, said))
         assert "Only the owner" in text
         assert "Done!" not in text
         assert await titles(journal) == []
@@ -101,25 +103,40 @@ async def test_after_foreign_text_nothing_is_written(tmp_path: Path) -> None:
 
     async with standing(tmp_path, FakeProxy(route)) as (house, journal):
         companion: Any = {"scope": OWNER, "actor": "companion:coach"}
-        await desk.call(journal, "create_task", {"title": "Order me"}, **companion)
-        [text] = mine(await take(house.stream.room, await house.say("what is open?")))
+        await dispatch.call(journal, "create_task", {"title": "Order me"}, **companion)
+        [text] = mine(await take(house.stream.turns, await house.say("what is open?")))
         assert "not yours was read" in text
         assert await titles(journal) == ["Order me"]
 
 
-async def test_a_conversation_with_foreign_text_counts_if_the_agent_was_told(
+async def test_what_a_stranger_said_earlier_refuses_what_the_owner_does_not_ask_for_exactly(
     tmp_path: Path,
 ) -> None:
     proxy = saying("", journal_ops=[ADD])
     async with standing(tmp_path, proxy, context=FakeContext()) as (house, journal):
-        room = house.stream.room
+        room = house.stream.turns
         stranger = await house.say("a stranger's words", connection="owner", signed=False)
         await take(room, stranger)
-        [text] = mine(await take(room, await house.say("add it")))
+        [text] = mine(await take(room, await house.say("what shall I do today?")))
         assert "not yours was read" in text
         assert await titles(journal) == []
+        assert "stranger" in proxy.turns[-1].context
+        assert proxy.turns[-1].taint is TaintLevel.EXTERNAL
+
+
+async def test_what_a_stranger_said_earlier_does_not_refuse_the_owners_own_wish(
+    tmp_path: Path,
+) -> None:
+    proxy = saying("", journal_ops=[ADD])
+    async with standing(tmp_path, proxy, context=FakeContext()) as (house, journal):
+        room = house.stream.turns
+        stranger = await house.say("a stranger's words", connection="owner", signed=False)
+        await take(room, stranger)
+        [text] = mine(await take(room, await house.say(ASKED)))
+        assert text.startswith("Written down")
+        assert await titles(journal) == ["Squats"]
         deaf = replace(room, proxy_hears_context=False)
-        [text] = mine(await take(deaf, await house.say("add it")))
+        [text] = mine(await take(deaf, await house.say(ASKED)))
         assert text.startswith("Written down")
         assert proxy.turns[-1].context == ""
 
@@ -131,7 +148,7 @@ async def test_the_owners_own_records_leave_him_the_owner(tmp_path: Path) -> Non
 
     async with standing(tmp_path, FakeProxy(route)) as (house, journal):
         for _ in range(2):
-            await take(house.stream.room, await house.say("add it"))
+            await take(house.stream.turns, await house.say(ASKED))
         assert await titles(journal) == ["Squats", "Squats"]
 
 
@@ -142,14 +159,17 @@ async def test_who_only_claims_to_be_the_owner_cannot_look(tmp_path: Path) -> No
 
     async with standing(tmp_path, FakeProxy(route)) as (house, _):
         said = await house.say("what is open?", connection="owner", signed=False)
-        assert mine(await take(house.stream.room, said)) == ["No."]
+        assert mine(await take(house.stream.turns, said)) == ["No."]
 
 
 async def test_ambiguous_names_change_nothing_and_are_listed(tmp_path: Path) -> None:
     names = [{"op": "add_task", "title": f"Squats {name}"} for name in ("alone", "together")]
     async with standing(tmp_path, saying("", journal_ops=names)) as (house, journal):
-        await take(house.stream.room, await house.say("both"))
-        unclear = replace(house.stream.room, proxy=saying("Did it.", journal_ops=[DONE]))
+        await take(
+            house.stream.turns,
+            await house.say("add task Squats alone and add task Squats together"),
+        )
+        unclear = replace(house.stream.turns, proxy=saying("Did it.", journal_ops=[DONE]))
         [text] = mine(await take(unclear, await house.say("done with squats")))
         assert "Squats alone" in text
         assert "Squats together" in text
@@ -167,30 +187,35 @@ async def test_gates_look_at_the_wish_and_at_what_is_told(tmp_path: Path) -> Non
     async with standing(tmp_path, saying("", journal_ops=[ADD])) as (house, journal):
         looking = (gate("wishes", "on_tool_call"), gate("words", "every_agent_response"))
         room: TurnContext = judged(house, judge, *looking)
-        [text] = mine(await take(room, await house.say("add it")))
+        [text] = mine(await take(room, await house.say(ASKED)))
         assert "Squats" not in text
         bad = replace(room, proxy=saying("", journal_ops=[{"op": "add_task", "title": "Bad"}]))
-        [text] = mine(await take(bad, await house.say("add it")))
+        [text] = mine(await take(bad, await house.say("add task Bad")))
         assert "the gate wishes stopped it" in text
         assert await titles(journal) == ["Squats"]
 
 
 async def test_only_a_message_carries_a_wish(tmp_path: Path) -> None:
     async with standing(tmp_path, saying()) as (house, journal):
-        said = (await house.say("do it")).model_copy(update={"taint": TaintLevel.OWNER})
+        said = (await house.say(ASKED)).model_copy(update={"taint": TaintLevel.OWNER})
         fields = {"trace_id": said.trace_id, "scope_id": "owner", "connection_id": "owner"}
         origin = Origin(**fields, channel="test", sender_id="owner", message_id=said.message_id)
         response = direct("", journal_ops=[ADD]).response
-        turn = Turn(said, origin, 1, "do it", response=response, taint=TaintLevel.OWNER)
-        planned = said.model_copy(update={"payload": PlanResult(connection_id="owner")})
-        await apply_ops(house.stream.room, turn.having(message=planned))
+        mine = {"taint": TaintLevel.OWNER, "read_taint": TaintLevel.OWNER}
+        turn = Turn(said, origin, 1, "do it", response=response, **mine)
+        result = {
+            "message_kind": MessageKind.PLAN_RESULT,
+            "payload": PlanResult(connection_id="owner"),
+        }
+        planned = said.model_copy(update=result)
+        await apply_ops(house.stream.turns, replace(turn, message=planned))
         assert await titles(journal) == [], "a planner wishes nothing"
-        await apply_ops(house.stream.room, turn)
+        await apply_ops(house.stream.turns, turn)
         assert await titles(journal) == ["Squats"]
 
 
 async def test_without_a_journal_it_says_so(tmp_path: Path) -> None:
-    minds = Minds(proxy=saying("Done!", journal_ops=[ADD]))
-    async with standing_house(tmp_path, minds) as house:
-        [text] = mine(await take(house.stream.room, await house.say("add it")))
+    agents = Agents(proxy=saying("Done!", journal_ops=[ADD]))
+    async with standing_house(tmp_path, agents) as house:
+        [text] = mine(await take(house.stream.turns, await house.say(ASKED)))
         assert "There is no journal here" in text

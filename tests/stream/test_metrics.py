@@ -1,13 +1,14 @@
 """How deciding goes, from the audit log alone; cues that block nothing."""
 
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from silas.app.stream import Minds
+from silas.app.agents import Agents
 from silas.kernel import format_timestamp
+from silas.review.decision_log import answered_entry, decisions
 from silas.stream.cadence import CadenceWatch, cadence_of, is_crowded
-from silas.stream.decision_log import decisions
 from silas.stream.metrics import Metric, Signal, ux_metrics
 from silas.testing import FakeClock
 from silas.testing.stream import FakeProxy
@@ -21,15 +22,23 @@ class Log:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.entries: list[Any] = []
+        self.read: list[int] = []
+        """How many entries each search had to look at."""
 
     async def log(self, event: str, /, **data: Any) -> str:
         at = format_timestamp(self.clock.now())
-        self.entries.append(SimpleNamespace(at=at, event=event, data=data))
+        seq = len(self.entries) + 1
+        self.entries.append(SimpleNamespace(seq=seq, at=at, event=event, data=data))
         return ""
 
-    async def tail(self, count: int, *, event: str = "*", since: Any = None) -> list[Any]:
+    async def tail(
+        self, count: int, *, event: str = "*", since: Any = None, after: int = 0
+    ) -> list[Any]:
         prefix, begin = event.rstrip("*"), format_timestamp(since) if since else ""
-        fitting = [e for e in self.entries if e.event.startswith(prefix) and e.at >= begin]
+        here = [e for e in self.entries if e.seq > after]
+        if event != "*":
+            self.read.append(len(here))
+        fitting = [e for e in here if e.event.startswith(prefix) and e.at >= begin]
         return fitting[-count:]
 
     async def ask(self, name: str, risk: str = "medium") -> None:
@@ -118,6 +127,44 @@ async def test_deciding_too_fast_is_noticed_once_and_blocks_nothing() -> None:
     assert not (await watch.now()).hasty
 
 
+async def test_after_a_busy_day_only_what_is_new_is_read() -> None:
+    log = Log()
+    watch = CadenceWatch(log, log.clock)
+    for number in range(5):
+        await log.ask(f"{number}")
+        await log.decide(f"{number}", 0.4)
+        for _ in range(100):
+            await log.log("turn_routed")
+    assert (await watch.now()).samples == 5
+    await log.ask("next")
+    await log.decide("next", 0.4)
+    assert (await watch.now()).samples == 6
+    assert (await watch.now()).samples == 6
+    assert log.read == [510, 2]
+    log.clock.advance(days=2)
+    assert (await watch.now()).samples == 0, "what is older than a day has no part in it"
+
+
+async def test_a_decision_is_followed_before_anybody_looks_how_fast_it_was(tmp_path: Path) -> None:
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
+    async with open_house(tmp_path, agents) as house:
+        released = asyncio.Event()
+        tail = house.core.audit.tail
+
+        async def slow(count: int, **more: Any) -> Any:
+            if more.get("event") == "card_*":
+                await released.wait()
+            return await tail(count, **more)
+
+        house.core.audit.tail = slow  # type: ignore[method-assign]
+        await house.say("make a file")
+        card = await house.card()
+        await house.reviews.decide(card)
+        async with asyncio.timeout(120):
+            await house.until(lambda: house.containing("Done, and checked."))
+        released.set()
+
+
 async def test_fast_decisions_of_low_risk_are_no_sign() -> None:
     log = Log()
     for number in range(20):
@@ -132,8 +179,8 @@ def test_more_than_five_risky_decisions_are_a_crowd() -> None:
 
 
 async def test_a_card_leaves_its_trace_with_the_turn_that_asks(tmp_path: Path) -> None:
-    minds = Minds(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
-    async with open_house(tmp_path, minds) as house:
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
+    async with open_house(tmp_path, agents) as house:
         await house.say("make a file")
         card = await house.card()
         await house.idle()
@@ -141,4 +188,25 @@ async def test_a_card_leaves_its_trace_with_the_turn_that_asks(tmp_path: Path) -
         assert card.card_id in asked
         assert '"risk":"medium"' in asked
         await house.reviews.decide(card)
-        await house.until(lambda: house.containing("approved. I begin."))
+        await house.until(lambda: house.containing("approved. I am starting."))
+
+
+async def test_questions_and_calls_are_decisions_too() -> None:
+    """Low risk has samples, and what is ticked through too fast is seen, whatever it is about."""
+    log = Log()
+    for number in range(6):
+        asked = log.clock.now()
+        log.clock.advance(seconds=3)
+        entry = answered_entry(f"q{number}", verdict="again", risk="low", asked_at=asked)
+        await log.log(entry[0], **entry[1])
+    low = log.named("decision_seconds_low")
+    assert (low.value, low.samples) == (3, 6)
+    assert log.named("decline_rate").samples == 0, "an answer is not a verdict about a plan"
+    watch = CadenceWatch(log, log.clock)
+    assert (await watch.now()).samples == 0
+    for number in range(6):
+        asked = log.clock.now()
+        log.clock.advance(seconds=0.2)
+        entry = answered_entry(f"c{number}", verdict="approved", risk="high", asked_at=asked)
+        await log.log(entry[0], **entry[1])
+    assert (await watch.now()).hasty

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from silas.app.stream import Minds
+from silas.app.agents import Agents
 from silas.approval import ApprovalDecision, ApprovalVerdict
-from silas.stream.cards import Card, CardStore
+from silas.review.cards import Card, CardStore
 from silas.testing import FakeClock
 from silas.testing.stream import FakeProxy
 from tests.stream.database_writer import OldRows, audited
@@ -26,10 +26,10 @@ class Reviewed:
     def __init__(self, house: House) -> None:
         self.house = house
         self.database = house.database
-        assert isinstance(house.ground.clock, FakeClock)
-        self.clock = house.ground.clock
-        assert isinstance(house.stream.room.reviews, CardStore)
-        self.cards = house.stream.room.reviews
+        assert isinstance(house.core.clock, FakeClock)
+        self.clock = house.core.clock
+        assert isinstance(house.stream.turns.reviews, CardStore)
+        self.cards = house.stream.turns.reviews
 
     async def card(self) -> Card:
         """A plan was asked for, and its card waits."""
@@ -39,7 +39,7 @@ class Reviewed:
         return card
 
     async def decide(self, card: Card) -> None:
-        await self.cards.decide(card.card_id, YES, shown=card.plan_hashes)
+        await self.cards.decide_with_vault(card.card_id, YES, shown=card.plan_hashes)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -60,8 +60,8 @@ class Reviewed:
 
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncIterator[Reviewed]:
-    minds = Minds(FakeProxy(always_plan), planning(writing("a.txt")))
-    async with standing_house(tmp_path, minds, clock=FakeClock(), with_cards=True) as house:
+    agents = Agents(FakeProxy(always_plan), planning(writing("a.txt")))
+    async with standing_house(tmp_path, agents, clock=FakeClock(), with_cards=True) as house:
         yield Reviewed(house)
 
 
@@ -106,22 +106,34 @@ async def test_receipts_are_for_one_decision_about_one_card(house: Reviewed) -> 
     async with house.running():
         pass
     (again,) = await house.cards.open_cards()
-    await house.cards.decide(again.card_id, NO)
-    for change in (
-        "UPDATE decision_receipts SET card_id = 'x' WHERE card_id = ?",
-        "DELETE FROM decision_receipts WHERE card_id = ?",
+    await house.cards.decide_with_vault(again.card_id, NO)
+    other = (
+        "UPDATE decisions SET {0} = (SELECT {0} FROM decisions WHERE question_id = ?)"
+        " WHERE question_id = ?"
+    )
+    for change, names in (
+        (other.format("receipt"), (again.card_id, card.card_id)),
+        (other.format("decided_at"), (again.card_id, card.card_id)),
+        ("UPDATE decisions SET receipt = NULL WHERE question_id = ?", (card.card_id,)),
+        ("UPDATE decisions SET decided_at = NULL WHERE question_id = ?", (card.card_id,)),
     ):
-        await house.database.execute(change, (card.card_id,))
-        await house.database.execute(
-            "UPDATE decision_receipts SET card_id = ? WHERE card_id = ?",
-            (card.card_id, again.card_id),
-        )
+        await house.database.execute(change, names)
         decided = await house.cards.decision(card.card_id)
         assert decided is not None
         assert decided.decided_at is None
-    await house.database.execute(
-        "UPDATE decision_receipts SET decided_at = '2026-01-01T13:00:00.000000Z'"
-    )
+    await house.database.execute("UPDATE decisions SET decided_at = '2026-01-01T13:00:00.000000Z'")
     decided = await house.cards.decision(card.card_id)
     assert decided is not None
     assert decided.decided_at is None
+
+
+async def test_what_is_blocked_at_the_door_is_not_said_to_be_started(house: Reviewed) -> None:
+    card = await house.card()
+    await house.decide(card)
+    [token_id] = await house.house.core.approvals.tokens.list_ids()
+    await house.house.core.approvals.revoke(token_id)
+    async with house.running():
+        pass
+    assert await house.done() == 0
+    assert house.house.containing("The owner has taken this approval back")
+    assert not house.house.containing("I started")

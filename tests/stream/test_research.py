@@ -15,10 +15,11 @@ from silas.stream.models import Usage
 from silas.stream.ports import Finding
 from silas.stream.research import (
     TOO_LATE,
-    Question,
     ResearchLimits,
+    ResearchQuestion,
     ResearchState,
     ResearchStatus,
+    ResearchStore,
     Result,
     asked,
     begin,
@@ -27,7 +28,6 @@ from silas.stream.research import (
     received,
     refusal,
 )
-from silas.stream.research_store import ResearchStore
 from silas.testing import FakeClock
 
 LIMITS = ResearchLimits()
@@ -52,8 +52,8 @@ def request(**more: Any) -> QueueMessage:
     return QueueMessage(**{**fields, **more})
 
 
-def question(name: str, number: int = 1) -> Question:
-    return Question(
+def question(name: str, number: int = 1) -> ResearchQuestion:
+    return ResearchQuestion(
         research_id=name,
         question=f"What about {name}?",
         digest=digest_of(f"What about {name}?"),

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from silas.app.stream import Minds
+from silas.app.agents import Agents
 from silas.kernel import SystemClock, TaintLevel
 from silas.stream.models import AgentTurn, RouteDecision
 from silas.testing.stream import FakeContext, FakeMemory, FakeProxy, direct
@@ -33,8 +33,8 @@ async def test_a_hundred_scopes(tmp_path: Path) -> None:
         said = turn.request.splitlines()[-1].strip()
         return direct(f"{said} done", memory_ops=[{"op": "store", "content": f"{said} noted"}])
 
-    rooms = {"memory": memory, "context": context, "is_known": lambda _channel, _sender: True}
-    async with open_house(tmp_path, Minds(proxy=FakeProxy(answer)), **rooms) as house:
+    services = {"memory": memory, "context": context, "is_known": lambda _channel, _sender: True}
+    async with open_house(tmp_path, Agents(proxy=FakeProxy(answer)), **services) as house:
         for number in range(TURNS):
             for scope in scopes:
                 text = f"{scope} password turn {number}"
@@ -49,7 +49,7 @@ async def test_a_hundred_scopes(tmp_path: Path) -> None:
             told = [entry.text for entry in context.entries[scope].values()]
             assert len(told) == 2 * TURNS
             assert all(scope in text for text in told)
-            assert await house.stream.room.store.turns(scope) == TURNS
+            assert await house.stream.turns.store.turns(scope) == TURNS
         assert await house.dead() == []
 
 
@@ -58,7 +58,7 @@ async def test_a_visitor_has_no_tools_and_the_owner_has(tmp_path: Path) -> None:
         return direct(f"{turn.access_level}: {', '.join(tools.names)}")
 
     memory = FakeMemory(SystemClock())
-    async with open_house(tmp_path, Minds(proxy=FakeProxy(tell)), memory=memory) as house:
+    async with open_house(tmp_path, Agents(proxy=FakeProxy(tell)), memory=memory) as house:
         guest = await house.say("Who am I?", connection="guest", signed=False)
         owner = await house.say("Who am I?")
         assert (await house.answer_to(guest)).content == "public: "
@@ -71,11 +71,11 @@ async def test_a_visitor_cannot_link_to_the_owners_work(tmp_path: Path) -> None:
     theirs = writing("theirs.txt", id="theirs").replace(
         "type: task", "type: task\nfollow_up_of: mine"
     )
-    minds = Minds(proxy=FakeProxy(always_plan), planner=planning(mine, theirs))
-    async with open_house(tmp_path, minds) as house:
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planning(mine, theirs))
+    async with open_house(tmp_path, agents) as house:
         await house.answer_to(await house.say("Do mine"))
         asked = await house.say("Go on with the owner's", connection="guest", signed=False)
         answered = await house.answer_to(asked)
         assert "do not exist: mine" in answered.content
         assert len(await house.reviews.waiting()) == 1
-        assert await house.stream.room.items.get("theirs") is None
+        assert await house.stream.turns.items.get("theirs") is None

@@ -15,8 +15,8 @@ from typing import Any
 import apsw
 import pytest
 
-from silas.app.background import in_background
-from silas.app.ground import open_ground
+from silas.app.core import open_core
+from silas.app.jobs import in_background
 from silas.queue.models import AgentReply, QueueMessage
 from tests.chaos import Runner
 from tests.stream.served import Served, Talker
@@ -25,14 +25,15 @@ from tests.web.place import settings_for
 ROUNDS = int(os.environ.get("SILAS_CHAOS_ROUNDS", "2"))
 SAY = [
     "hello",
-    'run `sh -c "sleep 0.05; echo yes >> a.log; sleep 0.05"` in ~/silas',
+    'run `sh -c "sleep 0.05; echo yes >> a.log; sleep 0.05"` in ~/silas-files',
     "help",
-    'run `sh -c "echo no >> declined.log"` in ~/silas',
-    'run `sh -c "sleep 0.05; echo yes >> b.log"` in ~/silas',
+    'run `sh -c "echo no >> declined.log"` in ~/silas-files',
+    'run `sh -c "sleep 0.05; echo yes >> b.log"` in ~/silas-files',
 ]
 CARDS = 3
 MINE = "NOT LIKE '%undo%'"
 """What was done can be undone for a while; nobody here wants to."""
+# Nobody asks for a check here, so what was carried out ends `unchecked`.
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,7 @@ def finished(served: Served, talker: Talker) -> bool:
     return (
         len(states) == CARDS
         and ("open",) not in states
-        and {status for (status,) in work} <= {"done", "failed", "stuck"}
+        and {status for (status,) in work} <= {"unchecked", "failed", "stuck"}
         and not rows(served, "SELECT 1 FROM queue_messages LIMIT 1")
     )
 
@@ -93,7 +94,7 @@ def require_honest(served: Served, talker: Talker, *, ended: bool) -> None:
         if isinstance(reply, AgentReply) and reply.in_reply_to:
             answers[reply.in_reply_to] += 1
     assert set(answers.values()) <= {1}, "a message was answered twice"
-    silas = served.home / "silas"
+    silas = served.home / "silas-files"
     for name in ("a.log", "b.log"):
         log = silas / name
         assert not log.exists() or log.read_text() == "yes\n", "an effect happened twice"
@@ -130,8 +131,8 @@ def given_up(served: Served) -> list[Any]:
 
 async def require_chain(served: Served) -> None:
     loaded = settings_for(served.root, served.environ)
-    async with open_ground(loaded, environ=served.environ) as ground:
-        report = await ground.audit.examine()
+    async with open_core(loaded, environ=served.environ) as core:
+        report = await core.audit.examine()
         assert report.ok, report
 
 
@@ -163,8 +164,8 @@ async def test_told_to_stop_in_the_middle_of_work(served: Served, tmp_path: Path
     served.start()
     # It ends where there is a file `go`, which is not before the server starts again.
     waiting = "until test -e go; do sleep 0.1; done"
-    slow = f'run `sh -c "echo yes >> a.log; {waiting}"` in ~/silas'
-    other = 'run `sh -c "echo yes >> b.log"` in ~/silas'
+    slow = f'run `sh -c "echo yes >> a.log; {waiting}"` in ~/silas-files'
+    other = 'run `sh -c "echo yes >> b.log"` in ~/silas-files'
     only_the_slow = lambda card: "approved" if "a.log" in str(card["items"]) else None  # noqa: E731
     talker = Talker(await served.device(), [slow, other], only_the_slow)
     undecided = Talker(talker.device, [], lambda _card: None)
@@ -178,7 +179,7 @@ async def test_told_to_stop_in_the_middle_of_work(served: Served, tmp_path: Path
     assert "Traceback" not in (tmp_path / "errors.txt").read_text()
     assert not (tmp_path / "data" / "silas.db-wal").exists(), "the log was not folded"
     assert not (tmp_path / "data" / "silas.sock").exists()
-    assert not (served.home / "silas" / "a.log").exists(), "half an attempt was taken over"
+    assert not (served.home / "silas-files" / "a.log").exists(), "half an attempt was taken over"
     assert rows(served, "SELECT count(*) FROM queue_messages WHERE state = 'leased'") == [(0,)]
     states = rows(served, f"SELECT state FROM review_cards WHERE id {MINE} ORDER BY created_at")
     assert states == [("approved",), ("open",)]
@@ -187,12 +188,12 @@ async def test_told_to_stop_in_the_middle_of_work(served: Served, tmp_path: Path
     )[0]
     assert head - vouched <= 1, "the end of the log is not vouched for"
     await require_chain(served)
-    (served.home / "silas" / "go").touch()
+    (served.home / "silas-files" / "go").touch()
     served.start()
     await served.up()
     async with in_background(undecided.talk()):
-        done = f"SELECT 1 FROM work_items WHERE status = 'done' AND id {MINE}"
+        done = f"SELECT 1 FROM work_items WHERE status = 'unchecked' AND id {MINE}"
         await until(lambda: rows(served, done), "the work does not go on")
         await until(lambda: len(undecided.cards) == 2, "the cards are not shown again")
-    assert (served.home / "silas" / "a.log").read_text() == "yes\n"
+    assert (served.home / "silas-files" / "a.log").read_text() == "yes\n"
     assert served.end(signal.SIGTERM) == 0

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from silas.app.agents import Agents
+from silas.app.conversation import open_stream
 from silas.app.server import running_server
-from silas.app.stream import Minds, open_stream
 from silas.kernel import SystemClock
 from silas.queue.models import ExecutionStatus
 from silas.scheduler import CronSchedule
 from silas.stream.errors import NotTaken
 from silas.stream.healing import Next, what_next
+from silas.stream.interaction import Surface, surface_of_status
 from silas.stream.models import AgentResponse, AgentTurn, RouteDecision
 from silas.stream.ports import Finding, Research
-from silas.stream.surfaces import Surface, surface_of_status
 from silas.testing import FakeClock
 from silas.testing.stream import FakePlannerAgent, FakeProxy, FakeResearcher, direct, to_planner
 from silas.work import WorkItem, WorkItemResult, WorkItemStatus
@@ -50,8 +51,8 @@ async def settle(house: House) -> None:
 
 async def test_questions_that_nobody_answers_expire(tmp_path: Path) -> None:
     clock = FakeClock()
-    minds = Minds(proxy=FakeProxy(always_plan), planner=asking("one?", "two?"))
-    async with standing_house(tmp_path, minds, clock=clock) as house:
+    agents = Agents(proxy=FakeProxy(always_plan), planner=asking("one?", "two?"))
+    async with standing_house(tmp_path, agents, clock=clock) as house:
         asked = await house.say("plan it")
         await settle(house)
         assert house.answers(asked) == []
@@ -86,8 +87,8 @@ async def test_a_crash_between_a_result_and_what_follows_is_made_good(tmp_path: 
         return Research(text="found", ok=True, sources=[])
 
     clock = FakeClock()
-    minds = Minds(FakeProxy(always_plan), FakePlannerAgent(think), FakeResearcher(look))
-    async with standing_house(tmp_path, minds, clock=clock) as house:
+    agents = Agents(FakeProxy(always_plan), FakePlannerAgent(think), FakeResearcher(look))
+    async with standing_house(tmp_path, agents, clock=clock) as house:
         asked = await house.say("plan it")
         await settle(house)
         executor = next(c for c in house.stream.consumers if c.name == "executor")
@@ -109,7 +110,7 @@ async def test_what_is_being_said_is_finished_and_nothing_new_is_taken(tmp_path:
         await go_on.wait()
         return direct("done")
 
-    async with open_house(tmp_path, Minds(proxy=FakeProxy(slowly))) as house:
+    async with open_house(tmp_path, Agents(proxy=FakeProxy(slowly))) as house:
         asked = await house.say("hello")
         await begun.wait()
         draining = asyncio.create_task(house.stream.drain(30))
@@ -134,7 +135,7 @@ async def test_what_cannot_finish_is_answered_after_the_restart(tmp_path: Path) 
     async def now(turn: AgentTurn, tools: ToolCaller) -> RouteDecision:
         return direct("at last")
 
-    async with standing_house(tmp_path, Minds(proxy=FakeProxy(never))) as house:
+    async with standing_house(tmp_path, Agents(proxy=FakeProxy(never))) as house:
         asked = await house.say("hello", signed=False)
         running = asyncio.create_task(house.stream.run())
         await begun.wait()
@@ -143,7 +144,7 @@ async def test_what_cannot_finish_is_answered_after_the_restart(tmp_path: Path) 
         with contextlib.suppress(asyncio.CancelledError):
             await running
         assert len(await house.on_the_bus()) == 1
-    async with open_house(tmp_path, Minds(proxy=FakeProxy(now))) as house:
+    async with open_house(tmp_path, Agents(proxy=FakeProxy(now))) as house:
         assert (await house.answer_to(asked)).content == "at last"
 
 
@@ -151,21 +152,21 @@ async def test_the_server_runs_the_conversation(tmp_path: Path) -> None:
     async def answer(turn: AgentTurn, tools: ToolCaller) -> RouteDecision:
         return direct("hello yourself")
 
-    async with standing_house(tmp_path, Minds()) as house:
-        ground, opened = house.ground, []
+    async with standing_house(tmp_path, Agents()) as house:
+        core, opened = house.core, []
 
         @contextlib.asynccontextmanager
-        async def conversation(_ground: object) -> object:
-            async with open_stream(ground, Minds(proxy=FakeProxy(answer))) as stream:
+        async def conversation(_core: object) -> object:
+            async with open_stream(core, Agents(proxy=FakeProxy(answer))) as stream:
                 opened.append(stream)
                 yield stream
 
         async with running_server(
-            ground.paths,
+            core.paths,
             clock=SystemClock(),
             command="test",
-            ground=contextlib.nullcontext(ground),
-            jobs_of=lambda _ground: [],
+            core=contextlib.nullcontext(core),
+            jobs_of=lambda _core: [],
             stopping=asyncio.Event(),
             conversation_of=conversation,  # type: ignore[arg-type]
         ):
@@ -188,7 +189,9 @@ async def test_the_server_runs_the_conversation(tmp_path: Path) -> None:
         ("task", "stuck", 0, "report", Next.ESCALATE),
         ("task", "blocked", 0, "consult_planner", Next.ESCALATE),
         ("goal", "healthy", 0, "consult_planner", Next.NOTHING),
-        ("goal", "failed", 0, "consult_planner", Next.REPLAN),
+        ("goal", "failed", 0, "consult_planner", Next.REPORT),
+        ("goal", "stuck", 0, "consult_planner", Next.REPLAN),
+        ("goal", "blocked", 0, "consult_planner", Next.ESCALATE),
         ("project", "failed", 2, "consult_planner", Next.ESCALATE),
     ],
 )
@@ -196,6 +199,7 @@ def test_the_levels_of_healing(
     kind: str, status: str, depth: int, on_stuck: str, following: Next
 ) -> None:
     item = WorkItem.model_validate({"id": "x", "type": kind, "title": "X", "on_stuck": on_stuck})
+    item = item.model_copy(update={"status": WorkItemStatus.PENDING})
     result = WorkItemResult(work_item_id="x", status=WorkItemStatus(status), summary="")
     assert what_next(item, result, depth=depth, most=2) is following
 
@@ -246,9 +250,9 @@ async def test_a_planner_that_is_absent_is_missed_in_words(tmp_path: Path) -> No
     async def route(turn: AgentTurn, tools: ToolCaller) -> RouteDecision:
         return to_planner()
 
-    async with open_house(tmp_path, Minds(proxy=FakeProxy(route))) as house:
+    async with open_house(tmp_path, Agents(proxy=FakeProxy(route))) as house:
         answered = await house.answer_to(await house.say("plan it"))
         assert "Nobody is here who could plan" in answered.content
-    async with open_house(tmp_path, Minds()) as house:
+    async with open_house(tmp_path, Agents()) as house:
         answered = await house.answer_to(await house.say("hello", signed=False))
         assert "Nobody is here who could answer" in answered.content

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from silas.app.stream import Minds
+from silas.app.agents import Agents
 from silas.gates import EscalationAction, Gate, GateAction, GateProvider, GateResult
 from silas.gates.runner import GateRunner
 from silas.kernel import SystemClock, TaintLevel
@@ -20,7 +20,7 @@ from silas.stream.loops.proxy import ProxyLoop
 from silas.stream.models import AgentTurn, PlanAction, PlanActionType, RouteDecision, Usage
 from silas.stream.turn import STEPS
 from silas.stream.turn_context import TurnContext
-from silas.testing.gates import FakeProvider
+from silas.testing.fakes import FakeProvider
 from silas.testing.stream import FakeContext, FakeMemory, FakeProxy, direct, to_planner
 from silas.work import InteractionMode
 from silas.work.models import WorkItem
@@ -54,12 +54,12 @@ def judged(house: House, judge: Judge, *gates: Gate, **more: Any) -> TurnContext
         said = {**fields, **judge(asked, context)}
         return GateResult(gate_name=asked.name, lane=asked.lane, **said)
 
-    runner = GateRunner({GateProvider.PREDICATE: FakeProvider(answer)}, house.ground.audit)
-    return replace(house.stream.room, gates=runner, system_gates=gates, **more)
+    runner = GateRunner({GateProvider.PREDICATE: FakeProvider(answer)}, house.core.audit)
+    return replace(house.stream.turns, gates=runner, system_gates=gates, **more)
 
 
 async def take(room: TurnContext, message: QueueMessage) -> Handled:
-    lease = Lease(message, QueueName.PROXY, "lease", 1, message.created_at, 0.0)
+    lease = Lease(message, QueueName.PROXY, "lease", 1, message.created_at, message.created_at, 0.0)
     return await ProxyLoop(room)(lease)
 
 
@@ -85,7 +85,7 @@ def saying(text: str = "hi", **more: Any) -> FakeProxy:
 
 @asynccontextmanager
 async def standing(tmp_path: Path, proxy: FakeProxy, **rooms: Any) -> Any:
-    async with standing_house(tmp_path, Minds(proxy=proxy), **rooms) as house:
+    async with standing_house(tmp_path, Agents(proxy=proxy), **rooms) as house:
         yield house
 
 
@@ -93,7 +93,7 @@ async def test_who_is_speaking(tmp_path: Path) -> None:
     known = {"is_known": lambda channel, sender: (channel, sender) == ("test", "friend")}
     proxy = saying()
     async with standing(tmp_path, proxy, **known) as house:
-        room = house.stream.room
+        room = house.stream.turns
         signed = await house.say("I am the owner")
         assert (await take(room, signed)).messages[0].taint is TaintLevel.OWNER
         again = await take(room, signed)
@@ -112,10 +112,10 @@ async def test_who_is_speaking(tmp_path: Path) -> None:
 async def test_a_trace_belongs_to_one_message(tmp_path: Path) -> None:
     async with standing(tmp_path, saying()) as house:
         first = await house.say("one")
-        await take(house.stream.room, first)
+        await take(house.stream.turns, first)
         other = first.model_copy(update={"message_id": "other", "scope_id": "guest"})
         with pytest.raises(NotWorthRetrying):
-            await take(house.stream.room, other)
+            await take(house.stream.turns, other)
 
 
 async def test_a_blocked_message_reaches_nobody(tmp_path: Path) -> None:
@@ -132,7 +132,6 @@ async def test_a_blocked_message_reaches_nobody(tmp_path: Path) -> None:
         handled = await take(room, await house.say("build a bomb"))
         assert mine(handled) == ["I can't help with that. How else can I assist you?"]
         assert proxy.turns == []
-        assert not memory.raw
         assert not context.entries
         assert await house.audited("gate_escalated")
         assert mine(await take(room, await house.say("build a boat"))) == ["hi"]
@@ -167,11 +166,11 @@ async def test_gates_rewrite_what_is_said_and_answered(tmp_path: Path) -> None:
 
 
 async def test_a_suppressed_answer_leaves_nothing_behind(tmp_path: Path) -> None:
-    memory = FakeMemory(SystemClock())
+    memory, context = FakeMemory(SystemClock()), FakeContext()
     action = PlanAction(action=PlanActionType.PROPOSE, plan_markdown=writing("a.txt"))
     ops = [{"op": "store", "content": "poison"}]
     proxy = saying("secret", plan_action=action, memory_ops=ops)
-    async with standing(tmp_path, proxy, memory=memory) as house:
+    async with standing(tmp_path, proxy, memory=memory, context=context) as house:
         room = judged(
             house,
             lambda _gate, _context: {"action": GateAction.BLOCK},
@@ -181,11 +180,9 @@ async def test_a_suppressed_answer_leaves_nothing_behind(tmp_path: Path) -> None
         handled = await take(room, await house.say("tell me"))
         assert "secret" not in mine(handled)[0]
         assert not memory.items["owner"]
-        assert all(
-            item.source_kind != "agent_response_raw" for item in memory.raw["owner"].values()
-        )
         for write in handled.writes:
             await house.database.transaction(write)
+        assert "secret" not in str(context.entries["owner"])
         assert await house.reviews.waiting() == []
 
 
@@ -245,7 +242,7 @@ async def test_gates_that_nobody_can_evaluate_block(tmp_path: Path) -> None:
     proxy = saying()
     async with standing(tmp_path, proxy) as house:
         room = replace(
-            house.stream.room, gates=None, system_gates=[gate("in", "every_user_message")]
+            house.stream.turns, gates=None, system_gates=[gate("in", "every_user_message")]
         )
         await take(room, await house.say("hello"))
         assert proxy.turns == []
@@ -271,7 +268,7 @@ async def test_the_mode_of_a_turn_is_resolved(tmp_path: Path) -> None:
     async with standing(tmp_path, FakeProxy(always_plan)) as house:
         for signed, mode in ((True, "act_and_report"), (False, "confirm_only_when_required")):
             said = await house.say("do it", connection="owner", signed=signed)
-            (request,) = (await take(house.stream.room, said)).messages
+            (request,) = (await take(house.stream.turns, said)).messages
             assert isinstance(request.payload, PlanRequest)
             assert request.payload.interaction_mode == mode
             assert request.trace_id == said.trace_id
@@ -282,11 +279,11 @@ async def test_deepening_links_to_what_it_goes_on_from(tmp_path: Path) -> None:
         return to_planner(continuation_of="first" if "more" in turn.request else None)
 
     planner = planning(writing("a.txt", id="first"), writing("b.txt", id="first"))
-    minds = Minds(proxy=FakeProxy(route), planner=planner)
-    async with open_house(tmp_path, minds) as house:
+    agents = Agents(proxy=FakeProxy(route), planner=planner)
+    async with open_house(tmp_path, agents) as house:
         await house.answer_to(await house.say("do it"))
         await house.answer_to(await house.say("more of it"))
-        second = await house.stream.room.items.get("first-2")
+        second = await house.stream.turns.items.get("first-2")
         assert second is not None, "an id that is taken is made free"
         assert second.follow_up_of == "first"
         assert second.input_artifacts_from == ["*"]
@@ -321,7 +318,7 @@ async def test_a_turn_that_cannot_be_taken_is_answered_all_the_same(tmp_path: Pa
     async def route(turn: AgentTurn, tools: ToolCaller) -> RouteDecision:
         raise NotWorthRetrying("The model has left the building.")
 
-    async with open_house(tmp_path, Minds(proxy=FakeProxy(route))) as house:
+    async with open_house(tmp_path, Agents(proxy=FakeProxy(route))) as house:
         asked = await house.say("hello")
         answered = await house.answer_to(asked)
         await house.idle()
@@ -344,8 +341,8 @@ def test_the_documented_list_is_the_list() -> None:
 
 
 async def test_an_execution_that_is_given_up_is_told_and_not_answered_twice(tmp_path: Path) -> None:
-    minds = Minds(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
-    async with open_house(tmp_path, minds) as house:
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
+    async with open_house(tmp_path, agents) as house:
         asked = await house.say("do it")
         await house.answer_to(asked)
         lost = QueueMessage(
@@ -356,7 +353,7 @@ async def test_an_execution_that_is_given_up_is_told_and_not_answered_twice(tmp_
             message_kind=MessageKind.EXECUTION_REQUEST,
             scope_id="owner",
             taint=TaintLevel.OWNER,
-            created_at=house.ground.clock.now(),
+            created_at=house.core.clock.now(),
             payload=ExecutionRequest(work_item_id="nowhere", connection_id="owner"),
         )
         await house.stream.queue.enqueue(lost)
@@ -369,8 +366,8 @@ async def test_what_the_agents_used_is_written_down(tmp_path: Path) -> None:
     used = Usage(tokens=321, cost_usd=0.25)
     planner = planning(writing("a.txt"))
     planner._usage = used
-    minds = Minds(proxy=FakeProxy(always_plan, usage=used), planner=planner)
-    async with open_house(tmp_path, minds) as house:
+    agents = Agents(proxy=FakeProxy(always_plan, usage=used), planner=planner)
+    async with open_house(tmp_path, agents) as house:
         await house.answer_to(await house.say("do it"))
         for event in ("turn_routed", "plan_answered"):
             (entry,) = await house.audited(event)

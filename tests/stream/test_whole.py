@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from silas.agents.executor import ExecutorAgent
-from silas.agents.models.roles import Role
-from silas.agents.planner import PlannerAgent
+from silas.agents.models.choices import Role
+from silas.agents.planner import PlannerAgent, ResearchAgent
 from silas.agents.proxy import ProxyAgent
-from silas.agents.research import ResearchAgent
-from silas.app.stream import Minds
+from silas.app.agents import Agents
 from silas.kernel import IdFactory, SystemClock, TaintLevel
 from silas.testing.stream import FakeProxy
 from silas.work import WorkItemStatus
@@ -36,7 +35,7 @@ async def test_four_models_from_the_question_to_the_checked_result(tmp_path: Pat
         },
     }
     profiles = ("conversation", "coding")
-    minds = Minds(
+    agents = Agents(
         proxy=ProxyAgent(
             player(Role.PROXY, PLANNER, DIRECT), profiles=profiles, default_profile="conversation"
         ),
@@ -65,11 +64,11 @@ async def test_four_models_from_the_question_to_the_checked_result(tmp_path: Pat
         ),
     )
     environ = {"SILAS_PLANNER__RESEARCH_DIR": str(tmp_path / "code")}
-    async with open_house(tmp_path, minds, environ=environ) as house:
+    async with open_house(tmp_path, agents, environ=environ) as house:
         asked = await house.say("Write down what a.py says")
         answered = await house.answer_to(asked)
         assert answered.content == "I write what the program says."
-        assert answered.taint is TaintLevel.EXTERNAL
+        assert answered.taint is TaintLevel.OWNER, "the research has read the owner's own file"
         card = await house.card()
         assert card.items[0].approval_token is None
         await house.reviews.decide(card)
@@ -78,7 +77,7 @@ async def test_four_models_from_the_question_to_the_checked_result(tmp_path: Pat
         thanks = await house.say("Thanks")
         assert (await house.answer_to(thanks)).content == DIRECT["response"]["message"]  # type: ignore[index]
         await house.idle()
-        item = await house.stream.room.items.get(card.items[0].id)
+        item = await house.stream.turns.items.get(card.items[0].id)
         assert item is not None
         assert item.status is WorkItemStatus.DONE
         assert await house.dead() == []
@@ -87,13 +86,14 @@ async def test_four_models_from_the_question_to_the_checked_result(tmp_path: Pat
 async def test_a_project_is_approved_whole_and_executed(tmp_path: Path) -> None:
     tasks = "\n".join(
         f"  - id: {name}\n    title: {name}\n    type: task\n    depends_on: [{after}]\n"
+        "    accepts_unchecked: true\n"
         f"    body: |\n      ```run\n      /bin/echo {name}\n      ```"
         for name, after in (("one", ""), ("two", "one"))
     )
     project = plan("Two steps.", id="steps", title="Steps", more=f"tasks:\n{tasks}")
     project = project.replace("type: task\ntitle: Steps", "type: project\ntitle: Steps")
-    minds = Minds(proxy=FakeProxy(always_plan), planner=planning(project))
-    async with open_house(tmp_path, minds) as house:
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planning(project))
+    async with open_house(tmp_path, agents) as house:
         await house.say("Do both")
         card = await house.card()
         assert [item.id for item in card.items] == ["steps", "one", "two"]
@@ -101,7 +101,7 @@ async def test_a_project_is_approved_whole_and_executed(tmp_path: Path) -> None:
         await house.until(lambda: house.containing("Steps: "))
         await house.idle()
         for name in ("steps", "one", "two"):
-            item = await house.stream.room.items.get(name)
+            item = await house.stream.turns.items.get(name)
             assert item is not None
             assert item.approval_token is not None
-            assert item.status is WorkItemStatus.DONE, [each.content for each in house.said]
+            assert item.status is WorkItemStatus.UNCHECKED, [each.content for each in house.said]

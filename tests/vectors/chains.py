@@ -4,7 +4,7 @@ import base64
 import hashlib
 from typing import Any
 
-from silas.approval.public_keys import PublicKey
+from silas.approval.keys import PublicKey
 from silas.kernel import canonical_bytes
 from tests.vectors.curve import Signer
 from tests.vectors.signatures import OTHER, SIGNER

@@ -15,8 +15,8 @@ from silas.approval import (
     rules,
     verify_proof,
 )
+from silas.approval.keys import PublicKey
 from silas.approval.models import EXECUTION_SCOPES
-from silas.approval.public_keys import PublicKey
 from silas.audit import AuditFileInvalid, examine_file
 from silas.kernel import CanonicalError, canonical_bytes, parse_timestamp, strict_loads
 

@@ -44,11 +44,28 @@ async def browser(shared_browser: Browser) -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
+async def fresh_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
+    """A Silas of this test's own."""
     environ = environ_for(tmp_path)
     monkeypatch.setenv("HOME", environ["HOME"])
     async with open_place(tmp_path, environ) as place:
         yield place
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared_place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
+    """One Silas for all tests of a file that leave nothing behind."""
+    directory = tmp_path_factory.mktemp("shared")
+    environ = environ_for(directory)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", environ["HOME"])
+        async with open_place(directory, environ) as place:
+            yield place
+
+
+@pytest.fixture
+def place(fresh_place: Place) -> Place:
+    return fresh_place
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -5,7 +5,7 @@ import base64
 import contextlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from websockets.asyncio.client import ClientConnection, connect
 
 from silas.agents.models.detection import LocalServer
-from silas.app.ground import Ground, open_ground
-from silas.app.house import House
-from silas.app.settings import load_settings
+from silas.app.core import Core, Machine, open_core
+from silas.app.runtime import Runtime
 from silas.app.setup import set_up
 from silas.app.web import WebFront
 from silas.approval import PublicKey, message_bytes
+from silas.approval.devices import Attached
 from silas.kernel import SystemClock, canonical_bytes, format_timestamp
 from silas.secrets import create_vault
+from silas.settings.load import load_settings
+from silas.web.access import request_bytes
 from silas.web.front import Front
-from silas.web.sessions import request_bytes
 from tests.cli.machine import free_port
 from tests.secrets.files import FAST_N, PASSPHRASE
 
@@ -36,8 +37,8 @@ class Place:
     """What a test needs to get at."""
 
     web: WebFront
-    ground: Ground
-    house: House
+    core: Core
+    house: Runtime
     home: Path
 
     @property
@@ -90,7 +91,11 @@ async def make_home(directory: Path, environ: dict[str, str]) -> None:
 
 @contextlib.asynccontextmanager
 async def open_place(
-    directory: Path, environ: dict[str, str], *, servers: Sequence[LocalServer] = ()
+    directory: Path,
+    environ: dict[str, str],
+    *,
+    servers: Sequence[LocalServer] = (),
+    machine: Machine | None = None,
 ) -> AsyncIterator[Place]:
     """Silas, running; the same directory opened again is the same Silas after a restart."""
     if not (directory / "data").exists():
@@ -103,8 +108,13 @@ async def open_place(
         reload=lambda: settings_for(directory, environ),
         servers=servers,
     )
-    async with open_ground(loaded, environ=environ) as ground, web.open(ground) as house:
-        yield Place(web, ground, house, Path(environ["HOME"]))
+    async with open_core(loaded, environ=environ, machine=machine) as core, web.open(core) as house:
+        yield Place(web, core, house, Path(environ["HOME"]))
+
+
+def http_client(address: str) -> httpx.AsyncClient:
+    """Ask a Silas of this machine: without TLS, whose certificates take long to load."""
+    return httpx.AsyncClient(base_url=address, timeout=_LONGEST_WAIT, verify=False, trust_env=False)
 
 
 @dataclass
@@ -132,12 +142,12 @@ class TestDevice:
     async def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
         content = json.dumps(body).encode()
         given = {"Origin": self.address, "Content-Type": "application/json", **headers}
-        async with httpx.AsyncClient(base_url=self.address, timeout=_LONGEST_WAIT) as client:
+        async with http_client(self.address) as client:
             return await client.post(path, content=content, headers=given)
 
     async def get(self, path: str, **headers: str) -> httpx.Response:
         given = {"Cookie": f"silas_session={self.cookie}"} if self.cookie else {}
-        async with httpx.AsyncClient(base_url=self.address, timeout=_LONGEST_WAIT) as client:
+        async with http_client(self.address) as client:
             return await client.get(path, headers={**given, **headers})
 
     async def signed_post(self, path: str, body: Any, **headers: str) -> httpx.Response:
@@ -235,37 +245,71 @@ class Line:
                     return frame
                 self.unread.append(frame)
 
-    def message(self, text: str, **changes: Any) -> dict[str, Any]:
+    def message(
+        self,
+        text: str,
+        files: Sequence[Mapping[str, Any]] = (),
+        *,
+        conversation: str | None = None,
+        **changes: Any,
+    ) -> dict[str, Any]:
         now, nonce = SystemClock().now(), secrets.token_hex(8)
-        signature = self.device.sign(message_bytes(text=text, timestamp=now, nonce=nonce))
+        named = [{"sha256": each["sha256"], "name": each["name"]} for each in files]
+        payload = message_bytes(
+            text=text,
+            timestamp=now,
+            nonce=nonce,
+            conversation=conversation,
+            attachments=[Attached.model_validate(each) for each in named],
+        )
+        signature = self.device.sign(payload)
+        where = {"conversation": conversation} if conversation else {}
         return {
+            **where,
             "type": "message",
             "text": text,
             "message_id": f"msg_{secrets.token_hex(8)}",
             "timestamp": format_timestamp(now),
             "nonce": nonce,
             "signature": signature,
+            **({"attachments": named} if named else {}),
             **changes,
         }
 
-    async def say(self, text: str) -> dict[str, Any]:
-        frame = self.message(text)
+    async def say(self, text: str, *, conversation: str | None = None) -> dict[str, Any]:
+        frame = self.message(text, conversation=conversation)
         await self.send(frame)
         await self.until("accepted", message_id=frame["message_id"])
         return frame
 
-    def decision(self, card: dict[str, Any], verdict: str) -> dict[str, Any]:
+    def decision(self, card: dict[str, Any], verdict: str, *, changes: str = "") -> dict[str, Any]:
+        strength = strength_of(card, verdict)
+        conditions = {"changes": changes} if changes else {}
         said = {
             "type": "card_decision",
             "card_id": card["request_id"],
             "plan_hashes": {item["id"]: item["plan_hash"] for item in card["items"]},
             "risk": card["risk_level"],
             "taint": card["taint"],
-            "decision": {"verdict": verdict, "approval_strength": "tap", "conditions": {}},
+            "decision": {
+                "verdict": verdict,
+                "approval_strength": strength,
+                "conditions": conditions,
+            },
         }
         return {
+            **({"changes": changes} if changes else {}),
             "type": "approval_response",
             "request_id": card["request_id"],
             "verdict": verdict,
+            "strength": strength,
             "signature": self.device.sign(canonical_bytes(said)),
         }
+
+
+def strength_of(card: dict[str, Any], verdict: str) -> str:
+    """What a page says that was done for a decision: the steps that the card asks for."""
+    steps = card["steps"] if verdict == "approved" else ()
+    if "strong_auth" in steps:
+        return "passkey"
+    return "slide" if "slide" in steps else "tap"

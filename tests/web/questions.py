@@ -6,19 +6,20 @@ from typing import Any
 from silas.gates import GateAction, GateLane, GateResult
 from silas.gates.risk import RiskLevel
 from silas.kernel import TaintLevel
-from silas.stream.review.models import QUESTION, Action, Content, Kind, Question
-from silas.stream.review.suggestions import from_habit
+from silas.review.decisions import QuestionKind
+from silas.review.questions import QUESTION, Question, QuestionChoice, QuestionContent
+from silas.stream.offers import from_habit
 from tests.web.place import Place
 
 
 async def put(place: Place, question: Question) -> str:
-    await place.house.desk.questions.ask(question)
+    await place.house.reviews.questions.ask(question)
     await place.web.hub.tell_cards(place.front)
     return question.question_id
 
 
-def question(place: Place, content: Content, *, about: str = "test") -> Question:
-    room = place.house.stream.room
+def question(place: Place, content: QuestionContent, *, about: str = "test") -> Question:
+    room = place.house.stream.turns
     name, now = room.ids.new(QUESTION), room.clock.now()
     return Question(
         question_id=name,
@@ -32,24 +33,26 @@ def question(place: Place, content: Content, *, about: str = "test") -> Question
 
 
 def habit(place: Place) -> Question:
-    return from_habit(place.house.stream.room, "make test", 3, scope_id="owner")
+    return from_habit(place.house.stream.turns, "make test", 3, scope_id="owner")
 
 
-def content(kind: Kind, intent: str, actions: dict[str, str], **body: Any) -> Content:
-    return Content(
+def content(
+    kind: QuestionKind, intent: str, actions: dict[str, str], **body: Any
+) -> QuestionContent:
+    return QuestionContent(
         kind=kind,
         intent=intent,
         rationale="Something needs your word before it goes on.",
-        risk=RiskLevel.HIGH if kind is Kind.PERMISSION else RiskLevel.LOW,
+        risk=RiskLevel.HIGH if kind is QuestionKind.PERMISSION else RiskLevel.LOW,
         taint=TaintLevel.OWNER,
-        actions=[Action(value=value, label=label) for value, label in actions.items()],
+        actions=[QuestionChoice(value=value, label=label) for value, label in actions.items()],
         body=body,
     )
 
 
-def connection_failure() -> Content:
+def connection_failure() -> QuestionContent:
     return content(
-        Kind.CONNECTION_FAILURE,
+        QuestionKind.CONNECTION_FAILURE,
         "Reconnect Notes",
         {"reconnect": "Reconnect", "skip": "Skip for now"},
         failure_type="token_revoked",
@@ -62,9 +65,9 @@ def connection_failure() -> Content:
     )
 
 
-def connection_setup() -> Content:
+def connection_setup() -> QuestionContent:
     return content(
-        Kind.CONNECTION_SETUP,
+        QuestionKind.CONNECTION_SETUP,
         "Connect Calendar",
         {"done": "I have done it", "trouble": "It does not work", "cancel": "Cancel"},
         step_type="device_code",
@@ -77,9 +80,9 @@ def connection_setup() -> Content:
     )
 
 
-def permission() -> Content:
+def permission() -> QuestionContent:
     return content(
-        Kind.PERMISSION,
+        QuestionKind.PERMISSION,
         "Let Mail archive messages",
         {"approve": "Allow it", "just_this_once": "Just this once", "deny": "Do not allow it"},
         connection_name="Mail",

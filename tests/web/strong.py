@@ -47,7 +47,7 @@ async def ask(
     **more: Any,
 ) -> None:
     """A card for this plan, as the stream asks it."""
-    room, owner, trace = place.house.stream.room, "owner", f"trace_{card_id}"
+    room, owner, trace = place.house.stream.turns, "owner", f"trace_{card_id}"
     origin = Origin(
         trace_id=trace,
         scope_id=owner,
@@ -77,7 +77,7 @@ async def ask(
         save_item(tx, item, now="2026-01-01T00:00:00.000000Z")
         place.house.cards.ask_plan(tx, review)
 
-    await place.ground.database.transaction(write)
+    await place.core.database.transaction(write)
     await place.web.hub.tell_cards(place.front)
 
 

@@ -24,8 +24,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from silas.kernel import SystemClock, format_timestamp
-from silas.web.sessions import request_bytes
-from tests.web.place import Place, TestDevice, environ_for, open_place
+from silas.web.access import request_bytes
+from silas.web.api import make_api
+from tests.web.place import Place, TestDevice, environ_for, http_client, open_place
 
 pytestmark = pytest.mark.slow
 EXAMPLES = int(os.environ.get("SILAS_API_EXAMPLES", "5"))
@@ -45,17 +46,19 @@ async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place
             yield place
 
 
-async def operations(place: Place) -> list[APIOperation[Any, Any, Any, Any]]:
-    described = (await TestDevice(place.address).get("/openapi.json")).json()
-    schema = schemathesis.openapi.from_dict(described)
+@pytest.fixture(scope="module")
+def operations(place: Place) -> list[APIOperation[Any, Any, Any, Any]]:
+    schema = schemathesis.openapi.from_dict(make_api(place.front, place.web.hub, ()).openapi())
     return [found.ok() for found in schema.get_all_operations()]
 
 
-def cases_of(operation: APIOperation[Any, Any, Any, Any], mode: GenerationMode) -> list[Case]:
+def cases_of(
+    operation: APIOperation[Any, Any, Any, Any], mode: GenerationMode, examples: int
+) -> list[Case]:
     cases: list[Case] = []
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         phases=[Phase.generate],
         database=None,
         suppress_health_check=list(HealthCheck),
@@ -75,7 +78,7 @@ async def sent(place: Place, case: Case, device: TestDevice | None) -> httpx.Res
     headers = {"Origin": place.address}
     if case.method not in {"GET", "HEAD"}:
         headers["Content-Type"] = "application/json"
-    async with httpx.AsyncClient(base_url=place.address, timeout=60) as client:
+    async with http_client(place.address) as client:
         request = client.build_request(
             case.method, case.formatted_path, content=body, headers=headers
         )
@@ -106,9 +109,11 @@ def _as_json(body: Any) -> bytes:
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
-async def test_a_stranger_gets_nothing_from_any_route(place: Place, mode: GenerationMode) -> None:
-    for operation in await operations(place):
-        for case in cases_of(operation, mode)[: max(2, EXAMPLES // 4)]:
+async def test_a_stranger_gets_nothing_from_any_route(
+    place: Place, operations: list[APIOperation[Any, Any, Any, Any]], mode: GenerationMode
+) -> None:
+    for operation in operations:
+        for case in cases_of(operation, mode, max(2, EXAMPLES // 4)):
             answer = await sent(place, case, None)
             case.validate_response(answer, checks=CHECKS)
             if operation.path != "/health":
@@ -117,15 +122,15 @@ async def test_a_stranger_gets_nothing_from_any_route(place: Place, mode: Genera
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 async def test_the_owner_gets_what_is_described_or_a_reason(
-    place: Place, mode: GenerationMode
+    place: Place, operations: list[APIOperation[Any, Any, Any, Any]], mode: GenerationMode
 ) -> None:
     device = await place.device()
     async with device.conversation():
         pass
-    for operation in await operations(place):
+    for operation in operations:
         if operation.path == RESTARTS:
             continue  # it opens the house anew; `test_onboarding` asks it
-        for case in cases_of(operation, mode):
+        for case in cases_of(operation, mode, EXAMPLES):
             answer = await sent(place, case, device)
             case.validate_response(answer, checks=CHECKS)
             assert answer.status_code < 500, operation.label

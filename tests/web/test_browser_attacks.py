@@ -19,7 +19,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from silas.kernel import canonical_bytes
 from silas.web.showing import items_of, shown_card
-from silas.web.wire import TO_PAGE, SecureInputRequest
+from silas.web.wire import TO_PAGE
 from tests.web.browsing import DESK, Person
 from tests.web.place import Place, environ_for, open_place
 
@@ -52,12 +52,13 @@ async def close_everything(place: Place) -> None:
     """Cards, the questions that follow from deciding many of them, and secrets asked for."""
     # Work that is shown as done still asks whether it is to be undone.
     async with asyncio.timeout(120):
-        while await place.ground.database.fetch_one("SELECT 1 FROM queue_messages"):  # noqa: ASYNC110
+        while await place.core.database.fetch_one("SELECT 1 FROM queue_messages"):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-    await place.ground.database.execute("UPDATE review_cards SET state = 'declined'")
-    for question in await place.house.desk.questions.open():
-        await place.house.desk.questions.close(question.question_id, "outdated")
-    place.front.secrets._requests.clear()
+    await place.core.database.execute("UPDATE review_cards SET state = 'declined'")
+    for question in await place.house.reviews.questions.open():
+        await place.house.reviews.questions.close(question.question_id, "outdated")
+    for request in await place.front.secrets.open_requests():
+        await place.front.secrets.decline(request.ref_id)
     await place.web.hub.tell_cards(place.front)
 
 
@@ -125,7 +126,7 @@ class TestAnotherPage:
             assert await evil.evaluate(loaded) == "blocked"
 
     async def test_a_no_cors_fetch_stores_no_secret(self, place: Place, person: Person) -> None:
-        place.front.secrets.ask(SecureInputRequest(ref_id="evil/a", label="x"))
+        await place.front.secrets.ask("evil/a", "x")
         async with evil_page(person) as evil:
             for kind in ("text/plain", "application/x-www-form-urlencoded"):
                 await evil.evaluate(f"""fetch("{place.address}/secrets/evil/a", {{
@@ -134,14 +135,14 @@ class TestAnotherPage:
                 }}).catch(() => null)""")
             beacon = f'navigator.sendBeacon("{place.address}/secrets/evil/a", \'{{"value":"x"}}\')'
             await evil.evaluate(beacon)
-        assert place.ground.vault.get("evil/a") is None
+        assert place.core.vault.get("evil/a") is None
 
     @pytest.mark.parametrize("path", ["/secrets/evil/b", "/api/pair", "/api/setup/model"])
     async def test_an_auto_submitted_form_does_nothing(
         self, place: Place, person: Person, path: str
     ) -> None:
-        place.front.secrets.ask(SecureInputRequest(ref_id="evil/b", label="x"))
-        devices = len(await place.ground.devices.list())
+        await place.front.secrets.ask("evil/b", "x")
+        devices = len(await place.core.devices.list())
         async with evil_page(person) as evil:
             await evil.evaluate(f"""() => {{
                 const form = document.createElement("form");
@@ -153,8 +154,8 @@ class TestAnotherPage:
                 form.submit();
             }}""")
             await expect(evil.locator("body")).to_contain_text("Another page sent this.")
-        assert place.ground.vault.get("evil/b") is None
-        assert len(await place.ground.devices.list()) == devices
+        assert place.core.vault.get("evil/b") is None
+        assert len(await place.core.devices.list()) == devices
 
     async def test_cannot_put_the_approve_button_under_a_frame(
         self, place: Place, person: Person
@@ -239,7 +240,7 @@ class TestTheAddress:
         assert code not in entries + " ".join(headers) + caplog.text
         await other.page.go_back()
         assert "pair=" not in other.page.url or code not in other.page.url
-        audited = str([entry.data for entry in await place.ground.audit.tail(50)])
+        audited = str([entry.data for entry in await place.core.audit.tail(50)])
         assert code not in audited
         await other.page.context.close()
 
@@ -269,7 +270,7 @@ class TestText:
         await person.say("create a file evil.txt with hello")
         await person.card_is_awake()
         [card] = await place.house.cards.open_cards()
-        shown = shown_card(card, await items_of(card, place.front.items))
+        shown = shown_card(card, await items_of(card, place.front.items), place.front.decisions)
         plan = json.loads(shown.items[0].plan)
         plan["title"] = "Read a\u202eb\u200bc"
         plan["body"] = f"{PAYLOAD} d\u2066e"
@@ -348,7 +349,7 @@ class TestACard:
         await person.say("create a file a.txt with hello")
         await person.card_is_awake()
         [card] = await place.house.cards.open_cards()
-        shown = shown_card(card, await items_of(card, place.front.items))
+        shown = shown_card(card, await items_of(card, place.front.items), place.front.decisions)
         [item] = shown.items
         lie = item.model_copy(update={"plan": item.plan.replace("hello", "other")})
         place.web.hub.tell(shown.model_copy(update={"request_id": "card_lie", "items": [lie]}))
@@ -385,7 +386,7 @@ class TestACard:
         await person.card_is_awake()
         await person.page.get_by_role("button", name=re.compile("^Yes: ")).dblclick()
         await person.sees_it_done()
-        entries = await place.ground.audit.tail(60)
+        entries = await place.core.audit.tail(60)
         decided = [e for e in entries if e.event == "card_decided"]
         assert len({str(e.data.get("card_id")) for e in decided}) == len(decided)
 
@@ -403,7 +404,7 @@ class TestACard:
         await person.say("create a file replay.txt with x")
         await person.card_is_awake()
         await page.get_by_role("button", name="Decline, do nothing").click()
-        await expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+        await expect(page.get_by_text("Nothing is waiting for you")).to_be_visible()
         [frame] = [each for each in sent if "approval_response" in each]
         second = await Person.at(page.context.browser, context=page.context)  # type: ignore[arg-type]
         await second.page.add_init_script("""(() => {
@@ -435,10 +436,10 @@ async def test_a_revoked_device_with_an_open_socket_is_out_at_once(
 ) -> None:
     """GHSA-m8wm-r5vq-qjpg: an open connection outlives the credential that opened it."""
     person = await Person.at(browser)
-    known = {each.device_id for each in await place.ground.devices.list()}
+    known = {each.device_id for each in await place.core.devices.list()}
     await person.pair(place.web.link())
-    [device] = [d for d in await place.ground.devices.list() if d.device_id not in known]
-    await place.ground.devices.revoke(device.device_id)
+    [device] = [d for d in await place.core.devices.list() if d.device_id not in known]
+    await place.core.devices.revoke(device.device_id)
     await person.say("create a file revoked.txt with x")
     await expect(person.page.get_by_text("This browser is no longer paired")).to_be_visible()
     assert await place.house.cards.open_cards() == []

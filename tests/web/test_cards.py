@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Browser, ViewportSize, expect
 
 from silas.storage import Transaction
-from tests.web.browsing import DESK, PHONE, Person
+from tests.web.browsing import DESK, PHONE, SCROLLS_IN_A_CARD, Person
 from tests.web.place import Place
 from tests.web.questions import (
     asks_gate,
@@ -30,11 +30,9 @@ PICTURES = os.environ.get("SILAS_SCREENSHOTS")
 
 
 async def looks_right(person: Person, name: str) -> None:
-    """No violation that axe knows, and a body that fits a phone."""
+    """No violation that axe knows, and nothing in the card that scrolls by itself."""
     await person.card_is_awake()
-    box = await person.page.locator(".card .card-body").first.bounding_box()
-    assert box is not None
-    assert box["height"] <= 300
+    assert await person.page.evaluate(SCROLLS_IN_A_CARD) == []
     assert await violations(person) == []
     if PICTURES:
         card = person.page.locator("dialog[open], .just-done .card, .review-active .card").last
@@ -70,7 +68,7 @@ async def three_plans(place: Place) -> None:
     for number in (1, 2, 3):
         item = plan_calling(None, name=f"plan-{number}", title=f"Tidy folder {number}")
         await ask(place, item, card_id=f"card_{number}")
-    await place.house.desk.look()
+    await place.house.reviews.look()
 
 
 async def states(place: Place) -> list[str]:
@@ -128,12 +126,12 @@ async def test_a_text_is_edited_and_the_new_plan_says_what_changed(
     await looks_right(person, "desk-dark-diff")
     await person.approve()
     await person.sees_it_done()
-    assert (place.home / "silas" / "note.txt").read_text() == "hello\nworld\n"
+    assert (place.home / "silas-files" / "note.txt").read_text() == "hello\nworld\n"
     assert person.complaints == []
 
 
 async def test_what_was_done_is_undone_by_a_plan_of_its_own(place: Place, browser: Browser) -> None:
-    folder = place.home / "silas"
+    folder = place.home / "silas-files"
     folder.mkdir(exist_ok=True)
     (folder / "a.txt").write_text("before\n")
     person = await paired(place, browser)
@@ -148,9 +146,7 @@ async def test_what_was_done_is_undone_by_a_plan_of_its_own(place: Place, browse
     await page.get_by_role("button", name="Undo…").click()
     await expect(card.locator(".card-why")).to_contain_text("1 file is put back")
     await looks_right(person, "desk-undo")
-    await card.get_by_role("button", name="Undo it").click()
-    await person.card_is_awake()
-    await card.get_by_role("button", name=re.compile("^Yes: ")).click()
+    await card.get_by_role("button", name="Undo it").click()  # one tap: the risk is low
     await until(lambda: asyncio.to_thread((folder / "a.txt").read_text), "before\n")
     await expect(page.locator(".just-done .card")).to_have_count(0)
     assert person.complaints == []
@@ -159,7 +155,7 @@ async def test_what_was_done_is_undone_by_a_plan_of_its_own(place: Place, browse
 async def test_an_undo_that_would_lose_somebodys_work_is_not_done(
     place: Place, browser: Browser
 ) -> None:
-    folder = place.home / "silas"
+    folder = place.home / "silas-files"
     person = await paired(place, browser)
     page = person.page
     await person.say("create a file b.txt with mine")
@@ -170,9 +166,7 @@ async def test_an_undo_that_would_lose_somebodys_work_is_not_done(
     card = page.locator(".just-done .card")
     await card.wait_for()
     await person.card_is_awake()
-    await card.get_by_role("button", name="Undo it").click()
-    await person.card_is_awake()
-    await card.get_by_role("button", name=re.compile("^Yes: ")).click()
+    await card.get_by_role("button", name="Undo it").click()  # one tap: the risk is low
     await page.locator(".work-bad").last.wait_for()
     assert (folder / "b.txt").read_text() == "theirs\n"
 
@@ -217,12 +211,12 @@ async def decided(place: Place, count: int) -> None:
                 (f"old_{number}", f"t_{number}", *(["2999-01-01T00:00:00.000000Z"] * 3)),
             )
 
-    await place.ground.database.transaction(write)
+    await place.core.database.transaction(write)
 
 
 async def test_more_autonomy_takes_a_slide_and_a_token(place: Place, browser: Browser) -> None:
     await decided(place, 40)
-    desk = place.house.desk
+    desk = place.house.reviews
     assert await desk.autonomy.batch_size() == 10
     await desk.heartbeat()
     person = await paired(place, browser)
@@ -236,14 +230,14 @@ async def test_more_autonomy_takes_a_slide_and_a_token(place: Place, browser: Br
     await person.card_is_awake()
     await page.get_by_role("slider").press("End")
     await until(desk.autonomy.batch_size, 20)
-    await place.ground.database.execute(
+    await place.core.database.execute(
         "UPDATE autonomy_changes SET payload = replace(payload, '\"20\"', '\"50\"')"
     )
     assert await desk.autonomy.batch_size() == 10, "a changed row widens nothing"
 
 
 async def test_a_gate_waits_for_the_owners_word(place: Place, browser: Browser) -> None:
-    gates = place.house.stream.room.gate_desk
+    gates = place.house.stream.turns.gate_desk
     assert gates is not None
     context = {"message": "Pay 900 to the plumber.", "trace_id": "trace_x"}
     no = await gates.approve_gate(asks_gate(), connection_id="guest", context=context)
@@ -262,11 +256,11 @@ async def test_a_gate_waits_for_the_owners_word(place: Place, browser: Browser) 
 async def test_connections(place: Place, browser: Browser) -> None:
     person = await paired(place, browser, PHONE)
     page = person.page
-    store = place.house.desk.questions
+    store = place.house.reviews.questions
 
     async def answered(name: str) -> Any:
         found = await store.answered(name)
-        return found and found[1]
+        return found and found.answer
 
     failed = await put(place, question(place, connection_failure()))
     await looks_right(person, "phone-connection-failure")
@@ -288,15 +282,15 @@ async def test_a_secret_goes_to_the_vault_and_nowhere_else(place: Place, browser
     sent: list[str] = []
     page.on("websocket", lambda socket: None)
     await page.evaluate("0")
-    await place.web.ask_secret({"name": "notes", "label": "Token of Notes"})
+    await place.web.ask_secret("notes", "Token of Notes")
     await looks_right(person, "phone-secret")
     page.on("request", lambda request: sent.append(request.url))
     await page.get_by_role("textbox", name="Token of Notes").fill("s3cret-value")
     await page.get_by_role("button", name="Store it in the vault").click()
-    await expect(page.get_by_text("Nothing waits for you")).to_be_visible()
-    assert place.ground.vault.get("notes") == b"s3cret-value"
+    await expect(page.get_by_text("Nothing is waiting for you")).to_be_visible()
+    assert place.core.vault.get("notes") == b"s3cret-value"
     assert [url.removeprefix(place.address) for url in sent] == ["/secrets/notes"]
-    rows = await place.ground.database.fetch_all("SELECT body FROM audit_log")
+    rows = await place.core.database.fetch_all("SELECT body FROM audit_log")
     assert not any("s3cret" in body for (body,) in rows)
 
 
@@ -321,12 +315,12 @@ async def test_a_question_that_somebody_has_changed_is_not_asked(
     place: Place, browser: Browser
 ) -> None:
     name = await put(place, habit(place))
-    await place.ground.database.execute(
+    await place.core.database.execute(
         "UPDATE questions SET content = replace(content, 'make test', 'rm -rf ~')"
     )
     person = await paired(place, browser)
-    await expect(person.page.get_by_text("Nothing waits for you")).to_be_visible()
-    assert not (await place.house.desk.questions.get(name)).sealed
+    await expect(person.page.get_by_text("Nothing is waiting for you")).to_be_visible()
+    assert not (await place.house.reviews.questions.get(name)).sealed
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ async def test_the_follow_up_exists_once_after_two_crashes_and_a_replay(
         await page.get_by_role("button", name="Replay").first.click()
         await expect(page.locator(".trace [role=status]").first).to_contain_text("Replayed")
         await expect(page.locator(".companion-waiting")).to_have_count(0)
-        await page.get_by_role("button", name="Wake it", exact=True).click()
+        await page.get_by_role("button", name="Wake now", exact=True).click()
         await expect(page.locator(".companion-runs li")).to_have_count(2)
         assert follow_ups(machine) == ["Squats (follow-up)"]
     (made,) = [each for each in tasks(machine) if each["title"] != "Squats"]

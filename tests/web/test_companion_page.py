@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Route, ViewportSize, expect
+from pydantic_core import to_jsonable_python
 
-from silas.journal import OWNER, desk
+from silas.journal import OWNER, dispatch
+from silas.web.companion_commands import COMPANION_COMMANDS
 from tests.web.browsing import DESK, PHONE, Person
 from tests.web.place import Place, environ_for, open_place
 from tests.web.test_accessibility import violations
@@ -37,8 +39,9 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
 async def of(place: Place, call: str, /, **arguments: Any) -> Any:
     """What the owner's desk answers."""
-    assert place.front.companions is not None
-    return await place.front.companions(call, arguments)
+    command = COMPANION_COMMANDS[call]
+    answer = await command.run(place.front.companions, command.read(arguments))
+    return to_jsonable_python(answer)
 
 
 async def only(place: Place) -> dict[str, Any]:
@@ -94,7 +97,7 @@ async def test_consent_is_read_refused_given_and_asked_again(
         ]
     )
     await page.get_by_label("Its model").select_option(MODEL)
-    await page.get_by_role("button", name="Make it").click()
+    await page.get_by_role("button", name="Create companion").click()
 
     # Everything that is agreed to is open to be read, before the button.
     box = page.locator(".companion-consent")
@@ -139,7 +142,7 @@ async def test_a_budget_and_what_it_sees_are_set_in_the_page(
 ) -> None:
     person = await with_planner(place, browser, PHONE)
     page = person.page
-    made = await desk.call(
+    made = await dispatch.call(
         place.house.journal, "create_category", {"name": "Work"}, scope=OWNER, actor="owner"
     )
     config = await unfolded(person, "Configure")
@@ -155,7 +158,7 @@ async def test_a_budget_and_what_it_sees_are_set_in_the_page(
     assert found["budget"]["limits"] == limits
 
     # A budget that is used up says so, and leads to where it is changed.
-    await expect(page.locator(".companion-problem")).to_contain_text("budget is used up")
+    await expect(page.locator(".companion-problem")).to_contain_text("used up, or is 0")
     await config.locator("> summary").click()
     await page.get_by_role("button", name="Change its budget").click()
     await config.get_by_label("Tool calls").fill("-1")
@@ -257,11 +260,11 @@ async def test_a_question_is_answered_and_a_claim_leads_to_its_source(
     page = person.page
     await page.get_by_label("Gym Coach").check()
     await page.get_by_label("A new category").fill("Gym")
-    await page.get_by_role("button", name="Make it").click()
+    await page.get_by_role("button", name="Create companion").click()
     await page.locator(".companion-top", has_text="Gym Coach").wait_for()
     gym = (await only(place))["categories"][0]["id"]
     wanted = {"title": "Lunges", "category_id": gym}
-    await desk.call(place.house.journal, "create_task", wanted, scope=OWNER, actor="owner")
+    await dispatch.call(place.house.journal, "create_task", wanted, scope=OWNER, actor="owner")
     await finish_task_with_open_steps(place, "Gym")
     asked = page.locator(".companion-question")
     await expect(asked).to_contain_text("How long did “Squats” take?")
@@ -303,7 +306,7 @@ async def test_it_is_paused_resumed_explained_and_ended(place: Place, browser: B
     await page.get_by_role("button", name="Resume", exact=True).click()
     await expect(top).to_contain_text("Ready")
 
-    await page.get_by_role("button", name="Wake it", exact=True).click()
+    await page.get_by_role("button", name="Wake now", exact=True).click()
     runs = page.locator(".companion-runs")
     await runs.locator("> summary").click()
     await expect(runs.locator("li summary").first).to_contain_text("you woke it: done")
@@ -315,9 +318,9 @@ async def test_it_is_paused_resumed_explained_and_ended(place: Place, browser: B
     await expect(trace.get_by_role("status")).to_have_text("Replayed: it comes out the same.")
     assert await violations(person) == []
 
-    end = page.get_by_role("button", name=re.compile("^End it"))
+    end = page.get_by_role("button", name=re.compile("end (it )?for good", re.IGNORECASE))
     await end.click()
-    await expect(end).to_have_text("End it for good?")  # one tap is not enough
+    await expect(end).to_have_text("Really end it for good?")  # one tap is not enough
     assert (await only(place))["health"] == "idle"
     await end.click()
     await page.get_by_role("button", name="New companion").wait_for()

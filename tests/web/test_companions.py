@@ -5,10 +5,10 @@ from typing import Any
 import pytest_asyncio
 
 from silas.companions.models import Companion
-from silas.journal import OWNER, desk
+from silas.journal import OWNER, dispatch
 from tests.web.place import Place, TestDevice
 
-DO = "/api/companions/do"
+API = "/api/companions"
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -17,10 +17,12 @@ async def agent(place: Place, device: TestDevice) -> str:
     async with device.conversation():
         pass
     journal = place.house.journal
-    made = await desk.call(journal, "create_category", {"name": "Gym"}, scope=OWNER, actor="owner")
+    made = await dispatch.call(
+        journal, "create_category", {"name": "Gym"}, scope=OWNER, actor="owner"
+    )
     wanted = {"kind": "planner", "category_ids": [made.payload["category_id"]]}
-    answer = await device.signed_post(DO, {"call": "new", "arguments": wanted})
-    return str(answer.json()["answer"]["id"])
+    answer = await device.signed_post(f"{API}/new", wanted)
+    return str(answer.json()["id"])
 
 
 async def shown(device: TestDevice, agent: str) -> dict[str, Any]:
@@ -33,11 +35,13 @@ async def test_timers_are_set_by_a_signed_request_and_bad_ones_are_a_sentence(
     place: Place, device: TestDevice, agent: str
 ) -> None:
     def wished(timers: Any) -> dict[str, Any]:
-        return {"call": "set_timers", "arguments": {"agent_id": agent, "timers": timers}}
+        return {"agent_id": agent, "timers": timers}
+
+    set_timers = f"{API}/set_timers"
 
     (morning,) = (await shown(device, agent))["timers"]
     unsigned = await device.post(
-        DO, wished([{"at": "08:00"}]), Cookie=f"silas_session={device.cookie}"
+        set_timers, wished([{"at": "08:00"}]), Cookie=f"silas_session={device.cookie}"
     )
     assert unsigned.status_code == 403
     for timers, told in (
@@ -47,15 +51,15 @@ async def test_timers_are_set_by_a_signed_request_and_bad_ones_are_a_sentence(
         ([{"at": "08:00", "active": "perhaps"}], "timers[0].active must be true or false"),
         ("every day", "timers"),
     ):
-        answer = await device.signed_post(DO, wished(timers))
-        assert answer.status_code in (400, 404)
+        answer = await device.signed_post(set_timers, wished(timers))
+        assert answer.status_code in (400, 404, 422)
         assert told in answer.json()["detail"]
         assert "\n" not in answer.json()["detail"]
     assert (await shown(device, agent))["timers"] == [morning]
     answer = await device.signed_post(
-        DO, wished([{"at": "08:00"}, {"id": morning["id"], "remove": True}])
+        set_timers, wished([{"at": "08:00"}, {"id": morning["id"], "remove": True}])
     )
-    assert [each["words"] for each in answer.json()["answer"]] == ["every day at 08:00"]
+    assert [each["words"] for each in answer.json()] == ["every day at 08:00"]
 
 
 async def test_whose_model_is_not_configured_any_more_can_still_be_opened(
@@ -75,12 +79,21 @@ async def test_a_long_list_is_shown_in_part_and_found_by_name(
     place: Place, device: TestDevice, agent: str
 ) -> None:
     companions = place.house.companions
-    (planner,) = await companions.desk.list()
+    (planner,) = await companions.service.list()
     gym = [each.id for each in planner.categories]
     for number in range(102):
-        await companions.desk.new("planner", category_ids=gym, display_name=f"Number {number}/x")
+        await companions.service.new("planner", category_ids=gym, display_name=f"Number {number}/x")
     overview = (await device.get("/api/companions")).json()
     assert (len(overview["companions"]), overview["total"]) == (100, 103)
     found = (await device.get("/api/companions/find/number%20101%2Fx")).json()
     assert [each["display_name"] for each in found["companions"]] == ["Number 101/x"]
     assert found["total"] == 1
+
+
+async def test_the_emergency_stop_is_one_signed_request(
+    place: Place, device: TestDevice, agent: str
+) -> None:
+    answer = await device.signed_post(f"{API}/stop", {"reason": "now"})
+    assert [each["scope"] for each in answer.json()] == ["global"]
+    (engaged,) = await place.house.companions.service.switches()
+    assert engaged.reason == "now"

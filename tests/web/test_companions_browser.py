@@ -1,14 +1,17 @@
 """In a real Chromium: a companion is made in three taps, wakes, proposes, and is stopped."""
 
+import asyncio
 import re
 from typing import Literal
 
 import pytest
 from playwright.async_api import Browser, ViewportSize, expect
 
+from silas.app.client import call_server
 from silas.companions.models import StopScope
-from silas.journal import OWNER, desk
+from silas.journal import OWNER, dispatch
 from silas.journal.models import Task, TaskStatus
+from silas.web.owner_socket import owner_socket
 from tests.web.browsing import DESK, PHONE, Person
 from tests.web.place import Place
 from tests.web.test_accessibility import violations
@@ -21,7 +24,7 @@ async def make_planner(person: Person, category: str) -> None:
     await page.locator("[data-tab=companions]:visible").click()
     await page.get_by_role("button", name="New companion").click()
     await page.get_by_label("A new category").fill(category)
-    await page.get_by_role("button", name="Make it").click()
+    await page.get_by_role("button", name="Create companion").click()
     await page.locator(".companion-top", has_text="Planner").wait_for()
 
 
@@ -29,7 +32,7 @@ async def finish_task_with_open_steps(place: Place, category: str) -> str:
     """A task is done while one of its steps is not."""
     journal = place.house.journal
     (found,) = [each for each in await journal.categories() if each.name == category]
-    made = await desk.call(
+    made = await dispatch.call(
         journal,
         "create_task",
         {
@@ -41,7 +44,7 @@ async def finish_task_with_open_steps(place: Place, category: str) -> str:
         actor="owner",
     )
     task_id = str(made.payload["task_id"])
-    await desk.call(
+    await dispatch.call(
         journal,
         "update_task_fields",
         {"task_id": task_id, "fields": {"status": "done"}},
@@ -108,7 +111,9 @@ async def test_one_tap_stops_them_all_from_every_screen(place: Place, browser: B
     await page.get_by_role("button", name="Companions are stopped: let them go on").wait_for()
     await finish_task_with_open_steps(place, "Home")
     await person.go("companions")
-    await expect(page.locator(".companions-stopped")).to_contain_text("All companions")
+    await expect(page.locator(".companions-stopped")).to_contain_text(
+        "Stopped: All companions. Nothing is begun, and nothing is written."
+    )
     assert await follow_ups(place) == []
     assert await violations(person) == []
     await page.get_by_role("button", name="Let them go on", exact=True).click()
@@ -121,17 +126,18 @@ async def test_one_of_many_is_found_by_name(place: Place, browser: Browser) -> N
     page, house = person.page, place.house.companions
     await person.pair(place.web.link())
     await make_planner(person, "Gym")
-    (planner,) = await house.desk.list()
+    (planner,) = await house.service.list()
     gym = [each.id for each in planner.categories]
     for number in range(100):
-        await house.desk.new("planner", category_ids=gym, display_name=f"Number {number}")
-    (last,) = (await house.desk.listed(words="number 99")).companions
-    await house.desk.stop(StopScope.COMPANION, last.id)
+        await house.service.new("planner", category_ids=gym, display_name=f"Number {number}")
+    (last,) = (await house.service.listed(words="number 99")).companions
+    await house.service.stop(StopScope.COMPANION, last.id)
     await page.get_by_role("button", name="All companions", exact=True).click()
     lines = page.locator(".companion-line")
     await expect(lines).to_have_count(100)
     await expect(page.locator(".companions-group .meta")).to_contain_text("1 more.")
-    await expect(page.locator(".companions-stopped")).to_contain_text("Stopped: Number 99.")
+    stopped = page.locator(".companions-stopped")
+    await expect(stopped).to_contain_text("Stopped: Number 99. Everything else goes on.")
     await page.get_by_label("Find a companion").fill("nobody")
     await expect(page.locator(".companions-group .meta")).to_have_text(
         "Nobody is called like that."
@@ -142,9 +148,31 @@ async def test_one_of_many_is_found_by_name(place: Place, browser: Browser) -> N
     await lines.click()
     await expect(page.locator(".companion-top")).to_contain_text("Number 99")
     # It is ended elsewhere: when the page looks again, it goes back to the others.
-    await house.desk.destroy(last.id)
+    await house.service.destroy(last.id)
     note = {"text": "Something to hear of"}
-    await desk.call(place.house.journal, "create_note", note, scope=OWNER, actor="owner")
+    await dispatch.call(place.house.journal, "create_note", note, scope=OWNER, actor="owner")
     await expect(lines).to_have_count(100)
     await expect(page.locator(".companions-group .meta")).to_have_text("")
+    assert person.complaints == []
+
+
+async def test_what_is_changed_elsewhere_is_shown_at_once(place: Place, browser: Browser) -> None:
+    """Through the service and over the owner's socket; the page never looks by itself."""
+    person = await Person.at(browser, DESK)
+    page, service = person.page, place.house.companions.service
+    await page.add_init_script("window.setInterval = () => 0")
+    await person.pair(place.web.link())
+    await make_planner(person, "Gym")
+    (planner,) = await service.list()
+    health = page.locator(".companion-top .companion-health")
+    await expect(health).to_have_attribute("data-health", re.compile("idle|sleeping"))
+    await service.pause(planner.id)
+    await expect(health).to_have_attribute("data-health", "paused")
+    paths = place.core.paths
+    async with owner_socket(place.web.api, paths.socket):
+        await asyncio.to_thread(call_server, paths, "/api/companions/stop", {"scope": "global"})
+        await page.get_by_role("button", name="Companions are stopped: let them go on").wait_for()
+        await person.page.get_by_role("button", name="Close Companions").click()
+        await asyncio.to_thread(call_server, paths, "/api/companions/resume_all")
+        await page.get_by_role("button", name="Stop all companions at once").wait_for()
     assert person.complaints == []

@@ -20,8 +20,8 @@ async def test_a_brute_force_of_the_pairing_code_voids_it(place: Place) -> None:
         assert wrong.status_code == 403
     late = await TestDevice(place.address).pair(code)
     assert late.status_code == 403, "the right code is void as well"
-    assert await place.ground.devices.list() == []
-    refused = [e for e in await place.ground.audit.tail(20) if e.event == "pairing_refused"]
+    assert await place.core.devices.list() == []
+    refused = [e for e in await place.core.audit.tail(20) if e.event == "pairing_refused"]
     assert len(refused) == 6
 
 
@@ -69,7 +69,7 @@ async def test_scopes_that_a_client_declares_are_not_taken(
         await line.send(frame)
         await line.until("accepted", message_id=frame["message_id"])
         await line.until("message", sender="silas")
-    rows = await place.ground.database.fetch_all("SELECT DISTINCT connection_id FROM said")
+    rows = await place.core.database.fetch_all("SELECT DISTINCT connection_id FROM said")
     assert rows == [(place.front.owner_id,)]
 
 
@@ -77,7 +77,7 @@ async def test_a_revoked_device_is_out_everywhere_at_once(place: Place, device: 
     """GHSA-m8wm-r5vq-qjpg, CVE-2026-44553: cached credentials and open sockets outlive it."""
     async with device.conversation() as line:
         assert (await device.get("/api/devices")).status_code == 200
-        await place.ground.devices.revoke(device.device_id)
+        await place.core.devices.revoke(device.device_id)
         await line.send(line.message("create a file a.txt with x"))
         await line.socket.wait_closed()
         assert line.socket.close_code == 4001
@@ -106,7 +106,7 @@ async def test_nothing_that_opens_a_door_is_in_a_log(
         await line.send({"type": "activity_request", "count": 100})
         told = json.dumps((await line.until("activity"))["entries"])
     secrets = [code, ready["ticket"], str(device.cookie)]
-    audited = str([entry.data for entry in await place.ground.audit.tail(100)])
+    audited = str([entry.data for entry in await place.core.audit.tail(100)])
     ours = [r.getMessage() for r in caplog.records if r.name.startswith(("silas", "uvicorn"))]
     for place_of_it in ("\n".join(ours), audited, told):
         assert [secret for secret in secrets if secret in place_of_it] == []
@@ -121,3 +121,25 @@ async def test_a_body_of_another_kind_is_not_read_as_json(place: Place, kind: st
     headers = {"Content-Type": kind} if kind else {"Content-Type": "x"}
     answer = await TestDevice(place.address).post("/api/pair", {"code": "x"}, **headers)
     assert answer.status_code == 415
+
+
+async def test_an_approval_is_taken_back_over_the_api(place: Place, device: TestDevice) -> None:
+    stranger = TestDevice(place.address)
+    assert (await stranger.get("/api/approvals")).status_code == 401
+    async with device.conversation() as line:
+        await line.say("create a file a.txt with x")
+        card = await line.until("approval_request")
+        await line.send(line.decision(card, "approved"))
+        await line.until("card_closed", request_id=card["request_id"])
+        [shown] = (await device.get("/api/approvals")).json()
+        assert (shown["scope"], shown["used"], shown["void_reason"]) == ("full_plan", 1, None)
+        path = f"/api/approvals/{shown['token_id']}/revoke"
+        assert (await stranger.post(path, {})).status_code == 401
+        assert (await device.post(path, {})).status_code == 401, "a change is signed"
+        taken = (await device.signed_post(path, {})).json()
+        assert taken["revoked"] == [shown["token_id"]]
+        [after] = (await device.get("/api/approvals")).json()
+        assert after["void_reason"] == "The owner has taken this approval back"
+    unknown = await device.signed_post("/api/approvals/tok_nothing/revoke", {})
+    assert unknown.status_code >= 400
+    assert "tok_nothing" in unknown.text

@@ -10,15 +10,21 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 import silas.web.socket
-from silas.web.origins import Origins
+from silas.web.host_guard import Origins
 from silas.web.socket import _AUTH_SECONDS
-from tests.web.place import Place, TestDevice, environ_for, open_place
+from tests.web.place import Place, TestDevice, environ_for, http_client, open_place
 
 EVIL = "http://evil.test"
 
 
+@pytest.fixture
+def place(shared_place: Place) -> Place:
+    """Whoever is refused leaves nothing behind."""
+    return shared_place
+
+
 async def ask(place: Place, method: str = "GET", path: str = "/", **more: object) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=place.address, timeout=60) as client:
+    async with http_client(place.address) as client:
         return await client.request(method, path, **more)  # type: ignore[arg-type]
 
 
@@ -249,6 +255,10 @@ class TestFrames:
 class TestDecisions:
     ASK = "create a file a.txt with hello"
 
+    @pytest.fixture
+    def place(self, fresh_place: Place) -> Place:
+        return fresh_place
+
     @pytest.mark.parametrize("how", ["other verdict", "other key", "other card", "other hash"])
     async def test_what_is_not_signed_decides_nothing(
         self, place: Place, device: TestDevice, how: str
@@ -293,7 +303,7 @@ class TestDecisions:
             await line.send(frame)
             await line.until("accepted")
             await line.until("message", sender="silas")
-        origin = await place.house.stream.room.store.origin(f"trace_{frame['message_id']}")
+        origin = await place.house.stream.turns.store.origin(f"trace_{frame['message_id']}")
         assert origin is not None
         assert origin.taint == "external"
 
@@ -319,7 +329,8 @@ async def test_where_a_token_is_configured_it_is_needed_besides(
                     assert json.loads(await socket.recv())["type"] == kind
 
 
-async def test_more_than_a_person_types_is_too_much(device: TestDevice, place: Place) -> None:
+async def test_more_than_a_person_types_is_too_much(fresh_place: Place) -> None:
+    place, device = fresh_place, await fresh_place.device()
     place.house.stream.intake._admission.per_scope.per_minute = 3
     async with device.conversation() as line:
         for _ in range(3):

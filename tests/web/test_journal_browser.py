@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, FilePayload, Page, ViewportSize, expect
 
 from silas.journal import OWNER
-from silas.journal.desk import call
+from silas.journal.dispatch import call
 from silas.journal.models import ChecklistItem, Task, TaskStatus
 from tests.web.browsing import DESK, PHONE, Person
 from tests.web.place import Place
@@ -44,7 +44,7 @@ async def test_a_day_with_the_journal(
     await page.get_by_text("Nothing is pinned or due.").wait_for()
     assert await violations(person) == []
     if size is DESK:
-        send = await page.locator(".send").bounding_box()
+        send = await page.get_by_role("button", name="Send").bounding_box()
         beside = await page.locator(".journal").bounding_box()
         assert send is not None
         assert beside is not None
@@ -229,3 +229,40 @@ async def test_the_journal_is_taken_along_and_another_one_is_brought_in(
     assert {each.title for each in await journal.list_tasks()} == {"Squats", "Lunges"}
     refused = "the server responded with a status of 400 (Bad Request)"
     assert [each for each in person.complaints if refused not in each] == []
+
+
+async def test_a_task_repeats_and_reminds_in_the_page(place: Place, browser: Browser) -> None:
+    person = await Person.at(browser, PHONE)
+    page, journal = person.page, place.house.journal
+    await person.pair(place.web.link())
+    await page.locator("[data-tab=journal]:visible").click()
+    await part(page, "Tasks")
+    form = page.locator(".journal-part > .journal-form")
+    await form.get_by_label("Repeats").fill("every monday at 9:00")
+    await form.get_by_label("Remind me").fill("when due")
+    await add_task(page, "Water the plants")
+    row = page.locator(".task:not([data-status=done])", has_text="Water the plants")
+    await expect(row.locator(".task-marks")).to_contain_text("every Monday at 9:00")
+    await expect(row.locator(".task-marks")).to_contain_text("reminder")
+    [task] = await journal.list_tasks()
+    assert task.remind_at == task.due_at
+    assert await violations(person) == []
+    await row.get_by_role("checkbox", name="Water the plants: done").check()
+    await expect(
+        page.locator(".task[data-status=done]", has_text="Water the plants")
+    ).to_be_visible()
+    await expect(row).to_have_count(1)
+    [following] = await journal.list_tasks()
+    assert following.due_at is not None
+    assert task.due_at is not None
+    assert following.due_at > task.due_at
+    await row.locator("summary").first.click()
+    await row.get_by_role("button", name="Cancel the reminder").click()
+    await expect(row.locator(".task-marks")).not_to_contain_text("reminder")
+    await row.get_by_text("Change", exact=True).click()
+    await row.get_by_label("Repeats").fill("every day")
+    await row.get_by_role("button", name="Save").click()
+    await expect(row.locator(".task-marks")).to_contain_text("every day")
+    await row.get_by_label("Repeats").fill("every blue moon")
+    await row.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("is not a repetition that Silas understands")).to_be_visible()

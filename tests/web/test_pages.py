@@ -8,7 +8,7 @@ from importlib import resources
 import pytest
 from starlette.requests import Request
 
-from silas.web.pages import page_routes
+from silas.web.serving import page_routes
 
 STATIC = resources.files("silas.web").joinpath("static")
 FILES = sorted(each.name for each in STATIC.iterdir())
@@ -28,8 +28,10 @@ async def served(name: str) -> str:
 async def test_the_offline_shell_is_the_whole_page() -> None:
     listed = re.findall(r'FILES = "([^"]*)"', await served("sw.js"))[0].split()
     pictures = {name for name in FILES if name.endswith(".png")}
+    # Visitors have a page of their own: it is no part of the owner's.
+    visitors = {"visit.html", "visit.js", "visit.css"}
     assert set(listed) == {
-        f"/{name}" for name in set(FILES) - {"index.html", "sw.js"} - pictures
+        f"/{name}" for name in set(FILES) - {"index.html", "sw.js"} - pictures - visitors
     } | {"/"}
     assert re.search(r'SHELL = "silas-[0-9a-f]{16}"', await served("sw.js"))
 
@@ -58,7 +60,7 @@ def test_nothing_comes_from_elsewhere() -> None:
 
 def test_other_commands_do_not_load_the_web() -> None:
     code = (
-        "import sys, silas.cli.main, silas.cli.devices, silas.cli.review, silas.cli.status\n"
+        "import sys, silas.cli.main, silas.cli.keys, silas.cli.review, silas.cli.status\n"
         "print([name for name in ('fastapi', 'uvicorn', 'starlette', 'websockets')"
         " if name in sys.modules])"
     )

@@ -31,7 +31,7 @@ async def add_passkey(person: Person, code: str | None) -> None:
 
 
 async def code_of(place: Place) -> str:
-    made = make_code(place.ground.keys, place.ground.clock)
+    made = make_code(place.core.keys, place.core.clock)
     await place.web.passkey_code(made.statement)
     return made.code
 
@@ -62,12 +62,12 @@ async def test_what_cannot_be_undone_takes_a_slide_and_a_passkey(
     await looks_right(person, "desk-passkeys")
     await page.get_by_role("button", name="Close", exact=True).click()
     await slide()
-    await expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    await expect(page.get_by_text("Nothing is waiting for you")).to_be_visible()
     card = await place.house.cards.get("card_1")
     assert card.state == "approved"
     assert await place.house.cards.decision("card_1") is not None
-    [passkey] = await place.ground.passkeys.trusted()
-    await place.ground.passkeys.revoke(passkey.credential_id)
+    [passkey] = await place.core.passkeys.trusted()
+    await place.core.passkeys.revoke(passkey.credential_id)
     assert await place.house.cards.decision("card_1") is None, "checked again when it is followed"
 
 
@@ -79,7 +79,7 @@ async def test_a_paired_browser_alone_gives_itself_no_passkey(
     for guess in ("", "0000000000", "1234567890"):
         await add_passkey(person, guess)
         await expect(page.get_by_text("The code is wrong, used or too old.")).to_be_visible()
-    assert await place.ground.passkeys.trusted() == []
+    assert await place.core.passkeys.trusted() == []
     code = await code_of(place)
     await add_passkey(person, code)
     await expect(page.get_by_text("The passkey is added.")).to_be_visible()
@@ -96,7 +96,7 @@ async def test_a_person_who_is_not_recognised(place: Place, browser: Browser) ->
     await person.pair(place.web.link().replace("127.0.0.1", "localhost"))
     await add_passkey(person, await code_of(place))
     await expect(person.page.get_by_text("The browser made no passkey.")).to_be_visible()
-    assert await place.ground.passkeys.trusted() == []
+    assert await place.core.passkeys.trusted() == []
 
 
 async def test_at_a_number_the_page_says_where_to_go(place: Place, browser: Browser) -> None:

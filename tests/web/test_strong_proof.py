@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from silas.approval import make_code
-from silas.stream.card_statements import challenge_of
+from silas.review.decisions import challenge_of
 from tests.approval.authenticator import Authenticator
 from tests.web.place import Line, Place, TestDevice
 from tests.web.strong import ask, plan_calling
@@ -35,7 +35,7 @@ async def enrol(device: TestDevice, key: Authenticator, made: bytes, **right: An
 
 
 async def code_of(place: Place) -> str:
-    given = make_code(place.ground.keys, place.ground.clock)
+    given = make_code(place.core.keys, place.core.clock)
     await place.web.passkey_code(given.statement)
     return given.code
 
@@ -54,7 +54,7 @@ async def test_a_device_alone_enrols_nothing(place: Place, device: TestDevice) -
         assert await enrol(device, key, b"x" * 32, code=await code_of(place)) == 403
         own = unpacked(key.assertion(await challenge(device), origin=device.address))
         assert await enrol(device, key, await challenge(device), approval=own) == 403, "by itself"
-        assert await place.ground.passkeys.trusted() == []
+        assert await place.core.passkeys.trusted() == []
         code = await code_of(place)
         assert await enrol(device, key, await challenge(device), code=code) == 200
         other = await challenge(device)
@@ -99,8 +99,12 @@ async def test_what_is_for_good_takes_the_passkey_over_exactly_its_hash(
         assert (await line.until("error"))["code"] == "E_APPROVAL_DECISION", "for another plan"
 
 
-@pytest.mark.parametrize("row", ["card_passkeys", "passkeys"])
-async def test_a_proof_that_is_gone_is_no_proof(place: Place, device: TestDevice, row: str) -> None:
+@pytest.mark.parametrize(
+    "change", ["UPDATE decisions SET assertion = NULL", "DELETE FROM passkeys"]
+)
+async def test_a_proof_that_is_gone_is_no_proof(
+    place: Place, device: TestDevice, change: str
+) -> None:
     await ask(place, plan_calling("delete_records"))
     async with device.conversation() as line:
         card = await line.until("approval_request", request_id="card_1")
@@ -109,5 +113,5 @@ async def test_a_proof_that_is_gone_is_no_proof(place: Place, device: TestDevice
         await line.send(approval(line, card, key.assertion(wanted, origin=device.address)))
         await line.until("card_closed", request_id="card_1")
         assert await place.house.cards.decision("card_1") is not None
-        await place.ground.database.execute(f"DELETE FROM {row}")
+        await place.core.database.execute(change)
         assert await place.house.cards.decision("card_1") is None

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from silas.gates.guards import Decision, GuardOptionsInvalid, built_in_guards
-from silas.gates.guards.guardrails_adapter import load_library, register_guards
-from silas.gates.providers.guardrails_library import AllValidators, library_classes
+from silas.gates.guards import GuardDecision, GuardOptionsInvalid, built_in_guards
+from silas.gates.providers.guardrails_ai import (
+    AllValidators,
+    library_classes,
+    load_library,
+    register_guards,
+)
 
 GUARDS = built_in_guards()
 # The library and what it needs use what others have deprecated.
@@ -66,9 +70,9 @@ def test_its_validators_can_be_named(library: Any) -> None:
     every = AllValidators(GUARDS, names=GUARDS.names, library=library_classes())
     mending = every.options("test/no_cats", {"mode": "fix"})
     assert every.check("test/no_cats", "a cat", mending).fixed_text == "a dog"
-    assert every.check("test/no_cats", "a dog", mending).decision is Decision.PASS
+    assert every.check("test/no_cats", "a dog", mending).decision is GuardDecision.PASS
     blocking = every.options("test/no_cats", {})
-    assert every.check("test/no_cats", "a cat", blocking).decision is Decision.BLOCK
+    assert every.check("test/no_cats", "a cat", blocking).decision is GuardDecision.BLOCK
 
 
 def test_a_guard_of_the_library_can_use_ours(library: Any) -> None:
@@ -93,7 +97,7 @@ sys.addaudithook(hook)
 """
 QUIETLY = """
 from silas.gates.guards import built_in_guards
-from silas.gates.guards.guardrails_adapter import register_guards
+from silas.gates.providers.guardrails_ai import register_guards
 
 register_guards(built_in_guards())
 """

@@ -12,7 +12,7 @@ from tests.work.shop import Shop
 
 
 class FolderVault:
-    """`KeyVault` that another process can read too."""
+    """`Vault` that another process can read too."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from silas.storage import SqliteDatabase
-from silas.testing.work import LaterApprover, PausingWorker
-from silas.work import ExecutionEnvelope, ExecutionResult
-from silas.work.authorisation import decide_waiting
-from silas.work.executors import ExecutorRegistry, Tool
-from silas.work.executors.results import succeeded
+from silas.testing.work import SENDS, LaterApprover, PausingWorker, decide_with_vault
+from silas.tools.declaration import Tool, ToolRegistry
+from silas.tools.execution import ExecutionEnvelope, ExecutionResult, succeeded
 from silas.work.paused import PausedRuns
 from tests.work.chaos_runner import open_shop
 from tests.work.shop import YES, Shop, check, task
@@ -67,8 +65,8 @@ def _die(here: str, there: str) -> None:
 async def open_paused(root: Path) -> tuple[SqliteDatabase, Shop, Sender]:
     database, shop = await open_shop(root)
     sender = Sender(root / "sent")
-    send = Tool("send", SendArguments, sender, contained=False, changes_state=True)
-    registry = ExecutorRegistry([*shop.bench.registry.tools.values(), send])
+    send = Tool("send", SendArguments, sender, contained=False, effect=SENDS)
+    registry = ToolRegistry([*shop.bench.registry.tools.values(), send])
     shop.having(registry=registry, approver=LaterApprover(), agent=PausingWorker(FILE, SEND))
     return database, shop, sender
 
@@ -77,8 +75,8 @@ async def run(root: Path, point: str) -> None:
     database, shop, _ = await open_paused(root)
     bench = shop.bench
     assert bench.paused is not None
-    signer = bench.paused._signer
-    runs = KilledRuns(database, clock=bench.clock, ids=bench.ids, signer=signer, audit=shop.audit)
+    signer = bench.paused._seals.keys
+    runs = KilledRuns(database, clock=bench.clock, ids=bench.ids, keys=signer, audit=shop.audit)
     runs.point = point
     shop.having(paused=runs)
     item = task(verify=[check("cat made", equals="first\n")], budget={"max_attempts": 3})
@@ -86,7 +84,7 @@ async def run(root: Path, point: str) -> None:
     kept = await runs.of("t1")
     if kept is None:
         raise RuntimeError("nothing waits")
-    await decide_waiting(shop.bench, kept.calls[0], YES)
+    await decide_with_vault(shop.bench, [kept.calls[0]], YES)
     _die("after-deciding", point)
     await shop.execute(await shop.bench.items.get("t1") or item)
 

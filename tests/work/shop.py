@@ -7,13 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from silas.approval import ApprovalDecision, ApprovalScope, ApprovalVerdict
-from silas.approval.ports import KeyVault
 from silas.audit import AuditLog
+from silas.audit.models import ExaminedLog, Proven
 from silas.kernel import Clock, IdFactory
+from silas.review import Decisions
 from silas.sandbox.bubblewrap import BubblewrapBackend
+from silas.secrets.vault import Vault
 from silas.storage import SqliteDatabase, Transaction
 from silas.testing import FakeClock, MemoryVault, RecordingAudit
-from silas.testing.approvals import approval_engine, owners_keys
+from silas.testing.fakes import approval_engine, owners_keys
+from silas.testing.work import FakeApprover, UnsafeOwnerTaint
+from silas.tools import core_tools
+from silas.tools.declaration import ToolRegistry
+from silas.tools.files import restore_tool
 from silas.work import (
     ArtifactStore,
     AttemptStore,
@@ -23,19 +29,24 @@ from silas.work import (
     WorkItemResult,
     WorkItemStore,
 )
+from silas.work.attempt_store import this_runner
+from silas.work.before_images import BeforeImages
 from silas.work.binding import bind_plan
 from silas.work.control import WorkControl
+from silas.work.execution_context import ExecutionContext
 from silas.work.executor import WorkItemExecutor
-from silas.work.executors import ExecutorRegistry, core_tools
+from silas.work.off_limits import OffLimits
+from silas.work.origins import OriginStore
 from silas.work.paused import PausedRuns
-from silas.work.ports import Briefing, ExecutorAgent, ToolCaller
-from silas.work.runners import this_runner
-from silas.work.script_worker import ScriptWorker
+from silas.work.ports import AttemptWorker, Briefing, ToolCaller
+from silas.work.script import ScriptWorker
 from silas.work.verification import VerificationRunner
-from silas.work.workbench import Workbench
 from silas.work.workspaces import Workspaces
 
 YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
+
+OFF_LIMITS = OffLimits(home=Path.home(), own=())
+"""What no test may work on either."""
 
 
 class HeardAudit(RecordingAudit):
@@ -53,12 +64,12 @@ class HeardAudit(RecordingAudit):
         await super().log(event, **data)
         return await self._log.log(event, **data)
 
-    async def write_checkpoint(self) -> str:
-        return await self._log.write_checkpoint()
+    async def write_checkpoint(self, examined: ExaminedLog | None = None) -> str:
+        return await self._log.write_checkpoint(examined)
 
     async def proven_since(
         self, moment: datetime, events: Collection[str], *, about: str
-    ) -> list[Any]:
+    ) -> Proven:
         return await self._log.proven_since(moment, events, about=about)
 
 
@@ -66,7 +77,7 @@ class Shop:
     """Everything that work needs, on one database."""
 
     def __init__(
-        self, database: SqliteDatabase, clock: Clock, root: Path, vault: KeyVault | None = None
+        self, database: SqliteDatabase, clock: Clock, root: Path, vault: Vault | None = None
     ) -> None:
         self._clock = clock
         self.root = root
@@ -79,24 +90,37 @@ class Shop:
         self.engine = approval_engine(database, keys, audit=self.audit, clock=clock, ids=ids)
         items, attempts = WorkItemStore(database, clock), AttemptStore(database, clock, self.audit)
         sandbox = BubblewrapBackend()
-        self.bench = Workbench(
+        images = BeforeImages(database, clock, root / "before")
+        self.bench = ExecutionContext(
             items=items,
             attempts=attempts,
             ledger=ToolLedger(database, clock),
             artifacts=ArtifactStore(database, root / "artifacts", clock=clock),
-            workspaces=Workspaces(root / "work"),
+            workspaces=Workspaces(root / "work", sandbox=sandbox, off_limits=OFF_LIMITS),
             control=WorkControl(
-                items, attempts, audit=self.audit, clock=clock, approvals=self.engine
+                database,
+                items,
+                attempts,
+                audit=self.audit,
+                clock=clock,
+                approvals=self.engine,
             ),
-            registry=ExecutorRegistry(core_tools(sandbox)),
+            registry=ToolRegistry([*core_tools(sandbox), restore_tool(images.content_for)]),
+            images=images,
             verification=VerificationRunner(sandbox, verify_dir=root / "verify", clock=clock),
             approvals=self.engine,
+            decisions=Decisions(
+                database, keys, approvals=self.engine, audit=self.audit, clock=clock
+            ),
             audit=self.audit,
             clock=clock,
             ids=ids,
             runner=this_runner(),
+            taint_of=UnsafeOwnerTaint(),
+            origins=OriginStore(database, clock),
+            system_gates=(),
             agent=ScriptWorker(),
-            paused=PausedRuns(database, clock=clock, ids=ids, signer=keys, audit=self.audit),
+            paused=PausedRuns(database, clock=clock, ids=ids, keys=keys, audit=self.audit),
         )
 
     @property
@@ -107,6 +131,8 @@ class Shop:
     def having(self, **changes: Any) -> "Shop":
         """The same shop, otherwise equipped."""
         self.bench = replace(self.bench, **changes)
+        if isinstance(self.bench.approver, FakeApprover):
+            self.bench.approver.decisions = self.bench.decisions
         return self
 
     async def approve(
@@ -120,14 +146,16 @@ class Shop:
         return await self.bench.items.save(approved)
 
     async def approve_plan(self, plan: Plan) -> list[WorkItem]:
-        bound = await bind_plan(plan, base=self.root, skills=self.bench.skills)
+        bound = await bind_plan(
+            plan, base=self.root, off_limits=OFF_LIMITS, skills=self.bench.skills
+        )
         stored = await self.bench.items.save_plan(bound)
         return [await self.approve(item) for item in stored]
 
     async def execute(self, item: WorkItem) -> WorkItemResult:
         return await WorkItemExecutor(self.bench).execute(item)
 
-    async def run(self, item: WorkItem, worker: ExecutorAgent | None = None) -> WorkItemResult:
+    async def run(self, item: WorkItem, worker: AttemptWorker | None = None) -> WorkItemResult:
         """Bind, approve and execute one item."""
         if worker is not None:
             self.having(agent=worker)
@@ -147,6 +175,10 @@ def task(body: str = "Do it.", *, verify: Sequence[Any] = (), **more: Any) -> Wo
 def check(run: str, *, name: str = "check", **expect: Any) -> dict[str, Any]:
     more = {key: expect.pop(key) for key in ("timeout", "network") if key in expect}
     return {"name": name, "run": run, "expect": expect or {"exit_code": 0}, **more}
+
+
+def writes(path: str, content: str) -> tuple[str, dict[str, Any]]:
+    return "write_file", {"path": path, "content": content}
 
 
 def calls(*wanted: tuple[str, dict[str, Any]]) -> Any:

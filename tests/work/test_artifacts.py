@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from silas.storage import SqliteDatabase
 from silas.testing import FakeClock
 from silas.work import ArtifactNamespace, ArtifactRefused, ArtifactStore
-from silas.work.artifact_files import read_file, split_name, write_file
-from silas.work.artifacts import MAX_ARTIFACT_BYTES
+from silas.work.artifacts import MAX_ARTIFACT_BYTES, read_file, split_name, write_file
 
 FIRST = ArtifactNamespace(plan="ship", task="build", attempt=1)
 SECOND = FIRST.model_copy(update={"attempt": 2})

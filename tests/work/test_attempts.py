@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from silas.kernel import CanonicalError
 from silas.storage import SqliteDatabase
 from silas.testing import FakeClock, RecordingAudit
+from silas.tools.execution import ExecutionResult
 from silas.work import (
     AttemptOutcome,
     AttemptStore,
     BudgetUsed,
-    ExecutionResult,
     IllegalTransition,
     LedgerEntry,
     ToolLedger,
@@ -88,7 +88,7 @@ async def test_the_database_itself_refuses_a_second_open_attempt(
 ) -> None:
     """What happens if two processes look at the same moment and both see nobody."""
     await attempts.start("a", runner="w1")
-    monkeypatch.setattr("silas.work.attempts.open_attempt", lambda *_: None)
+    monkeypatch.setattr("silas.work.attempt_store.open_attempt", lambda *_: None)
     with pytest.raises(WorkItemConflict, match="just started"):
         await attempts.start("a", runner="w2")
     assert [each.runner for each in await attempts.list_open()] == ["w1"]

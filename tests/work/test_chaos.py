@@ -22,7 +22,7 @@ from tests.work.chaos_runner import open_shop
 from tests.work.shop import check
 from tests.work.test_project import git, project, step
 
-ROUNDS = int(os.environ.get("SILAS_CHAOS_ROUNDS", "25"))
+ROUNDS = int(os.environ.get("SILAS_CHAOS_ROUNDS", "10"))
 SCRIPT = 'sleep 0.05\necho "$1" >> "log-$1"\nsleep 0.05\n'
 
 
@@ -48,7 +48,8 @@ def plan(root: Path) -> Plan:
 
     tasks = [logging("a"), logging("b"), logging("c", depends_on=["a", "b"])]
     whole = check("cat log-a log-b log-c", equals="a\nb\nc\n")
-    return project(*tasks, workspace={"path": "site"}, verify=[whole], **more)
+    site = {"path": "site", "changes": {"add": ["log-a", "log-b", "log-c"]}}
+    return project(*tasks, workspace=site, verify=[whole], **more)
 
 
 async def prepare(root: Path, number: int) -> None:

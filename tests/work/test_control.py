@@ -18,9 +18,9 @@ from silas.work import (
     WorkItemStatus,
     WorkItemStore,
 )
-from silas.work.control import Stopped, WorkControl
+from silas.work.control import StoppedByOwner, WorkControl
 from silas.work.ports import Briefing, ToolCaller
-from tests.work.shop import Shop, calls, check, shell, task
+from tests.work.shop import Shop, calls, check, script, shell, task
 from tests.work.test_project import project, step
 
 # Its processes are known by how long they sleep, also where tests run side by side.
@@ -53,7 +53,7 @@ async def started(shop: Shop, item: WorkItem) -> tuple[WorkItem, asyncio.Task]:
 
 
 def sleeper(**more) -> WorkItem:
-    return task(f"```run\nsleep {MARK}\n```", verify=[check("true")], **more)
+    return task(f"```run\nsleep {MARK}\n```", verify=[check("test -f woken")], **more)
 
 
 def elsewhere(shop: Shop, path: Path) -> tuple[SqliteDatabase, WorkControl]:
@@ -62,7 +62,12 @@ def elsewhere(shop: Shop, path: Path) -> tuple[SqliteDatabase, WorkControl]:
     items = WorkItemStore(database, shop.clock)
     attempts = AttemptStore(database, shop.clock, shop.audit)
     control = WorkControl(
-        items, attempts, audit=shop.audit, clock=SystemClock(), approvals=shop.engine
+        database,
+        items,
+        attempts,
+        audit=shop.audit,
+        clock=SystemClock(),
+        approvals=shop.engine,
     )
     return database, control
 
@@ -91,15 +96,15 @@ async def test_a_running_task_is_stopped_with_all_its_processes(
 
 
 def test_what_was_cancelled_is_not_told_as_failed() -> None:
-    assert Stopped(WorkItemStatus.FAILED).told == "cancelled"
-    assert Stopped(WorkItemStatus.PAUSED).told == "paused"
+    assert StoppedByOwner(WorkItemStatus.FAILED).verb == "cancelled"
+    assert StoppedByOwner(WorkItemStatus.PAUSED).verb == "paused"
 
 
 async def test_a_paused_task_goes_on_with_a_fresh_attempt(shop: Shop) -> None:
     item, running = await started(shop, sleeper())
     await shop.bench.control.pause(item.id)
     await running
-    worker = FakeWorker(calls(shell("true")))
+    worker = FakeWorker(calls(shell("touch", "woken")))
     shop.having(agent=worker)
     paused = await shop.bench.items.get(item.id)
     assert paused is not None
@@ -111,8 +116,9 @@ async def test_a_paused_task_goes_on_with_a_fresh_attempt(shop: Shop) -> None:
 
 
 async def test_a_project_is_stopped_with_everything_below_it(shop: Shop) -> None:
-    slow = [step(name, f"```run\nsleep {MARK}\n```") for name in "ab"]
-    plan = project(*slow, step("c", depends_on=["a"]))
+    woken = [check("test -f woken")]
+    slow = [step(name, f"```run\nsleep {MARK}\n```", verify=woken) for name in "ab"]
+    plan = project(*slow, step("c", depends_on=["a"], verify=woken))
     root, *_ = await shop.approve_plan(plan)
     running = asyncio.create_task(shop.execute(root))
     await until(lambda: len(marked()) >= 2)
@@ -122,7 +128,7 @@ async def test_a_project_is_stopped_with_everything_below_it(shop: Shop) -> None
     assert result.status is WorkItemStatus.PAUSED
     assert {item.id for item in stopped} == {"p", "a", "b", "c"}
     assert await shop.bench.attempts.list_open() == []
-    shop.having(agent=FakeWorker(calls(shell("true"))))
+    shop.having(agent=FakeWorker(calls(shell("touch", "woken"))))
     resumed = await shop.bench.control.resume("p")
     assert (await shop.execute(resumed)).status is WorkItemStatus.DONE
 
@@ -152,8 +158,9 @@ async def test_a_worker_that_ignores_the_stop_is_stopped(shop: Shop) -> None:
 
 
 async def test_two_runners_never_run_one_task_at_once(shop: Shop) -> None:
-    worker = FakeWorker(calls(shell("sleep", "0.2")))
-    (item,) = await shop.having(agent=worker).approve_plan(Plan(task(verify=[check("true")])))
+    worker = FakeWorker(calls(script("sleep 0.2; touch made")))
+    wanted = task(verify=[check("test -f made")])
+    (item,) = await shop.having(agent=worker).approve_plan(Plan(wanted))
     results = await asyncio.gather(*(shop.execute(item) for _ in range(4)), return_exceptions=True)
     assert len(worker.briefings) == 1
     assert [r for r in results if getattr(r, "status", None) is WorkItemStatus.DONE]

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from silas.sandbox.bubblewrap import BubblewrapBackend
 from silas.testing.work import FakeSkills, FakeWorker
 from silas.work import Plan, WorkItem, WorkItemConflict, WorkItemStatus
 from silas.work.binding import bind
 from silas.work.errors import BindingBroken
+from silas.work.off_limits import OffLimits
 from silas.work.workspaces import Workspaces
-from tests.work.shop import Shop, calls, check, shell, task
+from tests.work.shop import OFF_LIMITS, Shop, calls, check, shell, task
 
 BODY = "Build it.\n\n```run\nsh build.sh --release\n```\n"
 
@@ -30,7 +32,7 @@ async def signed(shop: Shop, site: Path) -> WorkItem:
     item = task(
         BODY,
         skills=["coding"],
-        workspace={"path": "site", "env": {"MODE": "release"}},
+        workspace={"path": "site", "env": {"MODE": "release"}, "changes": {"add": ["out.txt"]}},
         verify=[check("cat out.txt", equals="built\n")],
     )
     (approved,) = await shop.approve_plan(Plan(item))
@@ -178,16 +180,18 @@ async def test_what_cannot_be_bound_is_not_shown(shop: Shop, site: Path, tmp_pat
     link = task(workspace={"path": "site", "files": ["link.sh"]})
     for item in (missing, wrong, link, task(skills=["unknown"]), task(workspace={"path": "no"})):
         with pytest.raises(BindingBroken):
-            await bind(item, base=tmp_path)
+            await bind(item, base=tmp_path, off_limits=OFF_LIMITS)
 
 
 async def test_silas_own_files_are_never_worked_on(shop: Shop, tmp_path: Path) -> None:
     own = tmp_path / "data"
     (own / "deep").mkdir(parents=True)
-    shop.having(workspaces=Workspaces(tmp_path / "work", off_limits=[own]))
+    limits = OffLimits(home=Path("/home/nobody-here"), own=(own,))
+    places = Workspaces(tmp_path / "work", sandbox=BubblewrapBackend(), off_limits=limits)
+    shop.having(workspaces=places)
     for number, place in enumerate(("data", "data/deep", ".")):
         result = await shop.run(task(id=f"t{number}", workspace={"path": place}))
-        assert "files of Silas itself" in (result.last_error or "")
+        assert "Silas's own configuration or data" in (result.last_error or "")
 
 
 async def test_a_program_that_the_plan_changes_can_be_named(
@@ -196,7 +200,11 @@ async def test_a_program_that_the_plan_changes_can_be_named(
     body = "```file path=build.sh\necho new > out.txt\n```\n```run\nsh build.sh\n```"
     item = task(
         body,
-        workspace={"path": "site", "files": {"build.sh": "editable"}},
+        workspace={
+            "path": "site",
+            "files": {"build.sh": "editable"},
+            "changes": {"add": ["out.txt"], "change": ["build.sh"]},
+        },
         verify=[check("cat out.txt", equals="new\n")],
     )
     assert (await shop.run(item)).status is WorkItemStatus.DONE

@@ -11,12 +11,12 @@ import pytest
 from pydantic import ValidationError
 
 from silas.gates import ActionEnvelope, ArgumentConstraint
-from silas.gates.envelope_rules import is_inside, still_good
+from silas.gates.envelopes import is_inside, still_good
 from silas.kernel import canonical_bytes
 from silas.testing.work import FakeApprover, FakeGateRunner, FakeWorker
-from silas.work.execution_models import ModelView
-from silas.work.ports import Briefing, ReviewingCaller, ToolCaller
-from silas.work.provenance import Provenance
+from silas.tools.execution import ModelView
+from silas.work.ports import Briefing, ToolCaller
+from silas.work.provenance import ArgumentSources
 from tests.work.shop import Shop, check, task
 from tests.work.test_toolcalls import Sender, sender
 
@@ -28,14 +28,16 @@ FROM_CONTACTS = {"tool": "send", "constraints": {"to": {"from": "tool:contacts",
 FROM_PLAN = {"tool": "send", "constraints": {"to": {"from": "plan"}}}
 
 
-def covered(envelope: dict[str, Any], to: Any, seen: Provenance) -> bool:
+def covered(envelope: dict[str, Any], to: Any, seen: ArgumentSources) -> bool:
     made = ActionEnvelope.model_validate(envelope)
     sources = seen.of_arguments({"to": to}, lookups=[("contacts", "Bob")])
     return is_inside([made], "send", {"to": to}, sources=sources)
 
 
-def having_read(*results: Any, tool: str = "contacts", said: str = "people") -> Provenance:
-    seen = Provenance("Write to Bob. 1. Be short. 2. Not before 10, and never to mal@evil.test.")
+def having_read(*results: Any, tool: str = "contacts", said: str = "people") -> ArgumentSources:
+    seen = ArgumentSources(
+        "Write to Bob. 1. Be short. 2. Not before 10, and never to mal@evil.test."
+    )
     for result in results:
         text = result if isinstance(result, str) else json.dumps(result)
         seen.saw(tool, {"query": said}, text)
@@ -100,8 +102,8 @@ def test_a_small_number_in_the_owners_words_names_nothing(to: Any) -> None:
     assert not covered({**FROM_PLAN, "constraints": {"to": {"from": "tool:list"}}}, to, _list())
 
 
-def _list() -> Provenance:
-    seen = Provenance("")
+def _list() -> ArgumentSources:
+    seen = ArgumentSources("")
     seen.saw("list", {}, "1. 2 files, 10 days old: x, #2")
     return seen
 
@@ -165,10 +167,11 @@ class TestMost:
         self, shop: Shop, sender: Sender
     ) -> None:
         async def work(_briefing: Briefing, tools: ToolCaller) -> None:
-            assert isinstance(tools, ReviewingCaller)
-            passed = [await tools.review("send", {"to": "friend"}) for _ in range(3)]
+            reviewer = tools.reviewer
+            assert reviewer is not None
+            passed = [await reviewer.review("send", {"to": "friend"}) for _ in range(3)]
             for each in passed:
-                await tools.perform(each)
+                await reviewer.perform(each)
 
         item = task(approvals=[self.ONCE], budget={"max_attempts": 1})
         await shop.run(item, FakeWorker(work))

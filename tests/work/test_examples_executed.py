@@ -9,7 +9,7 @@ from silas.gates import GateAction
 from silas.testing.work import FakeGateRunner, FakeSkills, FakeWorker
 from silas.work import Plan, WorkItem, WorkItemStatus, decode_plan, parse_plan
 from silas.work.binding import bind
-from tests.work.shop import Shop, calls, check, shell
+from tests.work.shop import OFF_LIMITS, Shop, calls, check, shell
 
 PLANS = Path(__file__).parents[2] / "plans"
 SKILLS = FakeSkills(dict.fromkeys(("coding", "ops", "broker", "shop-orders"), "Do it well."))
@@ -62,7 +62,7 @@ async def test_the_bug_fix(shop: Shop, project: Path, honest: bool) -> None:
     run = "python3 tests/test_slugify.py"
     item = changed(
         example("bug-fix").root,
-        workspace={"path": "slugify"},
+        workspace={"path": "slugify", "changes": {"change": ["src/slugify.py"]}},
         verify=[check(run, name="the failing test passes")],
     )
     path, content = ("src/slugify.py", REPAIR) if honest else ("tests/test_slugify.py", "")
@@ -86,12 +86,14 @@ async def test_the_health_monitor_repairs(shop: Shop, tmp_path: Path) -> None:
     site.mkdir()
     goal = example("health-monitor").root
     item = changed(
-        goal, workspace={"path": "site"}, verify=[check("cat state", name="up", equals="up\n")]
+        goal,
+        workspace={"path": "site", "changes": {"add": ["state"]}},
+        verify=[check("cat state", name="up", equals="up\n")],
     )
     worker = FakeWorker(calls(("write_file", {"path": "state", "content": "up\n"})))
     gates = FakeGateRunner({"restart_only_web": GateAction.CONTINUE})
     shop.having(skills=SKILLS, agent=worker, gates=gates)
-    bound = await bind(item, base=tmp_path, skills=SKILLS)
+    bound = await bind(item, base=tmp_path, off_limits=OFF_LIMITS, skills=SKILLS)
     approved = await shop.approve(await shop.bench.items.save(bound), ApprovalScope.STANDING)
     assert (await shop.execute(approved)).status is WorkItemStatus.HEALTHY
     assert "up: equals: not as expected" in worker.briefings[0].instructions
@@ -99,7 +101,9 @@ async def test_the_health_monitor_repairs(shop: Shop, tmp_path: Path) -> None:
 
 
 async def test_the_chatbot_is_for_the_conversation(shop: Shop) -> None:
-    bound = await bind(example("support-chatbot").root, base=shop.root, skills=SKILLS)
+    bound = await bind(
+        example("support-chatbot").root, base=shop.root, off_limits=OFF_LIMITS, skills=SKILLS
+    )
     approved = await shop.approve(await shop.bench.items.save(bound), ApprovalScope.STANDING)
     result = await shop.execute(approved)
     assert result.status is WorkItemStatus.BLOCKED
@@ -110,7 +114,7 @@ async def test_the_deployment_goes_step_by_step(shop: Shop) -> None:
     digest = "sha256:" + "0" * 64
     local = {
         "deploy-2-4-0-build": check("cat dist/digest.txt", regex="^sha256:[0-9a-f]{64}$"),
-        "deploy-2-4-0-staging": check("grep -q sha256 dist/digest.txt", name="same digest"),
+        "deploy-2-4-0-staging": check("grep -q sha256 deployed.txt", name="deployed"),
     }
     tasks = [
         changed(task, verify=[local.get(task.id, check("true"))], budget={"max_attempts": 1})

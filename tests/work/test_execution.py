@@ -4,16 +4,19 @@ import pytest
 
 from silas.testing.work import FakePlanner, FakeWorker
 from silas.work import WorkItemStatus
+from silas.work.errors import PlanInvalid
+from silas.work.plan import parse_plan
 from tests.work.shop import YES, Shop, calls, check, script, shell, task
 
 DONE, STUCK, BLOCKED = WorkItemStatus.DONE, WorkItemStatus.STUCK, WorkItemStatus.BLOCKED
+UNCHECKED = WorkItemStatus.UNCHECKED
 
 
 async def test_a_plan_with_blocks_is_executed_checked_and_done(shop: Shop) -> None:
     body = "Say hello.\n\n```file path=hello.sh\necho hello\n```\n\n```run\nsh hello.sh\n```\n"
-    result = await shop.run(task(body, verify=[check("sh hello.sh", equals="hello\n")]))
+    result = await shop.run(task(body, verify=[check("cat hello.sh", equals="echo hello\n")]))
     assert (result.status, result.last_error) == (DONE, None)
-    assert [each.passed for each in result.verification_results] == [True]
+    assert [each.proves for each in result.verification_results] == [True]
     assert list(result.artifacts) == ["hello.sh"]
     item = await shop.bench.items.get("t1")
     assert item is not None
@@ -21,6 +24,15 @@ async def test_a_plan_with_blocks_is_executed_checked_and_done(shop: Shop) -> No
     assert await shop.bench.attempts.list_open() == []
     assert "work_done" in shop.audit.events()
     assert not list((shop.root / "work" / "attempts").rglob("files"))
+
+
+async def test_a_check_that_runs_what_the_worker_wrote_shows_nothing(shop: Shop) -> None:
+    body = "```file path=hello.sh\necho hello\n```"
+    declared = {"changes": {"add": ["hello.sh"]}}
+    shown = [check("sh hello.sh", equals="hello\n")]
+    result = await shop.run(task(body, verify=shown, workspace=declared))
+    assert (result.status, result.last_error) == (UNCHECKED, None)
+    assert [each.influenced_by for each in result.verification_results] == [["hello.sh"]]
 
 
 async def test_without_an_approval_nothing_runs(shop: Shop) -> None:
@@ -120,27 +132,37 @@ async def test_a_worker_that_throws_is_a_failed_attempt(shop: Shop) -> None:
 
 async def test_without_checks_something_must_have_been_done(shop: Shop) -> None:
     result = await shop.run(task(budget={"max_attempts": 1}), FakeWorker())
-    assert (result.status, result.last_error) == (STUCK, "Nothing was done.")
+    assert (result.status, result.last_error) == (STUCK, "The worker did nothing.")
 
 
 async def test_without_checks_the_last_call_must_have_worked(shop: Shop) -> None:
     worker = FakeWorker(calls(shell("true"), shell("false")), calls(shell("true")))
     result = await shop.run(task(), worker)
-    assert (result.status, len(worker.briefings)) == (DONE, 2)
-    assert result.summary.startswith("Done. The plan has no checks.")
+    assert (result.status, len(worker.briefings)) == (UNCHECKED, 2)
+    assert result.summary.startswith("Done, not checked: the plan has no checks.")
 
 
 async def test_what_is_done_is_not_done_again(shop: Shop) -> None:
-    worker = FakeWorker(calls(shell("true")))
-    await shop.run(task(), worker)
+    worker = FakeWorker(calls(shell("touch", "made")))
+    await shop.run(task(verify=[check("test -f made")]), worker)
     item = await shop.bench.items.get("t1")
     assert item is not None
     assert (await shop.execute(item)).status is DONE
     assert len(worker.briefings) == 1
 
 
+async def test_what_is_done_and_not_checked_is_not_done_again(shop: Shop) -> None:
+    worker = FakeWorker(calls(shell("true")))
+    await shop.run(task(), worker)
+    item = await shop.bench.items.get("t1")
+    assert item is not None
+    result = await shop.execute(item)
+    assert (result.status, result.summary) == (UNCHECKED, "This was done before, not checked.")
+    assert len(worker.briefings) == 1
+
+
 async def test_artifacts_are_kept_and_a_follow_up_gets_them(shop: Shop) -> None:
-    await shop.run(task("```file path=a/b.txt\nhello\n```"))
+    await shop.run(task("```file path=a/b.txt\nhello\n```", verify=[check("test -f a/b.txt")]))
     follow = task(
         "```run\ncp a/b.txt c.txt\n```",
         id="t2",
@@ -162,9 +184,52 @@ async def test_artifacts_are_kept_and_a_follow_up_gets_them(shop: Shop) -> None:
     ],
 )
 async def test_a_follow_up_of_nothing_is_blocked(shop: Shop, change, reason: str) -> None:
-    await shop.run(task("```file path=a.txt\nhello\n```"))
+    await shop.run(task("```file path=a.txt\nhello\n```", verify=[check("test -f a.txt")]))
     await shop.bench.items.save(task(id="t0"))
     follow = {"id": "t2", "follow_up_of": "t1", "input_artifacts_from": ["*"], **change}
     result = await shop.run(task(**follow))
     assert (result.status, result.last_error) == (BLOCKED, reason)
     assert shop.reasons("execution_blocked_linkage") == [reason]
+
+
+async def test_a_follow_up_of_what_nothing_has_shown_is_blocked_unless_it_says_so(
+    shop: Shop,
+) -> None:
+    await shop.run(task("```file path=a.txt\nhello\n```", verify=[check("true")]))
+    follow = {"follow_up_of": "t1", "input_artifacts_from": ["a.txt"]}
+    body = "```run\ncp a.txt b.txt\n```"
+    shown = [check("cat b.txt", equals="hello\n")]
+    result = await shop.run(task(body, id="t2", verify=shown, **follow))
+    assert result.status is BLOCKED
+    assert (result.last_error or "").startswith("t1 was done, but nothing has shown it.")
+    accepting = task(body, id="t3", verify=shown, accepts_unchecked=True, **follow)
+    assert (await shop.run(accepting)).status is DONE
+
+
+async def test_a_script_is_carried_out_as_it_is_written_and_no_model_takes_part(shop: Shop) -> None:
+    liar = FakeWorker(calls(script("touch other")))
+    item = task("```file path=a.txt\none\n```", script=True, verify=[check("cat a.txt")])
+    result = await shop.run(item, liar)
+    assert result.status is WorkItemStatus.DONE
+    assert liar.briefings == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "body", "said"),
+    [
+        ("script: true", "Write a poem.", "the body has no block to be executed"),
+        ("script: true", "```run\nls | wc\n```", "the body cannot be executed"),
+        (
+            "script: true\nverify: [{name: up, run: ./up, expect: {exit_code: 0}}]",
+            "x",
+            "tasks only",
+        ),
+    ],
+)
+def test_a_script_without_steps_is_no_plan(fields: str, body: str, said: str) -> None:
+    kind = "goal" if "verify" in fields else "task"
+    with pytest.raises(PlanInvalid) as refused:
+        parse_plan(f"---\nid: t\ntype: {kind}\ntitle: T\n{fields}\n---\n{body}\n")
+    assert any(
+        problem.field == "script" and said in problem.message for problem in refused.value.problems
+    ), refused.value.problems

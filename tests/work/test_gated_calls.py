@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from silas.gates.built_in import ACTION_ENVELOPE, BUILT_IN_CHECKS
 from silas.gates.providers import CustomProvider, PredicateProvider
+from silas.gates.providers.builtin import ACTION_ENVELOPE, BUILT_IN_CHECKS
 from silas.gates.runner import GateRunner
 from silas.kernel.models import Data
-from silas.testing.work import FakeApprover, FakeWorker
-from silas.work import ExecutionEnvelope, ExecutionResult, ModelView
-from silas.work.executors import ExecutorRegistry, Tool
-from silas.work.executors.results import succeeded
+from silas.testing.work import LOOKS, FakeApprover, FakeWorker
+from silas.tools.declaration import Tool, ToolRegistry
+from silas.tools.execution import ExecutionEnvelope, ExecutionResult, ModelView, succeeded
 from silas.work.ports import Briefing, ToolCaller
 from tests.work.shop import Shop, check, shell, task
 
@@ -41,7 +40,10 @@ class Look:
 def gated(shop: Shop) -> Shop:
     tools = [
         *shop.bench.registry.tools.values(),
-        *(Tool(name, LookArguments, Look(), contained=False) for name in ("look", "hold")),
+        *(
+            Tool(name, LookArguments, Look(), contained=False, effect=LOOKS)
+            for name in ("look", "hold")
+        ),
     ]
     directories = (shop.root / "work",)
     providers = {
@@ -49,7 +51,7 @@ def gated(shop: Shop) -> Shop:
         "custom": CustomProvider(BUILT_IN_CHECKS),
     }
     runner = GateRunner(providers, shop.audit)
-    return shop.having(registry=ExecutorRegistry(tools), gates=runner)
+    return shop.having(registry=ToolRegistry(tools), gates=runner)
 
 
 async def answers_to(
@@ -92,8 +94,10 @@ async def test_the_owner_is_shown_where_the_foreign_content_came_from(gated: Sho
     answers = await answers_to(gated, *calls)
     assert [each.success for each in answers] == [True, True, True]
     (paused,) = approver.calls
-    assert (paused.tool, paused.taint_sources) == ("hold", ["tool:look"])
-    assert "(from tool:look)" in paused.reasons[0]
+    (source,) = paused.taint_sources
+    at = gated.clock.now()
+    assert (paused.tool, source) == ("hold", f"tool:look, read at {at:%H:%M} UTC on {at:%Y-%m-%d}")
+    assert f"(from {source})" in paused.reasons[0]
 
 
 async def test_the_envelope_gate_sees_what_the_runtime_knows(gated: Shop) -> None:
@@ -103,7 +107,8 @@ async def test_the_envelope_gate_sees_what_the_runtime_knows(gated: Shop) -> Non
     answers = await answers_to(gated, *calls, gates=[gate], approvals=[envelope])
     assert [each.success for each in answers] == [True, True, True, False]
     data = [data for event, data in gated.audit.entries if event == "gate_approval_required"]
-    assert [each["taint_sources"] for each in data] == [["tool:look"]]
+    (source,) = data[0]["taint_sources"]
+    assert (len(data), source.split(",")[0]) == (1, "tool:look")
 
 
 async def test_a_file_is_looked_for_where_the_attempt_works(gated: Shop) -> None:

@@ -7,9 +7,10 @@ import pytest
 
 from silas.approval import ApprovalScope, ApprovalVerdict
 from silas.testing.work import FakeApprover
-from silas.work import WorkItem, WorkItemResult, WorkItemStatus
+from silas.work import BudgetUsed, WorkItem, WorkItemResult, WorkItemStatus
 from silas.work.binding import bind
-from tests.work.shop import Shop, check
+from silas.work.spawning import spawn_task
+from tests.work.shop import OFF_LIMITS, Shop, check
 
 HEALTHY, FAILED, BLOCKED = WorkItemStatus.HEALTHY, WorkItemStatus.FAILED, WorkItemStatus.BLOCKED
 REPAIR = "Repair it.\n\n$failed_checks\n\n```file path=up\nyes\n```"
@@ -32,13 +33,13 @@ def goal(**more: Any) -> WorkItem:
         "on_failure": "spawn_task",
         "failure_context": REPAIR,
         "budget": {"max_attempts": 1},
-        "workspace": {"path": "site"},
+        "workspace": {"path": "site", "changes": {"change": ["up"]}},
     }
     return WorkItem.model_validate({**fields, **more})
 
 
 async def approved(shop: Shop, item: WorkItem) -> WorkItem:
-    bound = await bind(item, base=shop.root)
+    bound = await bind(item, base=shop.root, off_limits=OFF_LIMITS)
     return await shop.approve(await shop.bench.items.save(bound), ApprovalScope.STANDING)
 
 
@@ -75,14 +76,31 @@ async def test_a_failed_check_is_repaired_under_the_standing_approval(
     assert [each["spawned_task_hash"] for each in spawned] == [use["content_hash"] for use in uses]
 
 
+async def test_what_a_repair_used_that_is_not_needed_any_more_was_used(
+    shop: Shop, site: Path
+) -> None:
+    """A crash stopped it, and the checks pass meanwhile: the goal has no new budget by that."""
+    item = await approved(shop, goal())
+    used = BudgetUsed(tokens=500, cost_usd=0.5, attempts=1)
+    repair = spawn_task(item, [], task_id="task_1").model_copy(update={"budget_used": used})
+    await shop.bench.items.save(repair)
+    (site / "up").write_text("yes\n")
+    assert (await cycle(shop)).status is HEALTHY
+    now = await stored(shop)
+    assert (now.budget_used.tokens, now.budget_used.cost_usd) == (500, 0.5)
+    assert now.budget_used.attempts == 0
+    (ended,) = await shop.bench.items.list_by_parent("g")
+    assert ended.is_cancelled
+
+
 async def test_without_an_approval_not_even_the_checks_run(shop: Shop, site: Path) -> None:
-    await shop.bench.items.save(await bind(goal(), base=shop.root))
+    await shop.bench.items.save(await bind(goal(), base=shop.root, off_limits=OFF_LIMITS))
     assert (await cycle(shop)).status is BLOCKED
     assert "goal_checked" not in shop.audit.events()
 
 
 async def test_an_ordinary_approval_is_no_standing_one(shop: Shop, site: Path) -> None:
-    bound = await bind(goal(), base=shop.root)
+    bound = await bind(goal(), base=shop.root, off_limits=OFF_LIMITS)
     await shop.approve(await shop.bench.items.save(bound))
     assert (await cycle(shop)).status is BLOCKED
 
@@ -107,7 +125,7 @@ async def test_when_the_standing_approval_is_used_up_the_owner_is_asked(
 ) -> None:
     from tests.work.shop import YES
 
-    bound = await shop.bench.items.save(await bind(goal(), base=shop.root))
+    bound = await shop.bench.items.save(await bind(goal(), base=shop.root, off_limits=OFF_LIMITS))
     token = await shop.engine.issue_token(bound, YES, ApprovalScope.STANDING, max_executions=1)
     await shop.bench.items.save(bound.model_copy(update={"approval_token": token}))
     assert (await cycle(shop)).status is HEALTHY

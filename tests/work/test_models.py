@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from silas.kernel import TaintLevel
-from silas.kernel.field_problems import dotted, problems_in
+from silas.kernel.models import dotted, problems_in
+from silas.tools.execution import ExecutionEnvelope, ExecutionResult
 from silas.work import (
     Budget,
     BudgetUsed,
     EscalationAction,
-    ExecutionEnvelope,
-    ExecutionResult,
     InteractionMode,
     VerificationCheck,
     VerificationReport,
@@ -24,6 +23,7 @@ from silas.work import (
     WorkItemResult,
     WorkItemStatus,
 )
+from silas.work.models import MAX_CHECK_OUTPUT_CHARS
 
 TASK: dict[str, Any] = {"id": "fix-1", "type": "task", "title": "Fix it"}
 
@@ -53,7 +53,7 @@ def test_defaults_are_those_of_the_spec() -> None:
     check = VerificationCheck.model_validate(
         {"name": "c", "run": "true", "expect": {"exit_code": 0}}
     )
-    assert (check.timeout, check.network) == (60, False)
+    assert (check.timeout, check.network) == (60, ())
     assert EscalationAction(action="report").max_retries == 2
 
 
@@ -202,7 +202,11 @@ def test_a_report_passes_only_if_something_was_checked() -> None:
     assert both.failed == [failed]
     assert not VerificationReport(results=[], timestamp=now).all_passed
     assert "output" in refused(
-        VerificationResult, name="a", passed=True, reason="", output="x" * 1001
+        VerificationResult,
+        name="a",
+        passed=True,
+        reason="",
+        output="x" * (MAX_CHECK_OUTPUT_CHARS + 1),
     )
 
 
@@ -241,6 +245,6 @@ def test_an_envelope_has_no_room_for_more_than_it_needs() -> None:
         execution_id="e", step_index=0, task_description="do it", action="shell_exec"
     )
     assert (envelope.timeout_seconds, envelope.max_output_bytes) == (300, 100_000)
-    assert envelope.sandbox_config.network_access is False
+    assert envelope.sandbox_config.network_hosts == ()
     for extra in ("history", "memory", "approval_token", "context"):
         assert extra in refused(ExecutionEnvelope, **{**envelope.model_dump(), extra: "x"})

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,24 @@ import pytest
 
 from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.gates import GateAction
-from silas.kernel import ApprovalError
+from silas.kernel import ApprovalError, format_timestamp
 from silas.storage import SqliteDatabase
 from silas.testing import FakeClock
-from silas.testing.work import FakeApprover, FakeGateRunner, LaterApprover, PausingWorker
+from silas.testing.work import (
+    SENDS,
+    FakeApprover,
+    FakeGateRunner,
+    LaterApprover,
+    PausingWorker,
+    decide_with_vault,
+)
+from silas.tools.declaration import Tool, ToolRegistry
 from silas.work import AttemptOutcome, WorkItem, WorkItemConflict, WorkItemResult, WorkItemStatus
-from silas.work.authorisation import decide_waiting, require_decided
+from silas.work.authorisation import require_decided
 from silas.work.executor import WorkItemExecutor
-from silas.work.executors import ExecutorRegistry, Tool
 from silas.work.paused import KeptCall, KeptRun, PausedRuns
 from silas.work.ports import Briefing, CallReview, PausedRun, ToolCaller, WaitingCall
-from silas.work.script_worker import ScriptWorker
+from silas.work.script import ScriptWorker
 from tests.work.paused_runner import FILE, SEND, Sender, open_paused
 from tests.work.shop import YES, Shop, check, shell, task
 from tests.work.test_goal import approved, cycle, goal
@@ -38,9 +46,9 @@ def sender(shop: Shop) -> Sender:
     sender = Sender()
     tools = [
         *shop.bench.registry.tools.values(),
-        Tool("send", SendArguments, sender, contained=False, changes_state=True),
+        Tool("send", SendArguments, sender, contained=False, effect=SENDS),
     ]
-    shop.having(registry=ExecutorRegistry(tools), approver=LaterApprover())
+    shop.having(registry=ToolRegistry(tools), approver=LaterApprover())
     return sender
 
 
@@ -68,7 +76,7 @@ async def go_on(shop: Shop) -> WorkItemResult:
 
 async def decide(shop: Shop, decision: ApprovalDecision = YES) -> None:
     for call in (await waiting(shop)).calls:
-        await decide_waiting(shop.bench, call, decision)
+        await decide_with_vault(shop.bench, [call], decision)
 
 
 async def test_a_call_waits_and_is_made_after_the_decision(shop: Shop, sender: Sender) -> None:
@@ -117,7 +125,7 @@ async def test_what_nobody_decides_is_declined_in_time(
     (call,) = (await waiting(shop)).calls
     clock.advance(days=1, seconds=1)
     with pytest.raises(WorkItemConflict):
-        await decide_waiting(shop.bench, call, YES)
+        await decide_with_vault(shop.bench, [call], YES)
     await shop.approve((await shop.bench.items.get("t1")) or task())
     await go_on(shop)
     assert "did not decide in time" in worker.answers[-1]
@@ -127,11 +135,11 @@ async def test_what_nobody_decides_is_declined_in_time(
 async def test_a_decision_is_made_once(shop: Shop, sender: Sender) -> None:
     await start(shop, PausingWorker(FILE, SEND))
     (call,) = (await waiting(shop)).calls
-    await decide_waiting(shop.bench, call, NO)
+    await decide_with_vault(shop.bench, [call], NO)
     with pytest.raises(WorkItemConflict):
-        await decide_waiting(shop.bench, call, YES)
+        await decide_with_vault(shop.bench, [call], YES)
     with pytest.raises(WorkItemConflict):
-        await decide_waiting(shop.bench, call.model_copy(update={"id": "nobody"}), YES)
+        await decide_with_vault(shop.bench, [call.model_copy(update={"id": "nobody"})], YES)
 
 
 async def test_two_calls_wait_one_after_the_other(shop: Shop, sender: Sender) -> None:
@@ -170,7 +178,7 @@ async def test_cancelling_drops_the_run(shop: Shop, sender: Sender) -> None:
     (attempt,) = await shop.bench.attempts.list_of("t1")
     assert attempt.outcome is AttemptOutcome.STOPPED
     with pytest.raises(WorkItemConflict):
-        await decide_waiting(shop.bench, call, YES)
+        await decide_with_vault(shop.bench, [call], YES)
     assert (await go_on(shop)).status is WorkItemStatus.FAILED
     assert sender.sent == []
 
@@ -225,7 +233,7 @@ async def test_a_gate_that_asks_waits_too_and_rewritten_arguments_are_what_is_de
     (call,) = (await waiting(shop)).calls
     assert call.call.args == {"argv": ["touch", "safe"]}
     await decide(shop)
-    assert (await go_on(shop)).status is WorkItemStatus.DONE
+    assert (await go_on(shop)).status is WorkItemStatus.UNCHECKED
     (entry,) = await shop.bench.ledger.entries("t1", 1)
     assert entry.args == {"argv": ["touch", "safe"]}
 
@@ -334,7 +342,7 @@ async def test_nobody_can_wait_where_nothing_is_kept(shop: Shop, sender: Sender)
     assert isinstance(shop.bench.approver, LaterApprover)
     about = shop.bench.approver.calls[0]
     with pytest.raises(ApprovalError):
-        await decide_waiting(shop.bench, KeptCall(id="any", call_id="0", call=about), YES)
+        await decide_with_vault(shop.bench, [KeptCall(id="any", call_id="0", call=about)], YES)
 
 
 def killed(root: Path, *, at: str) -> None:
@@ -384,7 +392,8 @@ async def test_a_project_waits_with_its_task_and_goes_on_with_it(
     shop: Shop, sender: Sender
 ) -> None:
     shop.having(agent=PausingWorker(FILE, SEND))
-    plan = project(step("t1", "Do it."), verify=[check("cat made", equals="first\n")])
+    made = check("cat made", equals="first\n")
+    plan = project(step("t1", "Do it.", verify=[made]), verify=[made])
     root, *_ = await shop.approve_plan(plan)
     assert (await shop.execute(root)).status is WorkItemStatus.BLOCKED
     await decide(shop)
@@ -405,7 +414,7 @@ async def test_a_goal_goes_on_with_the_repair_that_waits(
     (repair,) = await shop.bench.items.list_by_parent("g")
     kept = await runs_of(shop).of(repair.id)
     assert kept is not None
-    await decide_waiting(shop.bench, kept.calls[0], YES)
+    await decide_with_vault(shop.bench, [kept.calls[0]], YES)
     assert (await cycle(shop)).status is WorkItemStatus.HEALTHY
     assert sender.sent == ["a"]
 
@@ -433,13 +442,103 @@ async def test_what_a_run_says_it_used_ends_it(shop: Shop, sender: Sender) -> No
     assert worker.answers == ["The budget is used up: max_tokens."]
 
 
-async def test_a_call_waits_no_longer_than_the_approval_of_its_work(
-    shop: Shop, sender: Sender
-) -> None:
-    await start(shop, PausingWorker(FILE, SEND))
-    kept = await waiting(shop)
-    item = await shop.bench.items.get(kept.work_item_id)
-    assert item is not None
-    assert item.approval_token is not None
-    assert kept.expires_at == item.approval_token.expires_at
-    assert sender.sent == []
+class TestLongerThanTheApproval:
+    """A plan's approval lasts for minutes, a call waits for a day."""
+
+    async def test_a_call_is_made_that_is_decided_after_hours(
+        self, shop: Shop, sender: Sender, clock: FakeClock
+    ) -> None:
+        await start(shop, PausingWorker(FILE, SEND))
+        kept = await waiting(shop)
+        assert kept.expires_at - kept.paused_at == timedelta(days=1)
+        clock.advance(hours=20)
+        await decide(shop)
+        assert (await go_on(shop)).status is WorkItemStatus.DONE
+        assert sender.sent == ["a"]
+
+    async def test_a_no_after_hours_lets_it_go_on_without_the_call(
+        self, shop: Shop, sender: Sender, clock: FakeClock
+    ) -> None:
+        await start(shop, PausingWorker(FILE, SEND))
+        clock.advance(hours=20)
+        await decide(shop, NO)
+        assert (await go_on(shop)).status is WorkItemStatus.DONE
+        assert sender.sent == []
+
+    async def test_it_may_wait_a_second_time(
+        self, shop: Shop, sender: Sender, clock: FakeClock
+    ) -> None:
+        await start(shop, PausingWorker(FILE, SEND, ("send", {"to": "b"})))
+        for _ in range(2):
+            clock.advance(hours=20)
+            await decide(shop)
+            result = await go_on(shop)
+        assert result.status is WorkItemStatus.DONE
+        assert sender.sent == ["a", "b"]
+
+    async def test_nobody_goes_on_without_a_decision(
+        self, shop: Shop, sender: Sender, clock: FakeClock
+    ) -> None:
+        worker = PausingWorker(FILE, SEND)
+        await start(shop, worker)
+        clock.advance(days=1, seconds=1)
+        result = await go_on(shop)
+        assert (result.status, result.last_error) == (
+            WorkItemStatus.BLOCKED,
+            "The token has expired",
+        )
+        assert len(worker.answers) == 1
+
+    async def test_a_decision_is_not_followed_hours_later(
+        self, shop: Shop, sender: Sender, clock: FakeClock
+    ) -> None:
+        await start(shop, PausingWorker(FILE, SEND))
+        clock.advance(hours=2)
+        await decide(shop)
+        clock.advance(hours=2)
+        assert (await go_on(shop)).last_error == "The token has expired"
+        assert sender.sent == []
+
+    async def test_a_row_that_says_it_was_decided_is_no_decision(
+        self, shop: Shop, sender: Sender, clock: FakeClock
+    ) -> None:
+        await start(shop, PausingWorker(FILE, SEND))
+        clock.advance(hours=20)
+        now = format_timestamp(clock.now())
+        database = shop.bench.control._database
+        await database.execute("UPDATE paused_calls SET verdict = 'declined'")
+        (call,) = (await waiting(shop)).calls
+        await database.execute(
+            "INSERT INTO decisions (question_id, kind, statement, strength, key_id, signature, "
+            "tokens, decided_at, receipt_key_id, receipt) "
+            "VALUES (?, 'call', '{}', 'vault', 'k', '', '{}', ?, 'k', '')",
+            (call.id, now),
+        )
+        assert (await go_on(shop)).last_error == "The token has expired"
+
+    async def test_an_approval_that_was_taken_back_is_not_gone_on_with(
+        self, shop: Shop, sender: Sender, clock: FakeClock
+    ) -> None:
+        await start(shop, PausingWorker(FILE, SEND))
+        item = await shop.bench.items.get("t1")
+        assert item is not None
+        assert item.approval_token is not None
+        clock.advance(hours=1)
+        await decide(shop)
+        await shop.engine.withdraw(item.approval_token, item)
+        assert (await go_on(shop)).status is WorkItemStatus.BLOCKED
+        assert sender.sent == []
+
+    async def test_a_project_goes_on_with_what_was_not_begun(
+        self, shop: Shop, sender: Sender, clock: FakeClock
+    ) -> None:
+        there = [check("cat made", equals="first\n")]
+        parts = project(step("a", verify=there), step("b", depends_on=["a"], verify=there))
+        shop.having(agent=PausingWorker(FILE, SEND))
+        root, *_ = await shop.approve_plan(parts)
+        for _ in range(2):
+            assert (await shop.execute(root)).status is WorkItemStatus.BLOCKED
+            clock.advance(hours=20)
+            (run,) = await runs_of(shop).waiting()
+            await decide_with_vault(shop.bench, run.calls, YES)
+        assert (await shop.execute(root)).status is WorkItemStatus.DONE

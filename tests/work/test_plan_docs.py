@@ -6,6 +6,7 @@ from pathlib import Path
 from silas.gates import ActionEnvelope, ArgumentConstraint, Expectation, Gate, GateType
 from silas.gates.models import AccessLevel, GateProvider, GateTrigger
 from silas.work import Budget, EscalationAction, VerificationCheck, WorkItem, parse, parse_plan
+from silas.work.effects import DeclaredChanges, Workspace
 
 TEXT = (Path(__file__).parents[2] / "docs" / "plans.md").read_text("utf-8")
 NAMED = set(re.findall(r"`([a-z_]+)`", TEXT))
@@ -21,6 +22,8 @@ def test_every_key_is_documented() -> None:
         EscalationAction,
         AccessLevel,
         ArgumentConstraint,
+        Workspace,
+        DeclaredChanges,
     ]
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
     assert keys - NAMED == set()

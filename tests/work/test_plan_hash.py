@@ -18,7 +18,7 @@ from silas.work import (
     work_item_plan_hash_bytes,
     work_item_spawn_policy_bytes,
 )
-from silas.work.plan_hash import PLAN_FIELDS, RUNTIME_FIELDS
+from silas.work.models import PLAN_FIELDS, RUNTIME_FIELDS
 
 CHECK = {"name": "up", "run": "curl -fsS http://localhost/health", "expect": {"exit_code": 0}}
 GATE = {"name": "ask", "on": "on_tool_call", "type": "approval_always", "on_block": "tell"}
@@ -68,6 +68,9 @@ OTHER: dict[str, Any] = {
     "depends_on": ["d"],
     "workspace": {"path": "/srv/site"},
     "skill_hashes": {"coding": "0" * 64},
+    "script": True,
+    "without_proof": True,
+    "accepts_unchecked": True,
 }
 OTHER_STATE: dict[str, Any] = {
     "approval_token": {
@@ -109,6 +112,8 @@ def test_a_field_of_the_plan_changes_the_hash(field: str) -> None:
     start: dict[str, Any] = dict(GOAL)
     if field in ("type", "tasks"):
         start |= {"schedule": None, "type": "project"}
+    if field == "script":
+        start |= {"schedule": None, "type": "task"}
     before = WorkItem.model_validate(start)
     after = WorkItem.model_validate({**start, field: OTHER[field]})
     assert getattr(before, field) != getattr(after, field)
@@ -136,10 +141,10 @@ def test_the_smallest_task_has_these_bytes() -> None:
 
 
 def test_vectors() -> None:
-    assert item().plan_hash == "fe9dde0fb4eeec5ad8941f936cd0521247cd97015a6e5323e5d8e60be5905db8"
+    assert item().plan_hash == "1bc38b61b0a29544dea9aa0fdebf0144e20a4b1e6db59d816876fc73b7c18cc6"
     assert (
         hashlib.sha256(item().spawn_policy_bytes()).hexdigest()
-        == "3efb5a5725e6e98d3efa12ab0a7dfb45f9eb5add1874a00ed97c6c748b073253"
+        == "c8e1f7b6034443445e84c87e752cac7bd14bc4b9b0947a259db9cae1bfa5aac5"
     )
 
 
@@ -153,7 +158,9 @@ def test_the_spawn_policy_is_the_projection_of_the_spec() -> None:
         "failure_context_template": "Repair: $failed_checks",
         "skills": ["coding", "ops"],
         "gates": [canonical_json(goal.gates[0].model_dump(mode="json"))],
-        "verify": [canonical_json(goal.verify[0].model_dump(mode="json"))],
+        "verify": [
+            canonical_json(goal.verify[0].model_dump(mode="json", exclude={"influenced_by"}))
+        ],
         "escalation_config": {"tell": goal.escalation["tell"].model_dump(mode="json")},
     }
 

@@ -10,10 +10,12 @@ import pytest
 
 from silas.testing.work import FakeWorker
 from silas.work import Plan, WorkItem, WorkItemResult, WorkItemStatus
+from silas.work.execution_context import RunLimits
 from silas.work.ports import Briefing, ToolCaller
 from tests.work.shop import Shop, check, task
 
 DONE, FAILED, BLOCKED = WorkItemStatus.DONE, WorkItemStatus.FAILED, WorkItemStatus.BLOCKED
+UNCHECKED = WorkItemStatus.UNCHECKED
 
 
 def project(*tasks: WorkItem, **more: Any) -> Plan:
@@ -27,7 +29,15 @@ def project(*tasks: WorkItem, **more: Any) -> Plan:
 
 
 def step(name: str, body: str = "", **more: Any) -> WorkItem:
+    """A task that makes a file, and a check that shows it; another body has its own."""
+    if not body:
+        more = {"verify": [check(f"test -f {name}.txt")], **more}
     return task(body or f"```file path={name}.txt\n{name}\n```", id=name, **more)
+
+
+def makes(name: str, path: str, **more: Any) -> WorkItem:
+    """A task that has to make this file."""
+    return step(name, verify=[check(f"test -f {path}")], **more)
 
 
 async def run(shop: Shop, plan: Plan) -> WorkItemResult:
@@ -43,8 +53,20 @@ async def statuses(shop: Shop) -> dict[str, str]:
 async def test_tasks_run_in_order_and_pass_on_what_they_made(shop: Shop) -> None:
     plan = project(
         step("a"),
-        step("b", "```run\ncp a.txt b.txt\n```", depends_on=["a"], input_artifacts_from=["*"]),
-        step("c", "```run\ncp b.txt c.txt\n```", depends_on=["b"], input_artifacts_from=["b.txt"]),
+        makes(
+            "b",
+            "b.txt",
+            body="```run\ncp a.txt b.txt\n```",
+            depends_on=["a"],
+            input_artifacts_from=["*"],
+        ),
+        makes(
+            "c",
+            "c.txt",
+            body="```run\ncp b.txt c.txt\n```",
+            depends_on=["b"],
+            input_artifacts_from=["b.txt"],
+        ),
         verify=[check("cat a.txt b.txt c.txt", equals="a\na\na\n")],
     )
     result = await run(shop, plan)
@@ -94,8 +116,11 @@ async def test_independent_tasks_run_side_by_side_within_the_limits(
     shop: Shop, per_scope: int, everywhere: int, most: int
 ) -> None:
     meeting = Meeting(expected=most)
-    shop.having(agent=FakeWorker(meeting), per_scope=per_scope, pool=asyncio.Semaphore(everywhere))
-    result = await run(shop, project(*(step(name) for name in "abcd")))
+    shop.having(
+        agent=FakeWorker(meeting),
+        limits=RunLimits(per_scope=per_scope, pool=asyncio.Semaphore(everywhere)),
+    )
+    result = await run(shop, project(*(makes(name, "x") for name in "abcd")))
     assert (result.status, meeting.most) == (DONE, most)
 
 
@@ -114,8 +139,8 @@ async def test_the_projects_own_checks_decide(shop: Shop) -> None:
 
 async def test_two_tasks_that_make_different_files_of_one_name(shop: Shop) -> None:
     plan = project(
-        step("a", "```file path=x\n1\n```"),
-        step("b", "```file path=x\n2\n```"),
+        makes("a", "x", body="```file path=x\n1\n```"),
+        makes("b", "x", body="```file path=x\n2\n```"),
         step("c", depends_on=["a", "b"], input_artifacts_from=["x"]),
     )
     result = await run(shop, plan)
@@ -146,19 +171,37 @@ def git(site: Path, *arguments: str) -> str:
     return ran.stdout.decode()
 
 
-@pytest.fixture
-def repository(site: Path) -> Path:
+def make_repository(site: Path) -> None:
     git(site, "init", "-q", "-b", "main")
     git(site, "add", ".")
     git(site, "commit", "-q", "-m", "start")
+
+
+def git_files(site: Path) -> dict[str, bytes]:
+    """Everything in the owner's `.git`."""
+    top = site / ".git"
+    return {
+        str(path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()
+    }
+
+
+@pytest.fixture
+def repository(site: Path) -> Path:
+    make_repository(site)
     return site
 
 
 def edit(name: str, old: str, new: str, path: str = "one.txt") -> WorkItem:
-    return step(name, f"```run\nsed -i s/{old}/{new}/ {path}\n```", workspace={"path": "site"})
+    """A task that changes a line, and a check that shows it."""
+    body = f"```run\nsed -i s/{old}/{new}/ {path}\n```"
+    return step(name, body, verify=[check(f"grep {new} {path}")])
 
 
-SITE = {"workspace": {"path": "site"}}
+def site_with(**changes: list[str]) -> dict[str, Any]:
+    return {"workspace": {"path": "site", "changes": changes}}
+
+
+SITE = site_with(change=["one.txt", "two.txt"])
 
 
 async def test_parallel_changes_of_a_directory_are_put_together(shop: Shop, site: Path) -> None:
@@ -172,14 +215,31 @@ async def test_parallel_changes_of_a_directory_are_put_together(shop: Shop, site
     assert (site / "two.txt").read_text() == "B\n"
 
 
-async def test_a_clash_in_a_directory_blocks_and_names_the_file(shop: Shop, site: Path) -> None:
-    result = await run(shop, project(edit("a", "1", "A"), edit("b", "5", "B"), **SITE))
+async def test_tasks_side_by_side_do_not_keep_each_other_from_the_end(
+    shop: Shop, site: Path
+) -> None:
+    names = "abcdefgh"
+    declared = site_with(add=[f"{name}.txt" for name in names])
+    result = await run(shop, project(*map(step, names), **declared))
+    assert (result.status, result.last_error) == (DONE, None)
+    assert all((site / f"{name}.txt").exists() for name in names)
+
+
+@pytest.mark.parametrize("in_git", [False, True])
+async def test_a_clash_blocks_and_names_the_file(shop: Shop, site: Path, in_git: bool) -> None:
+    if in_git:
+        make_repository(site)
+    result = await run(shop, project(edit("a", "1", "A"), edit("b", "1", "B"), **SITE))
     assert result.status is BLOCKED
     assert "changed by somebody else: one.txt." in (result.last_error or "")
     assert sorted((await statuses(shop)).values()) == ["blocked", "done"]
+    assert (site / "one.txt").read_text() in ("A\n2\n3\n4\n5\n", "B\n2\n3\n4\n5\n")
 
 
-async def test_parallel_changes_of_a_repository_are_merged(shop: Shop, repository: Path) -> None:
+@pytest.mark.parametrize("in_git", [False, True])
+async def test_parallel_changes_of_a_text_are_merged(shop: Shop, site: Path, in_git: bool) -> None:
+    if in_git:
+        make_repository(site)
     plan = project(
         edit("a", "1", "A"),
         edit("b", "5", "B"),
@@ -188,67 +248,97 @@ async def test_parallel_changes_of_a_repository_are_merged(shop: Shop, repositor
     )
     result = await run(shop, plan)
     assert (result.status, result.last_error) == (DONE, None)
-    assert (repository / "one.txt").read_text() == "A\n2\n3\n4\nB\n"
-    assert git(repository, "status", "--porcelain") == ""
-    log = git(repository, "log", "--format=%s%n%b")
-    assert log.count("Silas-Work-Item: a\n") >= 1
-    assert log.count("Silas-Work-Item: b\n") >= 1
-    assert git(repository, "worktree", "list").count("\n") == 1
+    assert (site / "one.txt").read_text() == "A\n2\n3\n4\nB\n"
 
 
-async def test_a_clash_in_a_repository_blocks_and_names_the_file(
+async def test_each_task_has_one_commit_on_a_branch_of_its_own(
     shop: Shop, repository: Path
 ) -> None:
-    result = await run(shop, project(edit("a", "1", "A"), edit("b", "1", "B"), **SITE))
-    assert result.status is BLOCKED
-    assert "The changes clash with others in: one.txt." in (result.last_error or "")
-    assert (repository / "one.txt").read_text()[0] in "AB"
-    assert git(repository, "status", "--porcelain") == ""
+    before = git_files(repository)
+    plan = project(edit("a", "1", "A"), edit("b", "two", "B", "two.txt"), **SITE)
+    assert (await run(shop, plan)).status is DONE
+    after = git_files(repository)
+    new = {name for name in after if name not in before}
+    refs = {name for name in new if not name.startswith("objects/")}
+    assert refs == {"refs/heads/silas/a", "refs/heads/silas/b"}
+    assert {name: after[name] for name in before} == before, "nothing else of it has changed"
+    for name, path in (("a", "one.txt"), ("b", "two.txt")):
+        branch = f"silas/{name}"
+        assert git(repository, "log", "--format=%s", f"main..{branch}") == "T\n"
+        assert git(repository, "diff", "--name-only", "main", branch) == f"{path}\n"
+        assert f"Silas-Work-Item: {name}\n" in git(repository, "log", "-1", "--format=%b", branch)
+        assert git(repository, "show", f"{branch}:{path}") == (repository / path).read_text()
+    assert git(repository, "status", "--porcelain") == " M one.txt\n M two.txt\n"
+    assert git(repository, "fsck", "--strict") == ""
 
 
-async def test_the_owners_unsaved_changes_are_never_overwritten(
+async def test_the_owners_unsaved_changes_are_worked_on_and_kept(
     shop: Shop, repository: Path
 ) -> None:
-    (repository / "one.txt").write_text("mine\n")
+    (repository / "one.txt").write_text("1\nmine\n")
     (repository / "two.txt").write_text("also mine\n")
-    result = await run(shop, project(edit("a", "1", "A"), **SITE))
-    assert result.status is BLOCKED
-    assert "not committed: one.txt." in (result.last_error or "")
-    assert (repository / "one.txt").read_text() == "mine\n"
-
-
-async def test_unsaved_changes_elsewhere_do_not_matter(shop: Shop, repository: Path) -> None:
-    (repository / "two.txt").write_text("mine\n")
+    (repository / "three.txt").write_text("not even added\n")
     assert (await run(shop, project(edit("a", "1", "A"), **SITE))).status is DONE
-    assert (repository / "one.txt").read_text().startswith("A")
-    assert git(repository, "status", "--porcelain") == " M two.txt\n"
+    assert (repository / "one.txt").read_text() == "A\nmine\n"
+    assert (repository / "two.txt").read_text() == "also mine\n"
+    assert (repository / "three.txt").read_text() == "not even added\n"
+    assert git(repository, "status", "--porcelain") == " M one.txt\n M two.txt\n?? three.txt\n"
+    assert git(repository, "diff", "--name-only", "main", "silas/a") == "one.txt\n"
 
 
+@pytest.mark.parametrize("in_git", [False, True])
 async def test_new_removed_and_executable_files_are_taken_over(
-    shop: Shop, repository: Path
+    shop: Shop, site: Path, in_git: bool
 ) -> None:
-    body = "```file path=new/x.sh\ntrue\n```\n```run\nchmod +x new/x.sh\nrm two.txt\n```"
-    assert (await run(shop, project(step("a", body), **SITE))).status is DONE
-    assert os.access(repository / "new" / "x.sh", os.X_OK)
-    assert not (repository / "two.txt").exists()
-    assert git(repository, "status", "--porcelain") == ""
+    if in_git:
+        make_repository(site)
+    body = "```file path=new/x\ntrue\n```\n```run\nchmod +x new/x\nrm two.txt\n```"
+    declared = site_with(add=["new/x"], executable=["new/x"], remove=["two.txt"])
+    gone = check("test -x new/x && ! test -e two.txt")
+    assert (await run(shop, project(step("a", body, verify=[gone]), **declared))).status is DONE
+    assert os.access(site / "new" / "x", os.X_OK)
+    assert not (site / "two.txt").exists()
+    if in_git:
+        told = git(site, "diff", "--summary", "main", "silas/a")
+        assert told == " create mode 100755 new/x\n delete mode 100644 two.txt\n"
 
 
 async def test_nothing_of_the_repository_acts(shop: Shop, repository: Path, tmp_path: Path) -> None:
     alarm = tmp_path / "alarm"
-    hook = repository / ".git" / "hooks" / "post-checkout"
-    hook.write_text(f"#!/bin/sh\ntouch {alarm}\n")
-    hook.chmod(0o755)
+    for name in ("post-checkout", "reference-transaction", "post-index-change"):
+        hook = repository / ".git" / "hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\ntouch {alarm}\n")
+        hook.chmod(0o755)
     git(repository, "config", "core.fsmonitor", f"touch {alarm}; false")
+    git(repository, "config", "filter.evil.clean", f"touch {alarm}")
+    (repository / ".gitattributes").write_text("* filter=evil\n")
+    alarm.unlink(missing_ok=True)
     assert (await run(shop, project(edit("a", "1", "A"), **SITE))).status is DONE
     assert not alarm.exists()
-    git(repository, "config", "filter.evil.smudge", f"touch {alarm}")
-    plan = Plan(edit("z", "1", "A"))
-    (item,) = await shop.approve_plan(plan)
-    result = await shop.execute(item)
+
+
+async def test_work_that_nothing_has_shown_holds_up_what_depends_on_it(shop: Shop) -> None:
+    unshown = step("a", verify=[check("true")])
+    result = await run(shop, project(unshown, step("b", depends_on=["a"])))
     assert result.status is BLOCKED
-    assert "names programs to run: filter.evil.smudge" in (result.last_error or "")
-    assert not alarm.exists()
+    assert "a was done, but nothing has shown it." in (result.last_error or "")
+    assert await statuses(shop) == {"a": "unchecked", "b": "blocked"}
+
+
+async def test_a_plan_may_accept_what_nothing_has_shown(shop: Shop) -> None:
+    unshown = step("a", verify=[check("true")])
+    follower = step("b", depends_on=["a"], accepts_unchecked=True)
+    assert (await run(shop, project(unshown, follower))).status is UNCHECKED
+    assert await statuses(shop) == {"a": "unchecked", "b": "done"}
+
+
+async def test_the_projects_own_check_shows_what_its_tasks_do_not(shop: Shop) -> None:
+    unshown = step("a", verify=[check("true")])
+    whole = check("test -f a.txt", name="whole")
+    result = await run(shop, project(unshown, verify=[whole]))
+    assert (result.status, result.summary) == (DONE, "All tasks are done, and checked.")
+    assert await statuses(shop) == {"a": "unchecked"}
 
 
 async def test_a_cycle_is_blocked(shop: Shop) -> None:

@@ -7,14 +7,13 @@ import pytest
 
 from silas.gates.envelopes import ActionEnvelope
 from silas.kernel import TaintLevel
-from silas.testing.work import FakeWorker
-from silas.work.execution_models import ExecutionEnvelope, ExecutionResult, ModelView
-from silas.work.executors import ExecutorRegistry, Tool
-from silas.work.executors.results import succeeded
+from silas.testing.work import LOOKS, SENDS, FakeWorker
+from silas.tools.declaration import Tool, ToolRegistry
+from silas.tools.execution import ExecutionEnvelope, ExecutionResult, ModelView, succeeded
+from silas.work.effects import Workspace
 from silas.work.ports import Briefing, ToolCaller
-from silas.work.provenance import Provenance
-from silas.work.seen import Seen
-from silas.work.toolcalls import AttemptTools
+from silas.work.provenance import ArgumentSources, RunTaint
+from silas.work.tool_calls import AttemptTools
 from silas.work.workspaces import AttemptWorkspace
 from tests.work.shop import Shop, task
 from tests.work.test_toolcalls import SendArguments
@@ -23,8 +22,8 @@ BODY = "Pay the bill of shop.test and look at www.news.test."
 
 
 @pytest.fixture
-def seen() -> Provenance:
-    seen = Provenance(BODY)
+def seen() -> ArgumentSources:
+    seen = ArgumentSources(BODY)
     seen.saw("read_bill", {"name": "bill.txt"}, "Please pay 98.7 to UK123, or to evil@x.test.")
     seen.saw("search", {"query": "eve@evil.test"}, "Nothing for eve@evil.test, but bob@b.test.")
     told = {"query": "mail of Mal@Evil.test", "more": {"kim@evil.test": 1}}
@@ -58,7 +57,7 @@ def seen() -> Provenance:
         ([], {"plan"}),
     ],
 )
-def test_sources_as_a_table(seen: Provenance, value: Any, wanted: set[str]) -> None:
+def test_sources_as_a_table(seen: ArgumentSources, value: Any, wanted: set[str]) -> None:
     assert seen.sources_of(value) == wanted
 
 
@@ -79,13 +78,13 @@ def test_sources_as_a_table(seen: Provenance, value: Any, wanted: set[str]) -> N
     ],
 )
 def test_what_the_owner_wrote_tells_nobody_anything(
-    seen: Provenance, args: dict[str, Any], wanted: bool
+    seen: ArgumentSources, args: dict[str, Any], wanted: bool
 ) -> None:
     assert seen.are_owners_words(args) is wanted
 
 
 def test_there_is_an_end_to_what_is_remembered() -> None:
-    seen = Provenance("")
+    seen = ArgumentSources("")
     seen.saw("read", {}, "x " * 1_000_000)
     seen.saw("read", {}, "late")
     assert seen.sources_of("late") == set()
@@ -107,12 +106,14 @@ class Outside:
 def outside(shop: Shop) -> Outside:
     outside = Outside()
     shop.having(
-        registry=ExecutorRegistry(
+        registry=ToolRegistry(
             [
                 *shop.bench.registry.tools.values(),
-                Tool("mail", SendArguments, outside, contained=False, own_account=True),
-                Tool("fetch", SendArguments, outside, contained=False),
-                Tool("send", SendArguments, outside, contained=False, changes_state=True),
+                Tool(
+                    "mail", SendArguments, outside, contained=False, effect=LOOKS, own_account=True
+                ),
+                Tool("fetch", SendArguments, outside, contained=False, effect=LOOKS),
+                Tool("send", SendArguments, outside, contained=False, effect=SENDS),
             ]
         )
     )
@@ -142,7 +143,9 @@ async def test_a_read_whose_address_a_stranger_chose_is_a_letter_to_him(
 ) -> None:
     answers = await calls(shop, ("mail", "a"), ("fetch", "www.evil.test"))
     assert [each.success for each in answers] == [True, False]
-    assert "Foreign content has entered this run (from tool:mail)" in (answers[1].error or "")
+    assert "Foreign content has entered this run (from tool:mail, read at" in (
+        answers[1].error or ""
+    )
     assert outside.made == [("mail", {"to": "a"})]
 
 
@@ -179,8 +182,8 @@ def test_the_body_of_a_spawned_task_is_nobodys_word(
     shop: Shop, outside: Outside, spawned_by: str | None, wanted: bool
 ) -> None:
     item = task(BODY).model_copy(update={"spawned_by": spawned_by})
-    files = cast(AttemptWorkspace, SimpleNamespace(item=item))
-    seen = Seen(item, TaintLevel.EXTERNAL)
-    tools = AttemptTools(shop.bench, files, [], item.budget_used, 0.0, seen)
+    files = cast(AttemptWorkspace, SimpleNamespace(item=item, workspace=Workspace()))
+    seen = RunTaint(item, TaintLevel.EXTERNAL, [])
+    tools = AttemptTools(shop.bench, files, [], item.budget_used, 0.0, seen, [])
     fetch = shop.bench.registry.tools["fetch"]
     assert (tools._outside_reasons(fetch, {"to": "www.news.test"}) == []) is wanted

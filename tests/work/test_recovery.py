@@ -1,19 +1,29 @@
 """After a crash: a fresh attempt, or what had passed is taken over; never half, never twice."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from silas.storage import DiskFull
-from silas.work import AttemptOutcome, Plan, WorkItem, WorkItemStatus
+from silas.work import AttemptOutcome, Plan, VerificationResult, WorkItem, WorkItemStatus
+from silas.work.attempt_store import may_be_alive, this_runner
+from silas.work.authorisation import revoke_approvals
 from silas.work.before_images import BeforeImages
 from silas.work.executor import WorkItemExecutor
-from silas.work.runners import may_be_alive, this_runner
-from silas.work.workspaces import AttemptWorkspace
+from silas.work.workspaces import AttemptWorkspace, Publication, Workspaces
 from tests.work.shop import Shop, check, task
-from tests.work.test_project import git
+from tests.work.test_project import git, make_repository
 
+SITE = {
+    "path": "site",
+    "changes": {"add": ["new.txt"], "change": ["log.txt"], "remove": ["old.txt"]},
+}
+SHOWN = VerificationResult(name="check", passed=True, reason="", passed_before=False)
 DEAD = "/".join([*this_runner().split("/")[:2], "999999999", "1"])
+
+
+MAKES, MADE = "```file path=made\nmade\n```", check("test -f made")
 
 
 def test_runners_know_who_is_alive() -> None:
@@ -39,7 +49,7 @@ async def again(shop: Shop) -> WorkItem:
 
 
 async def test_an_interrupted_attempt_is_followed_by_a_fresh_one(shop: Shop) -> None:
-    item = await abandoned(shop, task("```run\ntrue\n```", verify=[check("true")]))
+    item = await abandoned(shop, task(MAKES, verify=[MADE]))
     await shop.bench.ledger.begin(item.id, 1, tool="shell_exec", args={"argv": ["x"]})
     item = await again(shop)
     assert item.status is WorkItemStatus.PENDING
@@ -76,7 +86,7 @@ async def test_the_owners_pause_survives_the_crash(shop: Shop) -> None:
 
 async def test_a_process_gives_up_what_it_left_open_itself(shop: Shop) -> None:
     """As after a disk that failed just when the attempt was to be closed."""
-    (approved,) = await shop.approve_plan(Plan(task("```run\ntrue\n```", verify=[check("true")])))
+    (approved,) = await shop.approve_plan(Plan(task(MAKES, verify=[MADE])))
     item = await shop.bench.attempts.start(approved.id, runner=shop.bench.runner)
     executor = WorkItemExecutor(shop.bench)
     with shop.bench.control.at_work(item.id):
@@ -104,14 +114,18 @@ def site(tmp_path: Path) -> Path:
     return path
 
 
-def passed(shop: Shop, item: WorkItem) -> AttemptWorkspace:
+async def passed(
+    shop: Shop, item: WorkItem, results: Sequence[VerificationResult] = (SHOWN,)
+) -> AttemptWorkspace:
     """What an attempt leaves whose checks had passed, when Silas is killed right then."""
-    files = shop.bench.workspaces.open_attempt(item, item.attempts, {})
+    places = shop.bench.workspaces
+    files = await places.open_attempt(item, item.attempts, {})
     with (files.directory / "log.txt").open("a") as log:
         log.write("once\n")
     (files.directory / "old.txt").unlink()
     (files.directory / "new.txt").write_text("new\n")
-    shop.bench.workspaces.remember(files, shop.bench.workspaces.prepare(files))
+    publication = places.prepare(files, await places.deliver(files, files.changes()))
+    places.remember(files, publication.model_copy(update={"results": list(results)}))
     return files
 
 
@@ -121,11 +135,9 @@ async def test_what_had_passed_is_taken_over_once(
     shop: Shop, site: Path, applied: tuple[str, ...], repository: bool
 ) -> None:
     if repository:
-        git(site, "init", "-q")
-        git(site, "add", ".")
-        git(site, "commit", "-q", "-m", "start")
-    item = await abandoned(shop, task(workspace={"path": "site"}))
-    files = passed(shop, item)
+        make_repository(site)
+    item = await abandoned(shop, task(workspace=SITE))
+    files = await passed(shop, item)
     for name in applied:  # it was killed after it had written these
         source = files.directory / name
         if source.exists():
@@ -139,29 +151,96 @@ async def test_what_had_passed_is_taken_over_once(
     assert (await shop.execute(item)).status is WorkItemStatus.DONE
     assert (site / "log.txt").read_text() == "start\nonce\n"
     if repository:
-        assert git(site, "status", "--porcelain") == ""
-        assert git(site, "log", "--format=%s").splitlines() == ["T", "start"]
+        assert git(site, "log", "--format=%s", "silas/t1").splitlines() == ["T", "start"]
+        assert git(site, "log", "--format=%s").splitlines() == ["start"]
+        assert git(site, "diff", "silas/t1", "--", "log.txt", "old.txt") == ""
 
 
-async def test_a_crash_between_the_branch_and_the_files(shop: Shop, site: Path) -> None:
-    for arguments in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "start")):
-        git(site, *arguments)
-    item = await abandoned(shop, task(workspace={"path": "site"}))
-    passed(shop, item)
+async def test_a_crash_between_the_files_and_the_branch(shop: Shop, site: Path) -> None:
+    make_repository(site)
+    item = await abandoned(shop, task(workspace=SITE))
+    await passed(shop, item)
     publication = shop.bench.workspaces.pending(item, 1)
     assert publication is not None
-    assert publication.after is not None
-    git(site, "update-ref", "HEAD", publication.after)
+    shop.bench.workspaces.complete(publication, item)
     assert (await again(shop)).status is WorkItemStatus.DONE
     assert (site / "log.txt").read_text() == "start\nonce\n"
-    assert git(site, "status", "--porcelain") == ""
+    assert git(site, "log", "--format=%s", "silas/t1").splitlines() == ["T", "start"]
+
+
+async def test_what_had_passed_and_showed_nothing_is_not_done(shop: Shop, site: Path) -> None:
+    item = await abandoned(shop, task(workspace=SITE))
+    await passed(shop, item, results=[SHOWN.model_copy(update={"passed_before": True})])
+    assert (await again(shop)).status is WorkItemStatus.UNCHECKED
+    assert (site / "log.txt").read_text() == "start\nonce\n"
+
+
+@pytest.mark.parametrize("word", ["cancel", "revoke", "pause"])
+async def test_what_the_owner_stopped_after_the_crash_is_not_taken_over(
+    shop: Shop, site: Path, word: str
+) -> None:
+    bench = shop.bench
+    item = await abandoned(shop, task(workspace=SITE))
+    await passed(shop, item)
+    if word == "revoke":
+        await revoke_approvals(bench.approvals, bench.items, bench.control, "t1")
+    else:
+        await getattr(bench.control, word)("t1")
+    item = await again(shop)
+    assert (site / "log.txt").read_text() == "start\n"
+    assert sorted(each.name for each in site.iterdir()) == ["log.txt", "old.txt"]
+    assert "work_done" not in shop.audit.events()
+    assert await bench.attempts.list_open() == []
+    if word != "pause":
+        assert item.is_cancelled
+        assert bench.workspaces.pending(item, 1) is None
+        return
+    assert item.status is WorkItemStatus.PAUSED
+    result = await shop.execute(await bench.control.resume("t1"))
+    assert result.status is WorkItemStatus.DONE
+    assert (site / "log.txt").read_text() == "start\nonce\n"
+
+
+async def test_what_had_begun_is_taken_over_to_its_end_and_not_called_done(
+    shop: Shop, site: Path
+) -> None:
+    item = await abandoned(shop, task(workspace=SITE))
+    files = await passed(shop, item)
+    (site / "log.txt").write_bytes((files.directory / "log.txt").read_bytes())
+    await shop.bench.control.cancel("t1")
+    assert (await again(shop)).is_cancelled
+    assert not (site / "old.txt").exists()
+    assert "work_done" not in shop.audit.events()
+    assert changed_files(shop) == ["log.txt", "new.txt", "old.txt"]
+
+
+async def test_files_that_were_changed_while_the_owner_stopped_it_are_in_the_log(
+    shop: Shop, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Workspaces.record
+
+    async def stopped(places: Workspaces, publication: Publication, item: WorkItem) -> str | None:
+        await shop.bench.control.cancel("t1")
+        return await record(places, publication, item)
+
+    monkeypatch.setattr(Workspaces, "record", stopped)
+    wanted = task("```file path=new.txt\nnew\n```", verify=[check("cat new.txt")], workspace=SITE)
+    assert (await shop.run(wanted)).status is WorkItemStatus.FAILED
+    assert (site / "new.txt").exists()
+    assert changed_files(shop) == ["new.txt"]
+
+
+def changed_files(shop: Shop) -> list[str]:
+    """The files that the log says were changed when an attempt ended that was not done."""
+    found = [data for event, data in shop.audit.entries if event == "work_attempt_ended"]
+    return sorted(change["path"] for data in found for change in data["changes"])
 
 
 async def test_what_somebody_changed_in_the_meantime_is_not_overwritten(
     shop: Shop, site: Path
 ) -> None:
-    item = await abandoned(shop, task(workspace={"path": "site"}))
-    passed(shop, item)
+    item = await abandoned(shop, task(workspace=SITE))
+    await passed(shop, item)
     (site / "log.txt").write_text("mine\n")
     assert (await again(shop)).status is WorkItemStatus.PENDING
     assert (site / "log.txt").read_text() == "mine\n"
@@ -171,8 +250,8 @@ async def test_what_somebody_changed_in_the_meantime_is_not_overwritten(
 
 async def test_what_was_taken_over_in_part_waits_for_the_owner(shop: Shop, site: Path) -> None:
     """Doing it again would do it twice; overwriting would lose the owner's change."""
-    item = await abandoned(shop, task("```run\ntrue\n```", workspace={"path": "site"}))
-    files = passed(shop, item)
+    item = await abandoned(shop, task("```run\ntrue\n```", workspace=SITE))
+    files = await passed(shop, item)
     (site / "log.txt").write_bytes((files.directory / "log.txt").read_bytes())
     (site / "old.txt").write_text("mine\n")
     result = await shop.execute(await again(shop))
@@ -188,19 +267,24 @@ async def test_what_was_taken_over_in_part_waits_for_the_owner(shop: Shop, site:
     assert not (site / "old.txt").exists()
 
 
-async def test_what_is_taken_over_later_has_the_whole_record(shop: Shop, site: Path) -> None:
+async def test_what_is_taken_over_later_has_the_whole_record(
+    shop: Shop, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The disk fails between the files and the rows: the attempt that passed still counts."""
 
-    class Failing(BeforeImages):
-        async def keep(self, *args: object, **more: object) -> None:
-            raise DiskFull
+    complete, failures = Workspaces.complete, [DiskFull()]
 
-    shop.having(images=Failing(None, shop.clock))  # type: ignore[arg-type]
+    def failing(places: Workspaces, publication: Publication, item: WorkItem) -> None:
+        complete(places, publication, item)
+        if failures:
+            raise failures.pop()
+
+    monkeypatch.setattr(Workspaces, "complete", failing)
     body = "```append path=log.txt\nonce\n```\n\n```file path=new.txt\nnew\n```"
     wanted = task(
         body,
         verify=[check("grep -q once log.txt")],
-        workspace={"path": "site"},
+        workspace=SITE,
         budget={"max_attempts": 1},
     )
     with pytest.raises(DiskFull):
@@ -218,25 +302,38 @@ async def test_what_is_taken_over_later_has_the_whole_record(shop: Shop, site: P
     assert outcomes == [AttemptOutcome.PASSED]
     assert (site / "log.txt").read_text() == "start\nonce\n"
     follow_up = task(
-        "```run\ntest -f new.txt\n```",
+        "```run\ncp new.txt newer.txt\n```",
         id="t2",
         follow_up_of="t1",
         input_artifacts_from=["new.txt"],
+        verify=[check("cmp new.txt newer.txt")],
     )
-    assert (await shop.run(follow_up)).status is WorkItemStatus.DONE, "its artifacts are found"
+    ended = await shop.run(follow_up)
+    assert ended.status is WorkItemStatus.DONE, "its artifacts are found"
 
 
-async def test_a_git_index_that_is_locked_does_not_undo_what_is_done(
-    shop: Shop, site: Path
-) -> None:
-    for arguments in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "start")):
-        git(site, *arguments)
-    (site / ".git" / "index.lock").touch()
+async def test_what_could_not_be_undone_is_not_taken_over(shop: Shop, site: Path) -> None:
+    class Failing(BeforeImages):
+        async def keep(self, *args: object, **more: object) -> None:
+            raise DiskFull
+
+    whole = shop.bench.images
+    shop.having(images=Failing(whole.database, whole.clock, whole.directory))
+    body = "```append path=log.txt\nonce\n```"
+    with pytest.raises(DiskFull):
+        await shop.run(task(body, verify=[check("grep -q once log.txt")], workspace=SITE))
+    assert (site / "log.txt").read_text() == "start\n"
+    shop.having(images=whole)
+    assert (await shop.execute(await again(shop))).status is WorkItemStatus.DONE
+    assert (site / "log.txt").read_text() == "start\nonce\n"
+
+
+async def test_a_branch_in_the_way_does_not_undo_what_is_done(shop: Shop, site: Path) -> None:
+    make_repository(site)
+    git(site, "branch", "silas")
     body = "```file path=new.txt\nnew\n```"
-    result = await shop.run(task(body, workspace={"path": "site"}))
+    result = await shop.run(task(body, verify=[check("test -f new.txt")], workspace=SITE))
     assert result.status is WorkItemStatus.DONE
     assert (site / "new.txt").read_text() == "new\n"
-    assert "taken_over_with_a_note" in shop.audit.events()
-    (site / ".git" / "index.lock").unlink()
-    git(site, "reset", "-q")
-    assert git(site, "status", "--porcelain") == ""
+    [note] = [data["note"] for name, data in shop.audit.entries if name == "taken_over_with_a_note"]
+    assert note.startswith("The files are there, and no commit was made of them: The branch silas")

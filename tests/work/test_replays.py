@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from silas.storage import SqliteDatabase
-from silas.testing.work import FakeWorker, LaterApprover, PausingWorker
+from silas.testing.work import SENDS, FakeWorker, LaterApprover, PausingWorker, decide_with_vault
+from silas.tools.declaration import Tool, ToolRegistry
 from silas.work import Plan, WorkItem, WorkItemResult, WorkItemStatus
-from silas.work.authorisation import decide_waiting
 from silas.work.errors import WorkItemConflict
-from silas.work.executors import ExecutorRegistry, Tool
 from silas.work.ports import Briefing, ToolCaller
 from silas.work.spawning import spawn_task
 from tests.stream.database_writer import OldRows
@@ -47,8 +46,8 @@ async def again(shop: Shop, name: str = "t1") -> WorkItemResult:
 
 def with_sender(shop: Shop) -> Sender:
     sender = Sender()
-    send = Tool("send", SendArguments, sender, contained=False, changes_state=True)
-    registry = ExecutorRegistry([*shop.bench.registry.tools.values(), send])
+    send = Tool("send", SendArguments, sender, contained=False, effect=SENDS)
+    registry = ToolRegistry([*shop.bench.registry.tools.values(), send])
     shop.having(registry=registry, approver=LaterApprover())
     return sender
 
@@ -57,7 +56,7 @@ async def test_an_approval_put_back_as_unused_opens_no_door(
     shop: Shop, database: SqliteDatabase, worker: FakeWorker
 ) -> None:
     item, approved = await just_approved(shop, database)
-    assert (await shop.execute(item)).status is WorkItemStatus.DONE
+    assert (await shop.execute(item)).status is WorkItemStatus.UNCHECKED
     await approved.put_back(database)
     result = await again(shop)
     assert result.status is WorkItemStatus.BLOCKED
@@ -86,7 +85,7 @@ async def approve_next(shop: Shop, database: SqliteDatabase) -> OldRows:
     """The owner lets the call that waits be made; the rows as they then are."""
     assert shop.bench.paused is not None
     (run,) = await shop.bench.paused.waiting()
-    await decide_waiting(shop.bench, run.calls[0], YES)
+    await decide_with_vault(shop.bench, [run.calls[0]], YES)
     return await OldRows.of(database)
 
 
@@ -106,8 +105,10 @@ async def test_a_goal_that_was_cancelled_is_over(
 ) -> None:
     (tmp_path / "site").mkdir()
     made = await goal_approved(shop, goal())
+    row = await database.fetch_one("SELECT approval_token FROM work_items")
+    assert row is not None
     await shop.bench.control.cancel(made.id)
-    await database.execute("UPDATE work_items SET status = 'pending'")
+    await database.execute("UPDATE work_items SET status = 'pending', approval_token = ?", row)
     result = await again(shop, made.id)
     assert "taken this approval back" in (result.last_error or "")
     assert await shop.bench.items.list_by_parent(made.id) == []
@@ -131,7 +132,7 @@ async def test_rows_of_the_middle_of_the_work_are_not_the_beginning_of_more(
         await goal_approved(shop, goal())
         assert (await cycle(shop)).status is WorkItemStatus.HEALTHY
     else:
-        assert (await shop.run(task())).status is WorkItemStatus.DONE
+        assert (await shop.run(task())).status is WorkItemStatus.UNCHECKED
     (old,) = middle
     await old.put_back(database)
     await database.execute("DELETE FROM work_attempts")

@@ -53,7 +53,9 @@ def test_only_goals_are_healthy_and_goals_are_never_done() -> None:
 
 def test_the_owner_can_always_stop_what_has_not_ended() -> None:
     for kind, now in itertools.product(WorkItemType, WorkItemStatus):
-        ended = now in (S.DONE, S.FAILED) or (now is S.HEALTHY and kind is not WorkItemType.GOAL)
+        ended = now in (S.DONE, S.UNCHECKED, S.FAILED, S.REPLACED) or (
+            now is S.HEALTHY and kind is not WorkItemType.GOAL
+        )
         assert may_follow(kind, now, S.FAILED) is not ended
 
 

@@ -1,5 +1,7 @@
 """The verification runner: every predicate, every limit, and nothing that a worker can do to it."""
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,9 @@ from silas.sandbox import CannotContain, SandboxRequest, SandboxResult
 from silas.sandbox.bubblewrap import BubblewrapBackend
 from silas.testing import FakeClock
 from silas.testing.work import FakeWorker
-from silas.work import VerificationCheck, VerificationResult, WorkItemStatus
+from silas.work import VerificationCheck, VerificationResult, WorkItemStatus, verification
 from silas.work.verification import VerificationRunner
+from tests.egress.loopback import PretendInternetOnLoopback, web_server
 from tests.work.shop import Shop, calls, check, script, task
 
 
@@ -86,9 +89,20 @@ async def test_output_is_cut_and_what_cannot_be_judged_fails(
     runner: VerificationRunner, work: Path
 ) -> None:
     result = await verdict(runner, work, run="yes | head -c 5000", contains="y")
-    assert (result.passed, len(result.output)) == (True, 1000)
+    assert (result.passed, len(result.output)) == (True, 4000)
     flood = await verdict(runner, work, run="yes | head -c 2000000", contains="y")
     assert (flood.passed, "more output than" in flood.reason) == (False, True)
+
+
+async def test_what_is_kept_ends_with_the_error_and_has_no_secret(
+    runner: VerificationRunner, work: Path
+) -> None:
+    secret = "sk-proj-" + "a1B2" * 10
+    noise = f"seq 1 5000; echo the failure is here; echo '{secret}' >&2; exit 1"
+    result = await verdict(runner, work, run=noise, exit_code=0)
+    assert result.output.startswith("1\n2\n")
+    assert "5000\nthe failure is here\n" in result.output
+    assert secret not in result.output
 
 
 async def test_binary_output_is_safe(runner: VerificationRunner, work: Path) -> None:
@@ -115,13 +129,20 @@ async def test_the_environment_is_minimal(
     assert "PATH=/usr/local/bin:/usr/bin:/bin" in result.output.splitlines()
 
 
-async def test_there_is_no_network_unless_the_check_says_so(
-    runner: VerificationRunner, work: Path
+async def test_a_check_reaches_the_hosts_that_it_lists_and_tells_which(
+    work: Path, tmp_path: Path
 ) -> None:
     count = "tail -n +3 /proc/net/dev | grep -vc '^ *lo:'"
-    assert (await verdict(runner, work, run=count, equals="0\n")).passed
-    links = await verdict(runner, work, run=count, equals="0\n", network=True)
-    assert not links.passed
+    async with web_server() as served:
+        sandbox = BubblewrapBackend(way_out=PretendInternetOnLoopback(served.port))
+        runner = VerificationRunner(sandbox, verify_dir=tmp_path / "v", clock=FakeClock())
+        for hosts in ([], ["example.org"]):
+            assert (await verdict(runner, work, run=count, equals="0\n", network=hosts)).passed
+        ask = "curl -fsS http://example.org/"
+        reached = await verdict(runner, work, run=ask, equals="hello", network=["example.org"])
+        assert [use.host for use in reached.network] == ["example.org:80"]
+        assert reached.passed
+        assert not (await verdict(runner, work, run=ask, equals="hello")).passed
 
 
 async def test_a_sandbox_that_cannot_contain_it_is_a_failed_check(
@@ -207,3 +228,28 @@ async def test_a_worker_cannot_influence_a_check(
     worker = FakeWorker(calls(script(trick), script("true")), claims=["result"])
     result = await shop.run(task(verify=[wanted], budget={"max_attempts": 1}), worker)
     assert result.status is WorkItemStatus.STUCK, result.verification_results
+
+
+async def test_a_check_that_is_cancelled_removes_nothing_after_its_end(
+    runner: VerificationRunner, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_go_on = asyncio.Event(), threading.Event()
+    loop, clear_name = asyncio.get_running_loop(), verification.clear_name
+
+    def slowly(home: Path) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        assert may_go_on.wait(60)
+        clear_name(home)
+
+    monkeypatch.setattr(verification, "clear_name", slowly)
+    checking = asyncio.create_task(verdict(runner, work, run="true", exit_code=0))
+    await begun.wait()
+    checking.cancel()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    ended_too_early = checking.done()
+    may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await checking
+    assert not ended_too_early, "its files were still being removed"
+    assert list((tmp_path / "verify").iterdir()) == []

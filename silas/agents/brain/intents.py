@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from silas.journal.wishes import JournalOp
+from silas.journal.conversation import JournalOp
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,16 @@ class EditFile:
 
 
 @dataclass(frozen=True)
+class SaveAttachment:
+    """Write the attached file, byte by byte; `name` says which one, if there are several."""
+
+    path: str
+    name: str | None = None
+    sha256: str = ""
+    """Which one it is, once that is known."""
+
+
+@dataclass(frozen=True)
 class ApplyPatch:
     """Apply a patch, and let a command say whether it was right."""
 
@@ -51,7 +61,7 @@ class ApplyPatch:
     where: str | None = None
 
 
-class Watched(StrEnum):
+class WatchedKind(StrEnum):
     """What can be watched."""
 
     ADDRESS = "address"
@@ -62,11 +72,29 @@ class Watched(StrEnum):
 class Watch:
     """Look at something again and again; `schedule` is a cron expression."""
 
-    what: Watched
+    what: WatchedKind
     target: str
     schedule: str
     often: str
     """The schedule in the person's words."""
+
+
+@dataclass(frozen=True)
+class ListWatches:
+    """Say what is watched."""
+
+
+@dataclass(frozen=True)
+class StopWatching:
+    """Watch something no more: words of its title, or its id; empty if there is only one."""
+
+    about: str
+    everything: bool = False
+
+
+@dataclass(frozen=True)
+class WhoAmI:
+    """Say the person's name."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +105,7 @@ class Remember:
 
 
 @dataclass(frozen=True)
-class Recall:
+class RecallIntent:
     """Say what is known about this; empty means everything recent."""
 
     about: str
@@ -92,11 +120,27 @@ class Forget:
 
 @dataclass(frozen=True)
 class LookAtJournal:
-    """Say what a day is about, or which tasks are open."""
+    """Say what a day is about, which tasks are open, or what the owner will be reminded of."""
 
-    show: Literal["day", "tasks"]
+    show: Literal["day", "tasks", "reminders"]
     day: str = "today"
     category: str | None = None
+
+
+@dataclass(frozen=True)
+class AddTasks:
+    """Write several tasks down."""
+
+    tasks: tuple[JournalOp, ...]
+
+
+@dataclass(frozen=True)
+class LookAtFiles:
+    """List a folder, show or explain a file, or find a text in what a path names."""
+
+    how: Literal["list", "show", "explain", "find"]
+    path: str
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,6 +151,13 @@ class WhatDidYouDo:
 @dataclass(frozen=True)
 class Greeting:
     """A friendly word."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Feedback about how Silas speaks: what is wanted instead."""
+
+    wanted: str
 
 
 @dataclass(frozen=True)
@@ -121,22 +172,33 @@ class Help:
 
 @dataclass(frozen=True)
 class NotUnderstood:
-    """Everything else. `near` is the name of the phrase that was probably meant."""
+    """Everything else."""
 
     near: str | None = None
+    """The name of the phrase that was probably meant."""
+    lacks: str = ""
+    """What is missing, in a sentence."""
+    instead: tuple[str, ...] = ()
+    """What to say for the nearest things that it can do."""
 
 
-Planned = RunCommand | MakeFile | AppendToFile | EditFile | ApplyPatch | Watch
+Planned = RunCommand | MakeFile | AppendToFile | EditFile | SaveAttachment | ApplyPatch | Watch
 """What needs a plan, and so the owner's approval."""
 
 Said = (
-    Remember
-    | Recall
+    ListWatches
+    | StopWatching
+    | Remember
+    | RecallIntent
     | Forget
     | JournalOp
+    | AddTasks
     | LookAtJournal
+    | LookAtFiles
     | WhatDidYouDo
+    | WhoAmI
     | Greeting
+    | Remark
     | Thanks
     | Help
     | NotUnderstood

@@ -1,9 +1,32 @@
-"""Which model was chosen for a role, and how patient Silas is with it: data, without a client."""
+"""The roles that models play, and which model was chosen for each: data, without a client."""
+
+from enum import StrEnum
 
 from pydantic import Field, SecretStr
 
-from silas.agents.models.roles import OutputMode, Role
 from silas.kernel.models import Data
+
+
+class Role(StrEnum):
+    """What a model is asked to be."""
+
+    PROXY = "proxy"
+    PLANNER = "planner"
+    EXECUTOR = "executor"
+    SCORER = "scorer"
+    GATE = "gate"
+
+
+class OutputMode(StrEnum):
+    """How a model is made to answer in a given form, from the firmest way to the loosest.
+
+    `native`: the server holds the model to a JSON schema. `tool`: the answer is the arguments of a
+    tool call. `prompted`: the schema stands in the prompt, and the answer is hoped for.
+    """
+
+    NATIVE = "native"
+    TOOL = "tool"
+    PROMPTED = "prompted"
 
 
 class ModelChoice(Data):

@@ -7,17 +7,55 @@ nothing here switches anything on.
 import asyncio
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
-from silas.agents.models.servers import KNOWN_SERVERS, FoundServer, LocalServer
+from silas.kernel.loopback import is_loopback_url
+from silas.kernel.models import Data
+
+
+@dataclass(frozen=True)
+class LocalServer:
+    """A kind of model server, where it usually listens, and what its models are called in Silas."""
+
+    kind: str
+    port: int
+    path: str = "/v1/models"
+    provider: str = "openai"
+
+
+KNOWN_SERVERS = (
+    LocalServer("Ollama", 11434, path="/api/tags", provider="ollama"),
+    LocalServer("llama.cpp", 8080),
+    LocalServer("LM Studio", 1234),
+    LocalServer("vLLM", 8000),
+)
+
+
+class FoundServer(Data):
+    """A model server that answered."""
+
+    kind: str
+    base_url: str
+    provider: str
+    models: tuple[str, ...]
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What to set so that all roles use the first model of this server."""
+        name = f"{self.provider}:{self.models[0]}"
+        roles = {f"models.{role}": name for role in ("proxy", "planner", "executor", "scorer")}
+        return roles if self.provider == "ollama" else {**roles, "models.base_url": self.base_url}
+
 
 __all__ = ["FoundServer", "LocalServer", "detect_servers"]
 
 _HOST = "127.0.0.1"
 _SECONDS = 1.0
+_FAR_SECONDS = 10.0
 _LARGEST_ANSWER = 1_000_000
 _MOST_MODELS = 200
 _MODEL_NAME = re.compile(r"[!-~]{1,200}")
@@ -43,6 +81,21 @@ async def _ask(client: httpx.AsyncClient, server: LocalServer) -> FoundServer | 
     return FoundServer(
         kind=server.kind, base_url=f"{address}/v1", provider=server.provider, models=models
     )
+
+
+async def models_at(address: str, key: str | None) -> tuple[str, ...]:
+    """The models of a server that speaks OpenAI's protocol, at any address; empty if it is mute."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        async with (
+            asyncio.timeout(_FAR_SECONDS),
+            httpx.AsyncClient(
+                timeout=_FAR_SECONDS, headers=headers, trust_env=not is_loopback_url(address)
+            ) as client,
+        ):
+            return _names_in(await _get(client, f"{address}/models"))
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, TimeoutError, RecursionError):
+        return ()
 
 
 async def _get(client: httpx.AsyncClient, url: str) -> Any:

@@ -12,11 +12,12 @@ from pydantic_ai import Agent
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 from pydantic_ai.usage import RunUsage, UsageLimits
 
+from silas.agents.models.choices import OutputMode
 from silas.agents.models.errors import ModelAnswerUnreadable
 from silas.agents.models.factory import RoleModel
-from silas.agents.models.modes import KnownModes, ModeMemory, as_output, is_local
-from silas.agents.models.roles import OutputMode
-from silas.agents.models.translation import translated
+from silas.agents.models.modes import KnownModes, ModeMemory, as_output
+from silas.agents.models.providers import is_local
+from silas.agents.models.resilience import translated
 from silas.kernel import Clock
 from silas.kernel.errors import LlmError
 from silas.kernel.models import Data
@@ -48,6 +49,8 @@ class ProbeReport(Data):
     modes: Mapping[OutputMode, str | None] = Field(default_factory=dict)
     """What went wrong in each mode; None where it worked."""
     best_mode: OutputMode | None = None
+    local: bool = False
+    """Whether it runs on this machine."""
     error: Mapping[str, Any] | None = None
     exit_code: int = 0
 
@@ -87,6 +90,7 @@ async def probe_model(
         cost_known=cost.known,
         modes=modes,
         best_mode=working[0] if working else None,
+        local=role_model.choice is not None and is_local(role_model.choice),
         exit_code=0 if working else ModelAnswerUnreadable.exit_code,
     )
 

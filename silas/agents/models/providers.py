@@ -7,6 +7,9 @@ import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from silas.agents.models.choices import ModelChoice
+from silas.kernel.loopback import is_loopback_url
+
 
 @dataclass(frozen=True)
 class ProviderFacts:
@@ -68,6 +71,25 @@ PROVIDERS: Mapping[str, ProviderFacts] = {
     "zai": ProviderFacts(("ZAI_API_KEY",)),
 }
 
+NEEDS_MORE = frozenset(
+    {
+        "azure",
+        "azure-responses",
+        "bedrock",
+        "bedrock-mantle",
+        "github-copilot",
+        "google-cloud",
+        "litellm",
+        "ollama",
+        "openai-chatgpt",
+        "openai-codex",
+        "snowflake",
+        "system-one",
+        "vllm",
+    }
+)
+"""Providers that want more than a key, or another thing: an address, an account, a region."""
+
 _GATEWAY = "gateway/"
 _GATEWAY_FACTS = ProviderFacts(("PYDANTIC_AI_GATEWAY_API_KEY",))
 
@@ -90,6 +112,13 @@ def facts_of(provider: str) -> ProviderFacts | None:
     if provider.startswith(_GATEWAY):
         return _GATEWAY_FACTS if provider.removeprefix(_GATEWAY) else None
     return PROVIDERS.get(provider)
+
+
+def is_local(choice: ModelChoice) -> bool:
+    """Whether the model runs on this machine."""
+    facts = facts_of(choice.provider)
+    address = choice.base_url or (facts.default_url if facts else None)
+    return address is not None and is_loopback_url(address)
 
 
 def provider_problem(name: str) -> str | None:

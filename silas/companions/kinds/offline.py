@@ -10,8 +10,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from silas.companions.models import AgentActionType, AgentInteractionType
-from silas.companions.ports import CompanionRequest
-from silas.companions.proposals import CompanionProposal, ProposedAction, Question
+from silas.companions.ports import (
+    CompanionProposal,
+    CompanionQuestion,
+    CompanionRequest,
+    ProposedAction,
+)
 
 OFFLINE_MODEL = "offline:brain"
 _MOST = 5
@@ -86,7 +90,7 @@ def _gym_coach(payload: Mapping[str, Any]) -> Iterator[ProposedAction]:
             asked = f"How long did “{task['title']}” take? For example: log 45 minutes on it."
             yield ProposedAction(
                 action_type=AgentActionType.ASK_USER,
-                question=Question(
+                question=CompanionQuestion(
                     interaction_type=AgentInteractionType.FREE_TEXT, prompt_text=asked[:2000]
                 ),
                 reason="The session has no time yet.",
@@ -112,7 +116,7 @@ def _strategist(payload: Mapping[str, Any]) -> Iterator[ProposedAction]:
     named = ", ".join(f"“{task['title']}”" for task in late)
     yield ProposedAction(
         action_type=AgentActionType.PROPOSE_PLAN,
-        question=Question(prompt_text=f"{named}: overdue. Move them by a week?"[:2000]),
+        question=CompanionQuestion(prompt_text=f"{named}: overdue. Move them by a week?"[:2000]),
         reason="A due date that has passed says nothing any more.",
     )
     for task in late:
@@ -162,7 +166,7 @@ def _which(candidates: list[dict[str, Any]]) -> Iterator[ProposedAction]:
         return
     yield ProposedAction(
         action_type=AgentActionType.ASK_USER,
-        question=Question(
+        question=CompanionQuestion(
             interaction_type=AgentInteractionType.MULTI_CHOICE,
             prompt_text="Which of these do you mean?",
             options=titles[:10],

@@ -1,24 +1,35 @@
-"""The catalogue: every tool that companions have. `docs/agent_tools` says the same, for review."""
+"""The catalogue: every tool that companions have. `docs/agent_tools` says the same, for review.
 
+A write declares what it does to the journal. What `undo_change` puts back as it was is reversible;
+where a write touches several records, one later change of any of them is enough to be in its way.
+"""
+
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel
 
-from silas.companions.tools import changing, inputs, outputs, reading
-from silas.companions.tools.models import (
+from silas.companions.tools import calls, schemas
+from silas.companions.tools.calls import operation
+from silas.companions.tools.registry import (
     AgentCapability,
-    IdempotencyStrategy,
+    AgentToolRegistry,
+    CompanionTool,
+    Handler,
     ScopeRule,
     SideEffects,
     ToolClass,
 )
-from silas.companions.tools.registry import AgentToolRegistry, Handler, Tool
-from silas.gates.risk import RiskLevel
-from silas.journal.tokens import SEMANTIC_KEYS
+from silas.gates.risk import ActionKind, DeclaredEffect, Reversibility
+from silas.journal.notifications import SEMANTIC_KEYS
+from silas.tools.declaration import CHANGES, OBSERVES
 
 _CAN = AgentCapability
-_LOW, _MEDIUM, _HIGH = RiskLevel.LOW, RiskLevel.MEDIUM, RiskLevel.HIGH
-_BOTH_ENDS = (ScopeRule.SOURCE_AND_DESTINATION_IN_SCOPE,)
+_TIDIES = DeclaredEffect(action=ActionKind.TIDY, reversibility=Reversibility.REVERSIBLE)
+_CHANGES_SEVERAL = DeclaredEffect(action=ActionKind.CHANGE, reversibility=Reversibility.HARD)
+_UNDO = "undo_change"
+_ONE_END, _BOTH_ENDS = ScopeRule.TARGET_IN_SCOPE, ScopeRule.SOURCE_AND_DESTINATION_IN_SCOPE
+_NEW_TASK = ("task", "checklist", "checklist_item", "link")
 
 
 def _look(
@@ -28,200 +39,219 @@ def _look(
     *,
     can: AgentCapability,
     of: ToolClass,
-) -> Tool:
-    return Tool(
-        name=handler.__name__,
+) -> CompanionTool:
+    return CompanionTool(
+        handler.__name__,
+        asked,
+        contained=False,
+        effect=OBSERVES,
         version=1,
-        description=_told(handler),
-        input=asked,
+        description=(handler.__doc__ or "").strip(),
         output=given,
         capabilities=frozenset({can}),
-        risk_level=_LOW,
         tool_class=of,
-        idempotency=IdempotencyStrategy.READ_ONLY,
         scope_rules=(ScopeRule.FILTER_BY_SCOPE,),
         handler=handler,
     )
 
 
 def _write(
-    handler: Handler,
+    name: str,
+    description: str,
     asked: type[BaseModel],
-    *,
-    can: tuple[AgentCapability, ...],
+    effect: DeclaredEffect,
+    *can: AgentCapability,
     of: ToolClass,
-    risk: RiskLevel,
     changes: tuple[str, ...],
-    scope: tuple[ScopeRule, ...] = (ScopeRule.TARGET_IN_SCOPE,),
-    **more: Any,
-) -> Tool:
-    return Tool(
-        name=handler.__name__,
+    scope: ScopeRule = _ONE_END,
+    high_when: Callable[[Any], bool] | None = None,
+    offered: bool = True,
+) -> CompanionTool:
+    tokens = tuple(SEMANTIC_KEYS[each] for each in changes)
+    return CompanionTool(
+        name,
+        asked,
+        contained=False,
+        effect=effect,
+        inverse=_UNDO,
+        offered=offered,
         version=1,
-        description=_told(handler),
-        input=asked,
-        output=outputs.WriteOutput,
+        description=description,
+        output=schemas.WriteOutput,
         capabilities=frozenset(can),
-        risk_level=risk,
         tool_class=of,
-        idempotency=IdempotencyStrategy.OPERATION_ID,
-        scope_rules=scope,
-        handler=handler,
-        side_effects=SideEffects(
-            entity_types=changes,
-            notification_tokens=tuple(SEMANTIC_KEYS[each] for each in changes),
-        ),
-        **more,
+        scope_rules=(scope,),
+        handler=operation(name),
+        side_effects=SideEffects(entity_types=changes, notification_tokens=tokens),
+        high_when=high_when,
     )
-
-
-def _told(handler: Handler) -> str:
-    return (handler.__doc__ or "").strip()
 
 
 _LOOKS = (
     _look(
-        reading.list_allowed_categories, inputs.NoArguments, outputs.CategoryList,
+        calls.list_allowed_categories, schemas.NoArguments, schemas.CategoryList,
         can=_CAN.CATEGORY_READ, of=ToolClass.TASK,
     ),
     _look(
-        reading.list_tasks_in_scope, inputs.ListTasks, outputs.TaskList,
+        calls.list_tasks_in_scope, schemas.ListTasks, schemas.TaskList,
         can=_CAN.TASK_READ, of=ToolClass.TASK,
     ),
     _look(
-        reading.resolve_task_reference, inputs.ResolveTask, outputs.TaskCandidates,
+        calls.resolve_task_reference, schemas.ResolveTask, schemas.TaskCandidates,
         can=_CAN.TASK_READ, of=ToolClass.TASK,
     ),
     _look(
-        reading.get_time_summary, inputs.TimeSummary, outputs.TimeOverview,
+        calls.get_time_summary, schemas.TimeSummary, schemas.TimeOverview,
         can=_CAN.TASK_READ, of=ToolClass.TIME,
     ),
     _look(
-        reading.get_day_plan, inputs.PlanDate, outputs.DayPlanView,
+        calls.get_day_plan, schemas.PlanDate, schemas.DayPlanView,
         can=_CAN.DAY_PLAN_READ, of=ToolClass.DAY_PLAN,
     ),
     _look(
-        reading.get_ratings_summary, inputs.RatingsSummary, outputs.RatingsOverview,
+        calls.get_ratings_summary, schemas.RatingsSummary, schemas.RatingsOverview,
         can=_CAN.RATING_READ, of=ToolClass.RATING,
     ),
     _look(
-        reading.get_rating_for_target, inputs.RatingForTarget, outputs.TargetRatings,
+        calls.get_rating_for_target, schemas.RatingForTarget, schemas.TargetRatings,
         can=_CAN.RATING_READ, of=ToolClass.RATING,
     ),
 )  # fmt: skip
 
 _TASKS = (
     _write(
-        changing.set_task_language, inputs.SetTaskLanguage, can=(_CAN.TASK_WRITE,),
-        of=ToolClass.TASK, risk=_LOW, changes=("task",),
+        "set_task_language", "Say which language a task is in.", schemas.SetTaskLanguage,
+        _TIDIES, _CAN.TASK_WRITE, of=ToolClass.TASK, changes=("task",),
     ),
     _write(
-        changing.update_task_estimate, inputs.UpdateTaskEstimate, can=(_CAN.TASK_WRITE,),
-        of=ToolClass.TASK, risk=_MEDIUM, changes=("task",),
+        "update_task_estimate", "Say how long a task will take.", schemas.UpdateTaskEstimate,
+        CHANGES, _CAN.TASK_WRITE, of=ToolClass.TASK, changes=("task",),
     ),
     _write(
-        changing.update_task_due_date, inputs.UpdateTaskDueDate, can=(_CAN.TASK_WRITE,),
-        of=ToolClass.TASK, risk=_MEDIUM, changes=("task",),
+        "update_task_due_date", "Say when a task is due.", schemas.UpdateTaskDueDate,
+        CHANGES, _CAN.TASK_WRITE, of=ToolClass.TASK, changes=("task",),
     ),
     _write(
-        changing.update_task_priority, inputs.UpdateTaskPriority, can=(_CAN.TASK_WRITE,),
-        of=ToolClass.TASK, risk=_MEDIUM, changes=("task",),
+        "update_task_priority", "Say how much a task matters.", schemas.UpdateTaskPriority,
+        CHANGES, _CAN.TASK_WRITE, of=ToolClass.TASK, changes=("task",),
     ),
     _write(
-        changing.assign_task_labels, inputs.AssignTaskLabels, can=(_CAN.TASK_WRITE,),
-        of=ToolClass.TASK, risk=_LOW, changes=("task",),
+        "assign_task_labels", "Add labels to a task.", schemas.AssignTaskLabels,
+        _TIDIES, _CAN.TASK_WRITE, of=ToolClass.TASK, changes=("task",),
     ),
     _write(
-        changing.create_task, inputs.CreateTask, can=(_CAN.TASK_WRITE,),
-        of=ToolClass.TASK, risk=_MEDIUM, changes=("task", "checklist", "checklist_item"),
+        "create_task", "Write a new task down.", schemas.CreateTask,
+        CHANGES, _CAN.TASK_WRITE, of=ToolClass.TASK,
+        changes=("task", "checklist", "checklist_item"),
     ),
     _write(
-        changing.update_task_fields, inputs.UpdateTaskFields, can=(_CAN.TASK_WRITE,),
-        of=ToolClass.TASK, risk=_HIGH, changes=("task", "time_entry"), scope=_BOTH_ENDS,
+        "update_task_fields", "Change several fields of a task.", schemas.UpdateTaskFields,
+        _CHANGES_SEVERAL, _CAN.TASK_WRITE, of=ToolClass.TASK,
+        changes=("task", "time_entry"), scope=_BOTH_ENDS,
     ),
     _write(
-        changing.create_follow_up_task, inputs.CreateFollowUpTask,
-        can=(_CAN.TASK_WRITE, _CAN.CHECKLIST_WRITE), of=ToolClass.TASK, risk=_MEDIUM,
-        changes=("task", "checklist", "checklist_item", "link", "time_entry"), scope=_BOTH_ENDS,
+        "create_follow_up_task",
+        "Write down what comes after a task; its open steps go along if wanted.",
+        schemas.CreateFollowUpTask, CHANGES, _CAN.TASK_WRITE, _CAN.CHECKLIST_WRITE,
+        of=ToolClass.TASK, changes=(*_NEW_TASK, "time_entry"), scope=_BOTH_ENDS,
         high_when=lambda asked: asked.close_source_task_as is not None,
     ),
     _write(
-        changing.conclude_task_with_rollover, inputs.ConcludeTask,
-        can=(_CAN.TASK_WRITE, _CAN.CHECKLIST_WRITE), of=ToolClass.TASK, risk=_HIGH,
-        changes=("task", "checklist", "checklist_item", "link", "time_entry"), scope=_BOTH_ENDS,
+        "conclude_task_with_rollover", "End a task; steps that are open go on in a new one.",
+        schemas.ConcludeTask, _CHANGES_SEVERAL, _CAN.TASK_WRITE, _CAN.CHECKLIST_WRITE,
+        of=ToolClass.TASK, changes=(*_NEW_TASK, "time_entry"), scope=_BOTH_ENDS,
     ),
 )  # fmt: skip
 
 _CHECKLISTS = (
     _write(
-        changing.add_multiple_checklist_items, inputs.AddChecklistItems,
-        can=(_CAN.CHECKLIST_WRITE,), of=ToolClass.CHECKLIST, risk=_MEDIUM,
+        "add_multiple_checklist_items", "Add steps to a checklist.", schemas.AddChecklistItems,
+        CHANGES, _CAN.CHECKLIST_WRITE, of=ToolClass.CHECKLIST,
         changes=("checklist", "checklist_item"),
     ),
     _write(
-        changing.update_checklist_items, inputs.UpdateChecklistItems, can=(_CAN.CHECKLIST_WRITE,),
-        of=ToolClass.CHECKLIST, risk=_MEDIUM, changes=("checklist_item",),
+        "update_checklist_items", "Check steps, or change what they say.",
+        schemas.UpdateChecklistItems, CHANGES, _CAN.CHECKLIST_WRITE, of=ToolClass.CHECKLIST,
+        changes=("checklist_item",),
     ),
     _write(
-        changing.create_checklist, inputs.CreateChecklist, can=(_CAN.CHECKLIST_WRITE,),
-        of=ToolClass.CHECKLIST, risk=_MEDIUM, changes=("checklist", "checklist_item"),
+        "create_checklist", "Give a task a checklist.", schemas.CreateChecklist,
+        CHANGES, _CAN.CHECKLIST_WRITE, of=ToolClass.CHECKLIST,
+        changes=("checklist", "checklist_item"),
     ),
     _write(
-        changing.move_checklist_items, inputs.MoveChecklistItems, can=(_CAN.CHECKLIST_WRITE,),
-        of=ToolClass.CHECKLIST, risk=_HIGH, changes=("checklist_item",), scope=_BOTH_ENDS,
+        "move_checklist_items", "Move steps to another checklist.", schemas.MoveChecklistItems,
+        _CHANGES_SEVERAL, _CAN.CHECKLIST_WRITE, of=ToolClass.CHECKLIST,
+        changes=("checklist_item",), scope=_BOTH_ENDS,
     ),
     _write(
-        changing.move_checklist_items_to_new_task, inputs.MoveItemsToNewTask,
-        can=(_CAN.TASK_WRITE, _CAN.CHECKLIST_WRITE), of=ToolClass.CHECKLIST, risk=_HIGH,
-        changes=("task", "checklist", "checklist_item", "link"), scope=_BOTH_ENDS,
+        "move_checklist_items_to_new_task", "Make a task of some steps.",
+        schemas.MoveItemsToNewTask, _CHANGES_SEVERAL, _CAN.TASK_WRITE, _CAN.CHECKLIST_WRITE,
+        of=ToolClass.CHECKLIST, changes=_NEW_TASK, scope=_BOTH_ENDS,
     ),
 )  # fmt: skip
 
 _TIME = (
     _write(
-        changing.create_retrospective_time_entry, inputs.RetrospectiveTimeEntry,
-        can=(_CAN.TIME_WRITE,), of=ToolClass.TIME, risk=_MEDIUM, changes=("time_entry", "link"),
+        "create_retrospective_time_entry", "Write down time that was spent.",
+        schemas.RetrospectiveTimeEntry, CHANGES, _CAN.TIME_WRITE, of=ToolClass.TIME,
+        changes=("time_entry", "link"),
     ),
     _write(
-        changing.start_task_timer, inputs.OneTask, can=(_CAN.TIME_WRITE,),
-        of=ToolClass.TIME, risk=_LOW, changes=("time_entry", "task"),
+        "start_task_timer", "Start the timer for a task.", schemas.OneTask,
+        _TIDIES, _CAN.TIME_WRITE, of=ToolClass.TIME, changes=("time_entry", "task"),
     ),
     _write(
-        changing.stop_task_timer, inputs.StopTaskTimer, can=(_CAN.TIME_WRITE,),
-        of=ToolClass.TIME, risk=_LOW, changes=("time_entry",),
+        "stop_task_timer", "Stop the timer that runs.", schemas.StopTaskTimer,
+        _TIDIES, _CAN.TIME_WRITE, of=ToolClass.TIME, changes=("time_entry",),
     ),
     _write(
-        changing.annotate_time_entry, inputs.AnnotateTimeEntry, can=(_CAN.TIME_WRITE,),
-        of=ToolClass.TIME, risk=_LOW, changes=("time_entry",),
+        "annotate_time_entry", "Say what the time was spent on.", schemas.AnnotateTimeEntry,
+        _TIDIES, _CAN.TIME_WRITE, of=ToolClass.TIME, changes=("time_entry",),
     ),
 )  # fmt: skip
 
 _DAYS = (
     _write(
-        changing.get_or_create_day_plan, inputs.PlanDate,
-        can=(_CAN.DAY_PLAN_READ, _CAN.DAY_PLAN_WRITE), of=ToolClass.DAY_PLAN, risk=_LOW,
-        changes=("day_plan",),
+        "get_or_create_day_plan", "The plan of a day; an empty one is made if there is none.",
+        schemas.PlanDate, _TIDIES, _CAN.DAY_PLAN_READ, _CAN.DAY_PLAN_WRITE,
+        of=ToolClass.DAY_PLAN, changes=("day_plan",),
     ),
     _write(
-        changing.upsert_day_plan_blocks, inputs.UpsertDayBlocks, can=(_CAN.DAY_PLAN_WRITE,),
-        of=ToolClass.DAY_PLAN, risk=_MEDIUM, changes=("day_plan", "day_block"),
-        high_when=lambda asked: bool(asked.deletes),
+        "upsert_day_plan_blocks", "Add, change and take out blocks of a day.",
+        schemas.UpsertDayBlocks, CHANGES, _CAN.DAY_PLAN_WRITE, of=ToolClass.DAY_PLAN,
+        changes=("day_plan", "day_block"), high_when=lambda asked: bool(asked.deletes),
     ),
     _write(
-        changing.pin_day_plan_tasks, inputs.PinTasks, can=(_CAN.DAY_PLAN_WRITE,),
-        of=ToolClass.DAY_PLAN, risk=_LOW, changes=("day_plan",),
+        "pin_day_plan_tasks", "Pin tasks to a day.", schemas.PinTasks,
+        _TIDIES, _CAN.DAY_PLAN_WRITE, of=ToolClass.DAY_PLAN, changes=("day_plan",),
     ),
     _write(
-        changing.replan_day_blocks, inputs.ReplanDay, can=(_CAN.DAY_PLAN_WRITE,),
-        of=ToolClass.DAY_PLAN, risk=_HIGH, changes=("day_plan", "day_block"),
+        "replan_day_blocks", "Let a day have exactly these blocks, as far as it is in reach.",
+        schemas.ReplanDay, _CHANGES_SEVERAL, _CAN.DAY_PLAN_WRITE, of=ToolClass.DAY_PLAN,
+        changes=("day_plan", "day_block"),
     ),
 )  # fmt: skip
 
 _RATINGS = (
     _write(
-        changing.create_or_update_rating, inputs.CreateOrUpdateRating, can=(_CAN.RATING_WRITE,),
-        of=ToolClass.RATING, risk=_MEDIUM, changes=("rating",),
+        "create_or_update_rating", "Say how something was.", schemas.CreateOrUpdateRating,
+        CHANGES, _CAN.RATING_WRITE, of=ToolClass.RATING, changes=("rating",),
     ),
 )  # fmt: skip
 
-REGISTRY = AgentToolRegistry((*_LOOKS, *_TASKS, *_CHECKLISTS, *_TIME, *_DAYS, *_RATINGS))
+# The inverse of every write is the owner's: no capability is enough for it, and none is offered it.
+_INVERSE = _write(
+    _UNDO,
+    "Put back what the records were before a change.",
+    schemas.UndoChange,
+    _CHANGES_SEVERAL,
+    of=ToolClass.WRITE,
+    changes=tuple(SEMANTIC_KEYS),
+    offered=False,
+)
+
+
+def companion_tools() -> AgentToolRegistry:
+    """The registry with every tool of the catalogue: made once, where the process is composed."""
+    return AgentToolRegistry((*_LOOKS, *_TASKS, *_CHECKLISTS, *_TIME, *_DAYS, *_RATINGS, _INVERSE))

@@ -10,24 +10,23 @@
 8. The owner's gates let a write pass.
 9. A write that is risky enough waits for the owner, with a preview; nothing is written. One that
    was approved passes the door: the token was used up for exactly this call and this preview.
-10. The write goes through the saga, under its operation id. 2, 3 and 6, and whether the run was
-   called off, are asked once more, behind the journal's fence: what is stopped between this answer
-   and the commit is not written.
+10. The write goes through `operations.py`, under its operation id. 2, 3 and 6, and whether the run
+   was called off, are asked once more, behind the journal's fence: what is stopped between this
+   answer and the commit is not written.
 
 A refusal is a result with its code, never an exception: companions go on, and the log tells it.
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
 
-from silas.companions.actions import action_message_id, target_refs
+from silas.audit.models import AuditTrail
 from silas.companions.budgets import Budgets
-from silas.companions.decisions import Decisions
 from silas.companions.errors import (
     AgentDestroyed,
     AgentPaused,
@@ -39,41 +38,74 @@ from silas.companions.errors import (
     WakeReasonDenied,
     tool_code,
 )
-from silas.companions.kinds.definition import CompanionDefinition
-from silas.companions.kinds.kept import Definitions
+from silas.companions.gateway import StopSwitches
+from silas.companions.kinds.library import CompanionDefinition, Definitions
+from silas.companions.messages import PolicyDecisions
 from silas.companions.models import BudgetUsage, Companion, ToolResultStatus
-from silas.companions.policy.gating import CallGates
-from silas.companions.policy.risk import needs_approval
-from silas.companions.policy.switches import StopSwitches
+from silas.companions.operations import Operations, action_message_id, target_refs
 from silas.companions.ports import ApprovableAction
-from silas.companions.saga import SagaLog
 from silas.companions.store import CompanionStore
-from silas.companions.tools.models import AgentToolCall, AgentToolResult, ToolEffect
-from silas.companions.tools.reach import ToolReach
-from silas.companions.tools.registry import AgentToolRegistry, Tool
-from silas.companions.tools.writing import written
-from silas.companions.waiting import WaitingRoom
-from silas.journal.fence import FenceMoved, Guard
+from silas.companions.tools.calls import written
+from silas.companions.tools.registry import (
+    AgentToolCall,
+    AgentToolRegistry,
+    AgentToolResult,
+    CompanionTool,
+    ToolEffect,
+    ToolReach,
+)
+from silas.gates import Gate, GateAction, GateTrigger
+from silas.gates.risk import RiskLevel
+from silas.gates.runner import GateRunner
 from silas.journal.models import AccessScope
-from silas.journal.operations.scoped import as_told
-from silas.journal.results import Outcome
-from silas.journal.store import Journal
-from silas.kernel import ApprovalError, CompanionError, GateError, JournalError, SilasError
-from silas.work.ports import AuditTrail
+from silas.journal.operations.scoped import outcome_in_scope
+from silas.journal.store import FenceMoved, Guard, Journal, Outcome
+from silas.kernel import (
+    ApprovalError,
+    CompanionError,
+    GateError,
+    JournalError,
+    SilasError,
+    TaintLevel,
+)
 
+_LADDER = tuple(RiskLevel)
+_ALWAYS = RiskLevel.HIGH
 Door = Callable[[ApprovableAction], Awaitable[None]]
 """Raises unless the owner's token was used up for exactly this action."""
 GoesOn = Callable[[], Awaitable[None]]
 """Raises if the owner has called off the run that a call belongs to."""
-
 _ID = re.compile(r"[a-z][a-z_]*[_-][0-9A-Za-z-]{1,90}")
 """How ids in the journal look: `task_01k…`, `dayplan-2026-01-02`."""
 _REFUSALS = (CompanionError, JournalError, ApprovalError, GateError)
 
 
+class CallGates:
+    """Evaluates the gates `on_tool_call` of the settings; where there are none, all calls pass."""
+
+    def __init__(self, gates: Sequence[Gate], runner: GateRunner) -> None:
+        self._gates = [gate for gate in gates if gate.on is GateTrigger.ON_TOOL_CALL]
+        self._runner = runner
+
+    async def asks(self, call: AgentToolCall, tool: CompanionTool) -> bool:
+        """Whether a gate wants the owner to be asked; raises `GateError` if one says no."""
+        if not self._gates:
+            return False
+        policy, _, merged = await self._runner.check_gates(
+            self._gates, GateTrigger.ON_TOOL_CALL, _context(call, tool)
+        )
+        for result in policy:
+            if result.action is GateAction.BLOCK:
+                raise GateError(f"A gate stopped this: {result.gate_name}: {result.reason}")
+        if merged.get("tool_args", call.arguments) != call.arguments:
+            # Other arguments would be another action, with an id of its own.
+            raise GateError("A gate wants other arguments than the companion's. Nothing was done.")
+        return any(each.action is GateAction.REQUIRE_APPROVAL for each in policy)
+
+
 @dataclass(frozen=True)
 class _Admitted:
-    tool: Tool
+    tool: CompanionTool
     arguments: BaseModel
     companion: Companion
     definition: CompanionDefinition
@@ -86,20 +118,18 @@ class ToolExecutor:
     registry: AgentToolRegistry
     store: CompanionStore
     journal: Journal
-    definitions: Definitions
     switches: StopSwitches
     budgets: Budgets
-    saga: SagaLog
-    waiting: WaitingRoom
+    operations: Operations
     time_zone: Callable[[], str]
-    gates: CallGates | None = None
-    audit: AuditTrail | None = None
+    gates: CallGates
+    audit: AuditTrail
 
     async def execute(
         self,
         call: AgentToolCall,
         *,
-        decisions: Decisions,
+        decisions: PolicyDecisions,
         reason: str = "",
         door: Door | None = None,
         goes_on: GoesOn | None = None,
@@ -122,28 +152,31 @@ class ToolExecutor:
         if not isinstance(outcome, Outcome):
             return None
         reach = self._reach(call, preview_only=False)
-        return succeeded(call, written(reach, await as_told(self.journal, outcome, reach.scope)))
+        return succeeded(
+            call, written(reach, await outcome_in_scope(self.journal, outcome, reach.scope))
+        )
 
     async def _outcome(self, call: AgentToolCall) -> Any | None:
         """What the journal has done for this very call."""
         return await self.journal.outcome_of(call.operation_id, actor=_actor(call))
 
-    async def _admit(self, call: AgentToolCall, decisions: Decisions) -> _Admitted:
+    async def _admit(self, call: AgentToolCall, decisions: PolicyDecisions) -> _Admitted:
         name = call.tool_name
         async with decisions.deciding("schema", name):
             tool = self.registry.get(name)
-            if tool is None:
+            if tool is None or not tool.offered:
                 raise UnknownTool(f"There is no tool {name[:60]!a} for companions.")
             arguments = tool.read_arguments(call.arguments)
         async with decisions.deciding("target", name):
             if tool.writes:
                 _require_ids(call)
         async with decisions.deciding("stop_switch", name):
-            await self.switches.require(call.agent_id, tool.classes_of(arguments))
+            classes = self.registry.classes_of(tool, arguments)
+            await self.switches.require(call.agent_id, classes)
         async with decisions.deciding("lifecycle", name):
             companion = await self._living(call.agent_id)
         async with decisions.deciding("capability", name):
-            definition = await self.definitions.of(call.agent_id)
+            definition = await Definitions(self.store).of(call.agent_id)
             if not definition.profile.allows(name, tool.capabilities):
                 raise CapabilityDenied(tool=name)
         async with decisions.deciding("wake_reason", name):
@@ -168,7 +201,7 @@ class ToolExecutor:
         self,
         call: AgentToolCall,
         admitted: _Admitted,
-        decisions: Decisions,
+        decisions: PolicyDecisions,
         *,
         reason: str,
         door: Door | None,
@@ -178,12 +211,14 @@ class ToolExecutor:
         if call.preview_only or not tool.writes:
             return None
         async with decisions.deciding("gates", tool.name):
-            gated = await self.gates.asks(call, tool) if self.gates is not None else False
-        risk = tool.risk_of(admitted.arguments)
-        asks = gated or needs_approval(tool, risk, confirm_from=admitted.definition.confirm_from)
+            gated = await self.gates.asks(call, tool)
+        risk = self.registry.risk_of(tool, admitted.arguments)
+        asks = gated or needs_approval(risk, confirm_from=admitted.definition.confirm_from)
         if asks and await self._outcome(call) is None:
             preview = await self._handle(call, admitted, preview_only=True)
-            action = approvable(call, admitted.tool, admitted.companion, preview, reason=reason)
+            action = approvable(
+                call, admitted.tool, admitted.companion, preview, risk=risk, reason=reason
+            )
             async with decisions.deciding("approval", tool.name):
                 if door is None:
                     return await self._hold(call, action)
@@ -192,8 +227,8 @@ class ToolExecutor:
 
     async def _hold(self, call: AgentToolCall, action: ApprovableAction) -> AgentToolResult:
         """Rule 9: a card, and nothing else."""
-        await self.waiting.hold(call, action)
-        told = ConfirmationRequired()
+        await self.operations.hold(call, action)
+        refusal = ConfirmationRequired()
         return AgentToolResult(
             success=False,
             status=ToolResultStatus.PARTIAL,
@@ -201,35 +236,34 @@ class ToolExecutor:
             tool_name=call.tool_name,
             operation_id=call.operation_id,
             payload=action.preview,
-            error_code=tool_code(told),
-            error_message=told.message,
+            error_code=tool_code(refusal),
+            error_message=refusal.message,
         )
 
     async def _write(
         self, call: AgentToolCall, admitted: _Admitted, goes_on: GoesOn | None
     ) -> AgentToolResult:
         """Rule 10."""
-        await self.saga.begin(call)
+        await self.operations.begin(call)
         try:
             effect = await self._write_if_allowed(call, admitted, goes_on)
         except _REFUSALS as error:
-            await self.saga.failed(call.operation_id, error.message)
+            await self.operations.failed(call.operation_id, error.message)
             raise
         result = succeeded(call, effect)
-        await self.saga.journal_committed(call.operation_id, result)
+        await self.operations.journal_committed(call.operation_id, result)
         await self.note_written(call, result)
         return result
 
     async def note_written(self, call: AgentToolCall, result: AgentToolResult) -> None:
         """Let the audit log say what a companion has written."""
-        if self.audit is not None:
-            await self.audit.log(
-                "companion_wrote",
-                agent_id=call.agent_id,
-                tool=call.tool_name,
-                operation_id=call.operation_id,
-                changed=list(result.changed_entity_ids),
-            )
+        await self.audit.log(
+            "companion_wrote",
+            agent_id=call.agent_id,
+            tool=call.tool_name,
+            operation_id=call.operation_id,
+            changed=list(result.changed_entity_ids),
+        )
 
     async def _write_if_allowed(
         self, call: AgentToolCall, admitted: _Admitted, goes_on: GoesOn | None
@@ -237,7 +271,7 @@ class ToolExecutor:
         """The last door. Every further turn follows from something that the owner did meanwhile."""
         while True:
             guard = await self.journal.fence.guard()
-            classes = admitted.tool.classes_of(admitted.arguments)
+            classes = self.registry.classes_of(admitted.tool, admitted.arguments)
             await self.switches.require(call.agent_id, classes)
             _require_scope(call, await self._living(call.agent_id))
             if goes_on is not None:
@@ -278,8 +312,37 @@ class ToolExecutor:
         return companion
 
 
+def _context(call: AgentToolCall, tool: CompanionTool) -> dict[str, object]:
+    """The call, and what the runtime knows about it; nothing of it is a model's opinion."""
+    return {
+        "tool_name": tool.name,
+        "tool_args": call.arguments,
+        "tool_parameters": sorted(tool.arguments.model_fields),
+        "contained": tool.contained,
+        "changes_state": tool.writes,
+        # What a companion acts on is text of the journal, which may come from anywhere.
+        "taint": TaintLevel.EXTERNAL.value,
+        "taint_sources": ["journal"],
+        "envelopes": [],
+        "companion_id": call.agent_id,
+        "companion_kind": call.agent_kind,
+    }
+
+
+def needs_approval(risk: RiskLevel, *, confirm_from: RiskLevel) -> bool:
+    """Whether a write waits for a card. What is high always does, whatever was configured."""
+    threshold = min(confirm_from, _ALWAYS, key=_LADDER.index)
+    return _LADDER.index(risk) >= _LADDER.index(threshold)
+
+
 def approvable(
-    call: AgentToolCall, tool: Tool, companion: Companion, preview: ToolEffect, *, reason: str
+    call: AgentToolCall,
+    tool: CompanionTool,
+    companion: Companion,
+    preview: ToolEffect,
+    *,
+    risk: RiskLevel,
+    reason: str,
 ) -> ApprovableAction:
     """The call as the owner is shown it."""
     return ApprovableAction(
@@ -292,7 +355,7 @@ def approvable(
         arguments=call.arguments,
         allowed_category_ids=tuple(sorted(call.scope.allowed_category_ids)),
         preview=preview.payload,
-        risk=tool.risk_of(tool.read_arguments(call.arguments)),
+        risk=risk,
         reason=reason,
     )
 

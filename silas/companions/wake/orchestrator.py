@@ -12,30 +12,221 @@ For every batch, in the order of the journal, once:
 So a crash anywhere loses nothing: at the start the batches after the last place are read from the
 journal, and their run keys are what they would have been. A database that fails for a moment loses
 nothing either: the same is done a moment later, without waiting for the next change.
+
+Who waits for which change: an index of tokens in memory, and predicates on the changed records.
+
+5. The index is made from the database and kept up with it. The three classes of tokens are apart,
+   so that a record's id can never be taken for a kind of record, and a value is looked up as it is.
+6. Only real ids are looked up, all of them on one view of the journal.
+7. Whatever a companion may not see does not wake it: its categories are part of every predicate.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from silas.companions.ids import run_thread, subscription_run_key
-from silas.companions.models import (
-    Companion,
-    Diagnostic,
-    NotificationProvenance,
-    WakeJob,
-    WakeReason,
-)
+from silas.companions.messages import Diagnostic, NotificationProvenance, WakeJob
+from silas.companions.models import AgentSubscription, Companion, SubscriptionPredicate, WakeReason
 from silas.companions.store import CompanionStore
 from silas.companions.wake.dispatch import WakeDispatch
-from silas.companions.wake.index import TokenIndex, Waiting
-from silas.companions.wake.predicates import Changed, entity_ids, in_sight, look_up, meets
-from silas.journal.models import AccessScope
-from silas.journal.notifications import NotificationBatch
+from silas.journal.models import OWNER, AccessScope, Record
+from silas.journal.notifications import NotificationBatch, TokenClass, TypedToken
+from silas.journal.queries import links_of
+from silas.journal.records import category_of, kind_of, load, may_see
 from silas.journal.store import Journal
 from silas.kernel import DatabaseError
-from silas.storage import Reader, Transaction
+from silas.storage import Database, Reader, Transaction
+
+_ACTIVE = """
+SELECT t.subscription_id, s.agent_id, json_extract(s.body, '$.predicate'),
+    t.token_class, t.token_namespace, t.token_value
+FROM agent_subscription_tokens AS t JOIN agent_subscriptions AS s ON s.id = t.subscription_id
+WHERE t.active = 1
+"""
+
+_SEMANTIC, _SUBTYPE = TokenClass.SEMANTIC_KEY, TokenClass.SUBTYPE_TOKEN
+
+
+class IndexedSubscription(NamedTuple):
+    """A subscription as the index knows it."""
+
+    subscription_id: str
+    agent_id: str
+    predicate: SubscriptionPredicate
+
+
+class TokenIndex:
+    """Finds the subscriptions of a set of tokens."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    async def load(self, database: Database) -> None:
+        """Make the index anew from the database."""
+        loaded = await database.snapshot(_loaded)
+        self._clear()
+        for waiting, tokens in loaded:
+            self._insert(waiting, tokens)
+
+    def add(self, subscription: AgentSubscription) -> None:
+        """Take up a subscription, in the place of what it was before."""
+        self.remove(subscription.id)
+        if subscription.active and subscription.deleted_at is None:
+            waiting = IndexedSubscription(
+                subscription.id, subscription.agent_id, subscription.predicate
+            )
+            self._insert(waiting, [_key(token) for token in subscription.tokens])
+
+    def remove(self, subscription_id: str) -> None:
+        """Forget a subscription; nothing happens if it is not known."""
+        self._waiting.pop(subscription_id, None)
+        for token_class, key in self._keys.pop(subscription_id, ()):
+            waiting = self._of_class[token_class]
+            waiting[key].discard(subscription_id)
+            if not waiting[key]:
+                del waiting[key]
+
+    def remove_agent(self, agent_id: str) -> None:
+        """Forget all subscriptions of a companion."""
+        mine = [
+            each.subscription_id for each in self._waiting.values() if each.agent_id == agent_id
+        ]
+        for subscription_id in mine:
+            self.remove(subscription_id)
+
+    def match(self, tokens: Iterable[TypedToken]) -> set[str]:
+        """The ids of the subscriptions that wait for any of these tokens."""
+        semantic, subtype, entity = self._semantic, self._subtype, self._entity
+        found = []
+        for token in tokens:
+            token_class = token.token_class
+            if token_class is _SEMANTIC:
+                hit = semantic.get(token.token_value)
+            elif token_class is _SUBTYPE:
+                hit = subtype.get((token.token_namespace, token.token_value))
+            else:
+                hit = entity.get(token.token_value)
+            if hit:
+                found.append(hit)
+        return set().union(*found)
+
+    def waiting(self, subscription_id: str) -> IndexedSubscription:
+        """What is known of a subscription that `match` has found."""
+        return self._waiting[subscription_id]
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def _clear(self) -> None:
+        self._semantic: dict[object, set[str]] = {}
+        self._subtype: dict[object, set[str]] = {}
+        self._entity: dict[object, set[str]] = {}
+        self._of_class: Mapping[TokenClass, dict[object, set[str]]] = {
+            TokenClass.SEMANTIC_KEY: self._semantic,
+            TokenClass.SUBTYPE_TOKEN: self._subtype,
+            TokenClass.ENTITY_ID: self._entity,
+        }
+        self._waiting: dict[str, IndexedSubscription] = {}
+        self._keys: dict[str, list[tuple[TokenClass, object]]] = {}
+
+    def _insert(self, waiting: IndexedSubscription, keys: list[tuple[TokenClass, object]]) -> None:
+        self._waiting[waiting.subscription_id] = waiting
+        self._keys[waiting.subscription_id] = keys
+        for token_class, key in keys:
+            self._of_class[token_class].setdefault(key, set()).add(waiting.subscription_id)
+
+
+def _key(token: TypedToken) -> tuple[TokenClass, object]:
+    return _key_of(token.token_class, token.token_namespace, token.token_value)
+
+
+def _key_of(
+    token_class: TokenClass, namespace: str | None, value: str
+) -> tuple[TokenClass, object]:
+    key = (namespace, value) if token_class is TokenClass.SUBTYPE_TOKEN else value
+    return token_class, key
+
+
+def _loaded(reader: Reader) -> list[tuple[IndexedSubscription, list[tuple[TokenClass, object]]]]:
+    # Most subscriptions ask for the same few things: each predicate is read once.
+    predicates: dict[str, SubscriptionPredicate] = {}
+    found: dict[str, tuple[IndexedSubscription, list[tuple[TokenClass, object]]]] = {}
+    for subscription_id, agent_id, asked, token_class, namespace, value in reader.rows(_ACTIVE):
+        if asked not in predicates:
+            predicates[asked] = SubscriptionPredicate.model_validate_json(asked)
+        known = found.get(subscription_id)
+        if known is None:
+            known = found[subscription_id] = (
+                IndexedSubscription(subscription_id, agent_id, predicates[asked]),
+                [],
+            )
+        known[1].append(_key_of(TokenClass(token_class), namespace, value))
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A record that a change is about, with what a predicate can ask of it."""
+
+    record: Record
+    kind: str
+    category_id: str | None
+    linked: frozenset[str]
+
+
+def entity_ids(tokens: Iterable[TypedToken]) -> list[str]:
+    """The ids of records among the tokens; no other class is ever looked up."""
+    return [each.token_value for each in tokens if each.token_class is TokenClass.ENTITY_ID]
+
+
+def look_up(reader: Reader, ids: Collection[str]) -> list[Changed]:
+    """The records with these ids, as far as there are any."""
+    records = [record for each in ids if (record := load(reader, each)) is not None]
+    return [
+        Changed(record, kind_of(record), category_of(reader, record), _linked(reader, record))
+        for record in records
+    ]
+
+
+def in_sight(
+    reader: Reader, changed: Iterable[Changed], scopes: Mapping[str, AccessScope]
+) -> dict[str, list[Changed]]:
+    """For each companion, what it may see of a change."""
+    found = list(changed)
+    return {
+        agent_id: [each for each in found if may_see(reader, each.record, scope)]
+        for agent_id, scope in scopes.items()
+    }
+
+
+def meets(predicate: SubscriptionPredicate, changed: Changed) -> bool:
+    """Whether this record is what the predicate asks for."""
+    return (
+        (not predicate.entity_types or changed.kind in predicate.entity_types)
+        and (not predicate.category_ids or changed.category_id in predicate.category_ids)
+        and (predicate.linked_to is None or predicate.linked_to in changed.linked)
+        and all(_equals(changed.record, field, value) for field, value in predicate.equals.items())
+    )
+
+
+def _equals(record: Record, field: str, value: str | int | bool | None) -> bool:
+    missing = object()
+    held = getattr(record, field, missing)
+    return held is not missing and held == value
+
+
+def _linked(reader: Reader, record: Record) -> frozenset[str]:
+    links = links_of(reader, record.id, OWNER)
+    parts = {
+        value
+        for name in ("task_id", "checklist_id", "target_id", "day_plan_id")
+        if isinstance(value := getattr(record, name, None), str)
+    }
+    return frozenset(parts | {end for link in links for end in (link.from_id, link.to_id)})
+
 
 _CURSOR = "SELECT position FROM wake_cursor WHERE one = 1"
 _MOVE = """
@@ -54,7 +245,7 @@ class _Candidate:
     """A companion whose subscriptions know one of the tokens."""
 
     companion: Companion
-    waiting: list[Waiting]
+    waiting: list[IndexedSubscription]
 
 
 class WakeOrchestrator:
@@ -191,7 +382,7 @@ class WakeOrchestrator:
         return [job for job in jobs if job is not None]
 
     async def _candidates(self, batch: NotificationBatch) -> list[_Candidate]:
-        by_agent: dict[str, list[Waiting]] = {}
+        by_agent: dict[str, list[IndexedSubscription]] = {}
         for subscription_id in sorted(self._index.match(batch.typed_tokens)):
             waiting = self._index.waiting(subscription_id)
             if batch.actor != f"companion:{waiting.agent_id}":
@@ -228,7 +419,7 @@ def _nothing() -> None:
     """Nobody listens yet."""
 
 
-def _wake(batch: NotificationBatch, waiting: Waiting, entities: list[str]) -> WakeJob:
+def _wake(batch: NotificationBatch, waiting: IndexedSubscription, entities: list[str]) -> WakeJob:
     run_key = subscription_run_key(
         waiting.agent_id, waiting.subscription_id, batch.logical_change_key
     )

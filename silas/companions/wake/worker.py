@@ -1,8 +1,12 @@
 """The consumer of wakes: one run at a time for each companion, and an end for every wake.
 
 1. A wake that has ended is not run again.
-2. Under the companion's lock it is marked as begun, and skipped if `skipping.py` says so.
-3. It runs. What it leaves behind and its end are committed together.
+2. Under the companion's lock it is marked as begun, and skipped if there is a reason. The strictest
+   comes first: who is destroyed does nothing; a stop switch for everything, or for this companion,
+   stops it; whom the owner has paused rests; whoever sleeps, or only speaks when spoken to, is
+   woken by the owner alone; so is who has failed several times in a row, for a while that doubles
+   with every failure.
+3. It runs. What it leaves behind and its end are committed together, or nothing is.
 4. If it fails, that is its end: what it has done is known by its operations, and the next cause is
    a new wake. If the process dies, it is begun again, but not for ever.
 5. One that the owner cancels is at its end from then on, also if the process dies. What it still
@@ -12,33 +16,54 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
 
 from silas.companions.errors import CALLED_OFF, AgentDestroyed, OutOfScope, Stopped, tool_code
-from silas.companions.models import (
-    AgentRunStatus,
-    AgentRuntimeState,
-    AgentState,
-    Companion,
+from silas.companions.gateway import stops_in
+from silas.companions.ids import digest, report_head_id
+from silas.companions.log import MessageLog, draw_link_in, higher_pointer, pointer_to
+from silas.companions.messages import (
+    AgentMessage,
+    AgentReport,
+    AgentReportHead,
     RunOutcome,
     WakeJob,
     WakeRun,
+)
+from silas.companions.models import (
+    AgentInteractionMode,
+    AgentLifecycle,
+    AgentLinkRelation,
+    AgentRunStatus,
+    AgentRuntimeState,
+    AgentState,
+    AgentTimer,
+    Companion,
+    TimerKind,
+    WakeReason,
     WakeStatus,
 )
 from silas.companions.store import CompanionStore
-from silas.companions.wake.committing import OutcomeWriter
-from silas.companions.wake.ports import CompanionRuns
-from silas.companions.wake.runlog import WakeRunLog
-from silas.companions.wake.skipping import reason_to_skip
-from silas.kernel import CompanionError, SilasError
+from silas.companions.wake.dispatch import WakeRunLog
+from silas.kernel import CompanionError, SilasError, format_timestamp
 from silas.queue import Handled, Lease
 from silas.queue.models import CompanionWake
-from silas.storage import Durability, Transaction
+from silas.storage import Durability, Reader, Transaction
 
+_MOST_HOSTS = 64
+_PATIENCE = 3
+_FIRST_REST = timedelta(minutes=1)
+_LONGEST_REST = timedelta(days=1)
+BY_THE_OWNER = (WakeReason.USER_INITIATED, WakeReason.MANUAL)
 _MOST_STARTS = 3
 _log = logging.getLogger(__name__)
+RunCompanion = Callable[[WakeJob, Companion, AgentState, Callable[[], bool]], Awaitable[RunOutcome]]
+"""Carries out one wake; the last argument says whether the owner has called it off meanwhile.
 
+It writes nothing of the outcome itself: the worker commits it."""
 Ended = Callable[[WakeRun], Awaitable[None] | None]
 
 
@@ -55,17 +80,23 @@ class WakeWorker:
     """Handles the messages of the companion queue."""
 
     def __init__(
-        self, store: CompanionStore, runs: CompanionRuns, *, ended: Ended | None = None
+        self, store: CompanionStore, run: RunCompanion, *, ended: Ended | None = None
     ) -> None:
         """`ended` is called after every wake that has come to its end."""
         self._store = store
-        self._runs = runs
+        self._run = run
         self._log = WakeRunLog(store)
         self._writer = OutcomeWriter(store)
         self._ended = ended
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._running: dict[str, AgentRuntimeState] = {}
         self._called_off: set[str] = set()
+        self._listeners: list[Callable[[WakeRun], None]] = []
+
+    def listen(self, begun: Callable[[WakeRun], None]) -> Callable[[], None]:
+        """Call this whenever a run has begun and is on the disk; returns what ends that."""
+        self._listeners.append(begun)
+        return lambda: self._listeners.remove(begun)
 
     async def __call__(self, lease: Lease) -> Handled:
         """Carry out one wake."""
@@ -85,9 +116,9 @@ class WakeWorker:
                 return None
             ended = begun if isinstance(begun, WakeRun) else await self._carry_out(begun)
         if self._ended is not None:
-            told = self._ended(ended)
-            if told is not None:
-                await told
+            notice = self._ended(ended)
+            if notice is not None:
+                await notice
         return ended
 
     def call_off(self, agent_id: str | None = None) -> int:
@@ -156,12 +187,14 @@ class WakeWorker:
             last_run_started_at=begun.run.started_at,
             failure_streak=begun.state.consecutive_failure_count,
         )
+        for listener in tuple(self._listeners):
+            listener(begun.run)
         try:
-            outcome = await self._runs.run(
+            outcome = await self._run(
                 begun.run.job,
                 begun.companion,
                 begun.state,
-                stopping=lambda: run_key in self._called_off,
+                lambda: run_key in self._called_off,
             )
             await self._commit(begun, outcome)
         except (AgentDestroyed, OutOfScope, Stopped) as error:
@@ -223,3 +256,182 @@ class WakeWorker:
         if isinstance(error, SilasError):
             code, message = tool_code(error), error.message
         return self._log.end_in(tx, run.run_key, status, error_code=code, error_message=message)
+
+
+@dataclass(frozen=True)
+class Skip:
+    """Why a wake is not carried out."""
+
+    status: WakeStatus
+    reason: str
+
+
+def reason_to_skip(
+    store: CompanionStore,
+    reader: Reader,
+    companion: Companion,
+    state: AgentState,
+    *,
+    reason: WakeReason,
+    now: datetime,
+) -> Skip | None:
+    """The first of the rules that applies, or None."""
+    alone = reason not in BY_THE_OWNER
+    sleeps = state.sleep_until is not None and state.sleep_until > now
+    rules = (
+        (companion.is_destroyed, WakeStatus.SKIPPED_DESTROYED, "agent_destroyed"),
+        (stops_in(store, reader, companion.id) is not None, WakeStatus.SKIPPED_STOPPED, "stopped"),
+        (companion.paused_at is not None, WakeStatus.SKIPPED_PAUSED, "paused"),
+        (
+            alone and companion.lifecycle is AgentLifecycle.DORMANT,
+            WakeStatus.SKIPPED_SLEEPING,
+            "dormant",
+        ),
+        (
+            alone and companion.mode is AgentInteractionMode.INTERACTIVE,
+            WakeStatus.SKIPPED_SLEEPING,
+            "interactive_only",
+        ),
+        (alone and sleeps, WakeStatus.SKIPPED_SLEEPING, "sleeping"),
+        (alone and rests(state, now), WakeStatus.SKIPPED_SLEEPING, "backoff"),
+    )
+    return next((Skip(status, why) for applies, status, why in rules if applies), None)
+
+
+def rests(state: AgentState, now: datetime) -> bool:
+    """Whether a companion rests after failures."""
+    failures, last = state.consecutive_failure_count - _PATIENCE, state.last_wake_at
+    # A last wake in the future is that of a clock that was wrong; it says nothing about now.
+    if failures < 0 or last is None or last > now:
+        return False
+    rest: timedelta = _FIRST_REST * (1 << min(failures, 16))
+    return last + min(_LONGEST_REST, rest) > now
+
+
+class OutcomeWriter:
+    """Writes the outcome of a run in one transaction. Raises `AgentDestroyed`, and writes nothing,
+    if its companion was destroyed meanwhile.
+    """
+
+    def __init__(self, store: CompanionStore) -> None:
+        self._store = store
+        self._log = MessageLog(store)
+        self._runs = WakeRunLog(store)
+
+    def commit_in(self, tx: Transaction, run: WakeRun, outcome: RunOutcome) -> AgentState:
+        """The state as it is stored now."""
+        store = self._store
+        store.require_alive_in(tx, run.agent_id)
+        messages = self._log.append_in(tx, outcome.drafts)
+        if outcome.report is not None:
+            self._show_report(tx, outcome.report)
+        for source in outcome.source_refs:
+            store.put_in(tx, source)
+        state = store.put_in(tx, self._state(tx, run, outcome, messages))
+        store.put_in(tx, outcome.trace)
+        for write in outcome.writes:
+            write(tx)
+        if outcome.next_wake_at is not None:
+            self._set_alarm(tx, run.agent_id, outcome.next_wake_at)
+        self._runs.end_in(
+            tx,
+            run.run_key,
+            outcome.status,
+            error_code=outcome.error_code,
+            error_message=outcome.trace.error_message,
+        )
+        return state
+
+    def _state(
+        self,
+        tx: Transaction,
+        run: WakeRun,
+        outcome: RunOutcome,
+        messages: tuple[AgentMessage, ...],
+    ) -> AgentState:
+        """What the run made of the state, on top of what happened to it meanwhile.
+
+        Beside the run, only compaction moves the pointer to the newest summary, and only the owner
+        lets a companion sleep.
+        """
+        stored = self._store.require_in(tx, AgentState, outcome.state.id)
+        made = outcome.state
+        changes: dict[str, Any] = {
+            "revision": stored.revision,
+            "updated_at": self._store.clock.now(),
+            "last_wake_at": run.started_at,
+            "latest_summary": higher_pointer(stored.latest_summary, made.latest_summary),
+            "next_wake_at": outcome.next_wake_at or made.next_wake_at,
+        }
+        if stored.revision != made.revision:
+            sleeps = [each for each in (stored.sleep_until, made.sleep_until) if each is not None]
+            changes["sleep_until"] = max(sleeps, default=None)
+        if messages:
+            head = pointer_to(messages[-1])
+            changes["recent_head"] = higher_pointer(stored.recent_head, head)
+        completed = outcome.status is WakeStatus.COMPLETED
+        if completed:
+            changes["consecutive_failure_count"] = 0
+            changes["processed_counter_by_host"] = self._processed(made, run)
+        elif outcome.status is WakeStatus.FAILED_TERMINAL:
+            changes["consecutive_failure_count"] = stored.consecutive_failure_count + 1
+        return made.model_copy(update=changes)
+
+    def _processed(self, state: AgentState, run: WakeRun) -> dict[str, int]:
+        host, counters = self._store.host_id, dict(state.processed_counter_by_host)
+        counters[host] = max(counters.get(host, 0), run.job.source_cursor or 0)
+        return prune_stale_hosts(counters, active=(host,), limit=_MOST_HOSTS)
+
+    def _show_report(self, tx: Transaction, report: AgentReport) -> None:
+        self._store.put_in(tx, report)
+        head = self._store.put_in(
+            tx,
+            AgentReportHead(
+                id=report_head_id(report.agent_id, report.scope),
+                agent_id=report.agent_id,
+                scope=report.scope,
+                report_id=report.id,
+                updated_at=self._store.clock.now(),
+            ),
+        )
+        draw_link_in(
+            tx,
+            self._store,
+            AgentLinkRelation.REPORT_HEAD,
+            agent_id=report.agent_id,
+            from_id=report.agent_id,
+            to_id=head.id,
+            now=report.created_at,
+        )
+
+    def _set_alarm(self, tx: Transaction, agent_id: str, moment: datetime) -> None:
+        """A companion's own alarm is a timer like the others; it has one."""
+        now = self._store.clock.now()
+        self._store.put_in(
+            tx,
+            AgentTimer(
+                id=digest("alarm", agent_id),
+                agent_id=agent_id,
+                kind=TimerKind.ONCE,
+                expression=format_timestamp(moment),
+                next_run_at=moment,
+                created_at=now,
+                updated_at=now,
+            ),
+        )
+
+
+def prune_stale_hosts(
+    counters: Mapping[str, int], *, active: Iterable[str], limit: int
+) -> dict[str, int]:
+    """The counters of the hosts that still write; of the others only the highest, up to `limit`.
+
+    A host that was dropped and comes back is told its changes once more at worst: their run keys
+    say that they were handled.
+    """
+    kept = {host: counters[host] for host in active if host in counters}
+    others = sorted(
+        (host for host in counters if host not in kept), key=lambda h: (-counters[h], h)
+    )
+    kept |= {host: counters[host] for host in others[: max(0, limit - len(kept))]}
+    return dict(sorted(kept.items()))

@@ -4,26 +4,26 @@ Here live the built-in guards and their registry; nothing here does I/O or asks 
 What a verdict leads to (a block, a changed text, an entry in the audit) is decided by the gates.
 """
 
-from silas.gates.guards.errors import (
+from silas.gates.errors import (
     GuardOptionsInvalid,
     GuardrailsUnavailable,
     GuardRuleBroken,
     UnknownGuard,
 )
-from silas.gates.guards.models import (
-    Decision,
+from silas.gates.guards.normalise import Subject
+from silas.gates.guards.registry import Guard, GuardRegistry, built_in_guards
+from silas.gates.guards.rules import (
+    GuardDecision,
     GuardFinding,
     GuardOptions,
     GuardVerdict,
     Mode,
     strictest,
 )
-from silas.gates.guards.registry import Guard, GuardRegistry, built_in_guards
-from silas.gates.guards.subject import Subject
 
 __all__ = [
-    "Decision",
     "Guard",
+    "GuardDecision",
     "GuardFinding",
     "GuardOptions",
     "GuardOptionsInvalid",

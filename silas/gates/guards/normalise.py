@@ -1,6 +1,6 @@
 """Disguised text made plain, for matching only: nobody is ever shown or sent the result.
 
-The steps, in order:
+The steps of `fold`, in order:
 
 1. Long runs of combining marks go: they are no word, and would make step 2 slow.
 2. NFKD: full-width, circled, bold and other styled letters become plain, accents come off.
@@ -9,21 +9,65 @@ The steps, in order:
 5. Capital letters become small, digits and signs that stand for letters (`1gn0r3`) become those,
    apostrophes go, and everything else that is no letter or digit becomes a space.
 
-Each character is folded by itself, so a place in the result can be traced back to the original.
-Then words that are spelled out (`i g n o r e`, `i-g-n-o-r-e`) are put together.
+Each character is folded by itself, so a place in the result can be traced back to the original
+(`FoldedText`). Then words that are spelled out (`i g n o r e`, `i-g-n-o-r-e`) are put together.
+
+`hidden_passages` gives what a reader would have to decode: base64, and letters spelled out without
+gaps between the words. Only so much is decoded as keeps the time in proportion; what is decoded is
+not decoded again. `Subject` holds one text with all of this, made once for several guards.
 """
 
+import base64
 import codecs
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, islice
 from typing import NamedTuple
 
-from silas.gates.guards.characters import APOSTROPHES, LEET, LOOKALIKES, NEVER_LATIN, SPACERS
+LOOKALIKES: dict[str, str] = dict(
+    zip(
+        # Cyrillic, small and capital
+        "аеорсухіѕјһԁԛԝӏкмтвнѵүԍ" + "АВЕЅІЈКМНОРСТУХҺѴҮԌ"
+        # Greek, small and capital
+        "αβειικνορτυχηωζ" + "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ"
+        # Latin letters that no decomposition turns into plain ones
+        "ıɑɡɩʟꜱᴀʙᴄᴅᴇꜰɢʜɪᴊᴋᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢøłđß"
+        # Armenian
+        "օոսցհ",
+        "aeopcyxisjhdqwlkmtbhvyg" + "abesijkmhopctyxhvyg"
+        "abeiiknoptuxnwz" + "abezhikmnoptyx"
+        "iagilsabcdefghijkmnoprtuvwyzolds"
+        "onugh",
+        strict=True,
+    )
+)
+"""Characters that a reader takes for a plain Latin letter, with that letter in small."""
+
+SPACERS = "“”„«»‹›–—‐•·。、"
+"""Marks outside ASCII that separate words."""
+
+APOSTROPHES = "'’‘ʼ"
+"""Marks inside words that are left out when words are compared."""
+
+LEET: dict[str, str] = dict(zip("013457@$", "oieastas", strict=True))
+"""Digits and signs that stand for letters in disguised words."""
+
+NEVER_LATIN = (
+    r"\u0300-\u036f\u0483-\u0489\u0591-\u1cff\u1dc0-\u1dff\u20d0-\u20ff\u2ce5-\u2dff"
+    r"\u302a-\u302f\u3099\u309a\ua66f-\ua6ff\ua800-\uab2f\uabe3-\uabff\ufb1e\ufe20-\ufe2f"
+    r"\U000101fd-\U0001077f\U000107c0-\U0001cfff\U0001d165-\U0001d1ad\U0001d242-\U0001d244"
+    r"\U0001dfff-\U0001e94f"
+)
+"""All combining marks, and scripts none of whose letters is ever read as a Latin one.
+
+It is a class for expressions. Long runs of combining marks would take the normalisation quadratic
+time, so they are dropped before it.
+"""
+
 
 MOST_SPELLED_OUT = 2000
 """How many spelled-out words are put together. A text with more of them is no ordinary text."""
@@ -189,3 +233,84 @@ class FoldedText:
         return start + bisect_right(
             range(len(chunk) - 1), place, key=lambda index: len(fold(chunk[: index + 1]))
         )
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One text, shared by all the guards that look at it."""
+
+    text: str
+
+    @cached_property
+    def folded(self) -> FoldedText:
+        """The text without its disguises."""
+        return FoldedText(self.text)
+
+    @cached_property
+    def small(self) -> str:
+        """The text in small letters, each in the place of the original."""
+        # The only letter whose small form has two characters.
+        return self.text.replace("\u0130", "i").lower()
+
+
+_MOST_RUNS = 100
+LONGEST_BASE64 = 20_000
+"""How much of a run is decoded."""
+
+_MOST_LETTERS = 4_000
+_LONGEST_WORD = 16
+_LEAST_LETTERS = 12
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{32,}+")
+_SHORTEST_BASE64 = b"x" * 32
+_BASE64_SHAPE = (
+    bytes(ord("x") if chr(code).isalnum() or chr(code) in "+/" else ord(" ") for code in range(128))
+    * 2
+)
+
+
+class Passage(NamedTuple):
+    """The words of a hidden passage, and where it stands in the text."""
+
+    words: list[str]
+    start: int
+    end: int
+
+
+def hidden_passages(subject: Subject, known: Container[str]) -> Iterator[Passage]:
+    """What the text holds in base64, or spelled out; `known` are the words to look for there."""
+    yield from _spelled_out(subject.folded, known)
+    yield from _in_base64(subject.text)
+
+
+def base64_runs(text: str) -> Iterator[re.Match[str]]:
+    """The first runs of letters that could be base64."""
+    # Looking for the shape is many times faster than the expression, and mostly it is not there.
+    if _SHORTEST_BASE64 in text.encode("ascii", "replace").translate(_BASE64_SHAPE):
+        yield from islice(_BASE64.finditer(text), _MOST_RUNS)
+
+
+def _in_base64(text: str) -> Iterator[Passage]:
+    for run in base64_runs(text):
+        letters = run[0][:LONGEST_BASE64]
+        raw = base64.b64decode(letters[: len(letters) // 4 * 4])
+        if raw.isascii():
+            yield Passage(fold(raw.decode("ascii")).split(), run.start(), run.end())
+
+
+def _spelled_out(folded: FoldedText, known: Container[str]) -> Iterator[Passage]:
+    left = _MOST_LETTERS
+    for run in folded.spelled_out:
+        if _LEAST_LETTERS <= len(run.letters) <= left:
+            left -= len(run.letters)
+            yield Passage(_words_in(run.letters, known), *folded.original_span(run.start, run.end))
+
+
+def _words_in(letters: str, known: Container[str]) -> list[str]:
+    """The known words in letters that were written without gaps, always the longest that fits."""
+    words, place = [], 0
+    while place < len(letters):
+        fits = (letters[place : place + size] for size in range(_LONGEST_WORD, 1, -1))
+        word = next((word for word in fits if word in known), letters[place])
+        words.append(word)
+        place += len(word)
+    return words

@@ -9,12 +9,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from silas.gates.errors import GuardOptionsInvalid, UnknownGuard
 from silas.gates.guards import jailbreak, pii, secrets, toxicity, unicode, urls
-from silas.gates.guards.errors import GuardOptionsInvalid, UnknownGuard
-from silas.gates.guards.models import GuardOptions, GuardVerdict
-from silas.gates.guards.rules import Proof
-from silas.gates.guards.subject import Subject
-from silas.kernel.field_problems import dotted, problems_in, quoted
+from silas.gates.guards.normalise import Subject
+from silas.gates.guards.rules import GuardOptions, GuardVerdict, Proof
+from silas.kernel.models import dotted, problems_in, quoted
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,9 @@ class Guard:
     check: Callable[[Subject, Any], GuardVerdict]
     proof: Proof | None = None
     """What the check holds before its first text; None: the rules proved themselves on loading."""
+    settled: Callable[[str], int] | None = None
+    """Up to where a text that goes on is judged for good: `check(text[:place])` begins what `check`
+    leaves of every longer text. None: the beginning can only be judged with the end."""
 
 
 class GuardRegistry:
@@ -49,8 +51,8 @@ class GuardRegistry:
         try:
             return self._guard(name).options.model_validate(dict(config))
         except ValidationError as error:
-            told = "; ".join(f"`{dotted(path)}` {words}" for path, words in problems_in(error))
-            raise GuardOptionsInvalid(f"Guard {quoted(name)}: {told}.") from None
+            problems = "; ".join(f"`{dotted(path)}` {words}" for path, words in problems_in(error))
+            raise GuardOptionsInvalid(f"Guard {quoted(name)}: {problems}.") from None
 
     def check(
         self, name: str, text: str | Subject, options: GuardOptions | None = None
@@ -64,6 +66,11 @@ class GuardRegistry:
         if not isinstance(chosen, guard.options):
             raise GuardOptionsInvalid(f"These are not options of the guard {quoted(name)}.")
         return guard.check(text if isinstance(text, Subject) else Subject(text), chosen)
+
+    def settled(self, name: str, text: str) -> int | None:
+        """Up to where this beginning of a text is judged for good; None: not before its end."""
+        settled = self._guard(name).settled
+        return None if settled is None else settled(text)
 
     def prove(self, name: str) -> None:
         """Try the guard's rules on their examples now, so that its first text need not wait."""
@@ -84,10 +91,12 @@ def built_in_guards() -> GuardRegistry:
     return GuardRegistry(
         [
             Guard(jailbreak.NAME, jailbreak.JailbreakOptions, jailbreak.check, jailbreak.PROOF),
-            Guard(pii.NAME, pii.PiiOptions, pii.check, pii.PROOF),
-            Guard(secrets.NAME, secrets.SecretsOptions, secrets.check, secrets.PROOF),
+            Guard(pii.NAME, pii.PiiOptions, pii.check, pii.PROOF, pii.settled),
+            Guard(
+                secrets.NAME, secrets.SecretsOptions, secrets.check, secrets.PROOF, secrets.settled
+            ),
             Guard(toxicity.NAME, toxicity.ToxicityOptions, toxicity.check),
             Guard(unicode.NAME, unicode.UnicodeOptions, unicode.check),
-            Guard(urls.NAME, urls.UrlsOptions, urls.check, urls.PROOF),
+            Guard(urls.NAME, urls.UrlsOptions, urls.check, urls.PROOF, urls.settled),
         ]
     )

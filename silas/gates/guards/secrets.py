@@ -1,6 +1,6 @@
 """The guard `secrets`: keys, tokens, private keys and passwords in text.
 
-The formats are those of the kernel (`silas/kernel/secret_formats.py`), which keeps them out of
+The formats are those of the kernel (`silas/kernel/redaction.py`), which keeps them out of
 logs. There, too much is better than too little; here ordinary text has to stay readable. So where a
 format says only that a value follows (`password=`, `Bearer`), the value has to look like one that
 somebody made up or generated. Secrets behind base64 or hex are found as well.
@@ -11,15 +11,101 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from silas.gates.guards.hidden_passages import LONGEST_BASE64, base64_runs
-from silas.gates.guards.models import GuardFinding, GuardOptions, GuardVerdict, Mode, verdict
-from silas.gates.guards.places import Place, findings_of, replaced, without_overlaps
-from silas.gates.guards.rules import Proof, Rule, proven
-from silas.gates.guards.secret_examples import SECRET_EXAMPLES
-from silas.gates.guards.subject import Subject
-from silas.kernel.encoded_secrets import decoded_runs
-from silas.kernel.redaction import REDACTED
-from silas.kernel.secret_formats import SECRET_FORMATS, SecretFormat
+from silas.gates.guards.normalise import LONGEST_BASE64, Subject, base64_runs
+from silas.gates.guards.rules import (
+    GuardFinding,
+    GuardOptions,
+    GuardRule,
+    GuardVerdict,
+    Mode,
+    Proof,
+    RulePlace,
+    findings_of,
+    last_cut,
+    proven,
+    replaced,
+    verdict,
+    without_overlaps,
+)
+from silas.kernel.redaction import REDACTED, SECRET_FORMATS, SecretFormat, decoded_runs
+
+_LETTERS = "AbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
+_HEX = "0123456789abcdef0123456789abcdef"
+_CAPITALS = "ABCDEFGHIJKLMNOP"
+_BEGIN, _END = "-----BEGIN {} KEY-----", "-----END {} KEY-----"
+_PEM = f"{_BEGIN}\nMIIBOgIBAAJBAKj34GkxFhD90vcNLYLInFEX6Ppy1tPf9Cnzj4p4WGeKLs1Pt8Q\n{_END}"
+
+# Made up, of the right form, never valid. They are put together from pieces, so that scanners of
+# source code do not take them for leaks.
+SECRET_EXAMPLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "private key": (
+        (_PEM.format("RSA PRIVATE", "RSA PRIVATE"), _BEGIN.format("PRIVATE") + "\nabc"),
+        (_PEM.format("PUBLIC", "PUBLIC"), "keep your private key private"),
+    ),
+    "private key file of PuTTY": (
+        ("Private-Lines: 8\nAAAAgQCh",),
+        ("Public-Lines: 8\nAAAAgQCh",),
+    ),
+    "openssh private key": (("b3BlbnNzaC1rZXktdjE" + "AAAABG5vbmU",), ("AAAAC3NzaC1lZDI1NTE5",)),
+    "age key": (("AGE-SECRET-KEY-1" + _CAPITALS * 2,), ("age1" + "q" * 40,)),
+    "model provider key": (
+        ("sk-" + _LETTERS, "key sk-ant-api03-" + _LETTERS),
+        ("task-" + "a" * 30, "sk-short"),
+    ),
+    "model provider key, other prefixes": (("xai-" + _LETTERS, "nvapi-" + _LETTERS), ("xai-mini",)),
+    "model provider key, prefixes with a low line": (("gsk_" + _LETTERS,), ("tgsk_" + _LETTERS,)),
+    "aws access key": (("AKIA" + _CAPITALS,), ("AKIA" + _CAPITALS + "QR", "akia")),
+    "github token": (("ghp_" + _LETTERS,), ("ghp_short",)),
+    "github fine-grained token": (("github_pat_" + _LETTERS,), ("github_pat_x",)),
+    "gitlab token": (("glpat-" + _LETTERS,), ("glpat-x", "single-page-application-template")),
+    "slack token": (("xoxb-" + "1234567890-abcdef",), ("xox-ray",)),
+    "webhook address": (
+        ("https://hooks.slack.com/services/" + "T0000/B0000/XXXXXXXX",),
+        ("https://hooks.slack.com/docs",),
+    ),
+    "stripe key": (("sk_live_" + _LETTERS,), ("sk_live_x",)),
+    "google key": (("AIza" + _LETTERS[:35],), ("AIzawa",)),
+    "google oauth secret": (("GOCSPX-" + _LETTERS,), ("GOCSPX-x",)),
+    "google access token": (("ya29." + _LETTERS,), ("ya29.",)),
+    "google refresh token": (("1//0" + _LETTERS,), ("1//0",)),
+    "telegram bot token": (("123456789:AA" + _LETTERS[:33],), ("12:AA",)),
+    "sendgrid key": (("SG." + _LETTERS + "." + _LETTERS,), ("SG.1 and SG.2",)),
+    "tavily key": (("tvly-" + _LETTERS,), ("tvly-x",)),
+    "npm token": (("npm_" + _LETTERS[:36],), ("npm_config",)),
+    "package index token": (("pypi-Ag" + _LETTERS,), ("pypi-Again",)),
+    "hugging face token": (("hf_" + _LETTERS,), ("hf_hub",)),
+    "service token": (("shpat_" + _HEX, "lin_api_" + _LETTERS), ("lin_api_key",)),
+    "hashicorp vault token": (("hvs." + _LETTERS,), ("hvs.x",)),
+    "atlassian token": (("ATATT3" + _LETTERS,), ("ATATT3",)),
+    "databricks token": (("dapi" + _HEX,), ("dapi", "dapinator")),
+    "json web token": (
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0." + _LETTERS,),
+        ("eyJhbGciOiJIUzI1NiJ9",),
+    ),
+    "authorization header": (
+        ("Authorization: Token " + _LETTERS, "Cookie: session=" + _HEX),
+        ("Authorization: none", "Cookie: a pleasant snack"),
+    ),
+    "bearer token": (("Bearer " + _LETTERS,), ("bearer of good news", "basic instructions")),
+    "credentials in a URL": (
+        ("postgres://anna:s3cret@db.example.com/x",),
+        ("http://localhost:8080/path", "https://example.com/@anna"),
+    ),
+    "token in a URL": (("https://" + _LETTERS + "@github.com/x",), ("https://anna@example.com",)),
+    "assignment": (
+        ("password=hunter22", 'api_key = "9f8e7d6c5b4a"'),
+        ("password=None", "token = next(lexer)", "secret=..."),
+    ),
+    "assignment with a colon": (
+        ("Password: hunter22", '"client_secret": "9f8e7d6c5b4a"'),
+        ("password: str", "token: the next token", "Secrets: see below"),
+    ),
+    "command line option": (
+        ("mysql --password hunter22",),
+        ("curl --token TOKEN", "--password is asked for", "--api-key <key>"),
+    ),
+}
+
 
 NAME = "secrets"
 
@@ -31,7 +117,7 @@ class SecretsOptions(GuardOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecretRule(Rule):
+class SecretRule(GuardRule):
     """A format, and whether its value must look like a secret to be one."""
 
     format: SecretFormat
@@ -91,7 +177,31 @@ def check(subject: Subject, options: SecretsOptions) -> GuardVerdict:
     return verdict(NAME, findings_of(places), mode=options.mode, fixed_text=fixed)
 
 
-def _places(subject: Subject) -> Iterator[Place | None]:
+# What these begin goes on over lines. The last: a value that stands on the line below its name.
+_GOES_ON = re.compile(
+    r"-{4,5} ?BEGIN |Private-Lines:|b3BlbnNzaC1rZXktdjE"
+    r"|(?i:(?:bearer|basic|--[a-z0-9-]*(?:pass|secret|key|token|credential|otp|pin)[a-z]*)\s{0,3}\n)"
+)
+_LONG_LINE = re.compile(rf"[^\n]{{{_LONGEST_VALUE // 2},}}")
+
+
+def settled(text: str) -> int:
+    """Up to where what is found cannot change any more: no secret goes on from there."""
+    small = Subject(text).small
+    goes_on = _GOES_ON.search(text)
+    ends = [goes_on.start() if goes_on else len(text)]
+    # Of a long line with a telling name in it, what comes later may show more.
+    ends += [line.start() for line in _LONG_LINE.finditer(small) if _SIGNED_NAME.search(line[0])]
+
+    def allows(place: int) -> bool:
+        """A value in quotes, or in a header, ends with its line."""
+        first = text.rfind("\n", 0, place) + 1
+        return _SIGNED_NAME.search(small, first, place) is None
+
+    return last_cut(text, min(ends), allows)
+
+
+def _places(subject: Subject) -> Iterator[RulePlace | None]:
     """Every candidate that is examined, as a place if it turned out to be a secret."""
     text, small = subject.text, subject.small
     for rule in _hinted(CERTAIN_RULES, small):
@@ -101,10 +211,10 @@ def _places(subject: Subject) -> Iterator[Place | None]:
         for _, decoded in decoded_runs(run[0][:LONGEST_BASE64]):
             for rule in _hinted(CERTAIN_RULES, decoded.lower()):
                 if rule.format.pattern.search(decoded):
-                    yield Place(*run.span(), rule)
+                    yield RulePlace(*run.span(), rule)
 
 
-def _vague_places(text: str, small: str) -> Iterator[Place | None]:
+def _vague_places(text: str, small: str) -> Iterator[RulePlace | None]:
     """Values behind a telling name, looked for only around such names: the patterns are slow."""
     # A value without a digit does not look like a secret.
     if not _DIGIT.search(text):
@@ -145,16 +255,16 @@ def _hinted(rules: Iterable[SecretRule], small: str) -> Iterator[SecretRule]:
 
 def _of_one_format(
     rule: SecretRule, text: str, first: int = 0, last: int | None = None
-) -> Iterator[Place | None]:
+) -> Iterator[RulePlace | None]:
     pattern = rule.format.pattern
     keeps, ends_early = "keep" in pattern.groupindex, "after" in pattern.groupindex
     for match in pattern.finditer(text, first, len(text) if last is None else last):
         start = match.end("keep") if keeps else match.start()
         end = match.end() - len(match["after"]) if ends_early else match.end()
         if not rule.is_vague:
-            yield Place(start, end, rule)
+            yield RulePlace(start, end, rule)
         elif _DIGIT.search(text, start, end):
-            yield Place(start, end, rule) if _looks_like_a_secret(text[start:end]) else None
+            yield RulePlace(start, end, rule) if _looks_like_a_secret(text[start:end]) else None
 
 
 def _looks_like_a_secret(value: str) -> bool:
@@ -185,7 +295,7 @@ def _finds(rule: SecretRule, text: str) -> bool:
 RULES = tuple(map(_rule, SECRET_FORMATS))
 CERTAIN_RULES = tuple(rule for rule in RULES if not rule.is_vague)
 VAGUE_RULES = tuple(rule for rule in RULES if rule.is_vague)
-TOO_MANY = Rule(
+TOO_MANY = GuardRule(
     name="too-many-secrets",
     why="There are more keys and passwords in it than can be examined one by one.",
     match=("password=hunter22 " * 2001,),

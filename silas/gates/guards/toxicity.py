@@ -13,24 +13,27 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from silas.gates.guards.models import GuardOptions, GuardVerdict, Mode, verdict
-from silas.gates.guards.normalise import FoldedText
-from silas.gates.guards.phrases import Lexicon
-from silas.gates.guards.places import (
+from silas.gates.guards.normalise import FoldedText, Subject
+from silas.gates.guards.rules import (
     MOST_FINDINGS,
-    Place,
+    GuardOptions,
+    GuardRule,
+    GuardVerdict,
+    Lexicon,
+    Mode,
+    RulePlace,
     findings_of,
+    proven,
     replaced,
+    verdict,
     without_overlaps,
 )
-from silas.gates.guards.rules import Rule, proven
-from silas.gates.guards.subject import Subject
 
 NAME = "toxicity"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToxicityRule(Rule):
+class ToxicityRule(GuardRule):
     """A kind of toxic text: single words, and patterns over the concepts below."""
 
     words: str = ""
@@ -141,7 +144,7 @@ _CATEGORY = {word: rule.name for rule in RULES_BY_NAME.values() for word in rule
 # The same words without doubled letters, to compare with words that were stretched.
 _DOUBLED = re.compile(r"(.)\1+")
 _SQUEEZED = {_DOUBLED.sub(r"\1", word): name for word, name in _CATEGORY.items()}
-_LEXICON = Lexicon(_CONCEPTS, told_apart=_CATEGORY)
+_LEXICON = Lexicon(_CONCEPTS, single_words=_CATEGORY)
 _CATEGORY_OF_SYMBOL = {_LEXICON.symbol(word): name for word, name in _CATEGORY.items()}
 _BAD = re.compile(f"[{''.join(_CATEGORY_OF_SYMBOL)}]")
 _PHRASES = {
@@ -170,11 +173,11 @@ def check(subject: Subject, options: ToxicityOptions) -> GuardVerdict:
     return verdict(NAME, findings_of(places), mode=options.mode, fixed_text=fixed)
 
 
-def _places(subject: Subject) -> Iterator[Place]:
+def _places(subject: Subject) -> Iterator[RulePlace]:
     folded = subject.folded
     symbols = _LEXICON.read(folded.words())
     for index, name in islice(_bad_words(folded, symbols), MOST_FINDINGS):
-        yield Place(*folded.words_span(index, index), RULES_BY_NAME[name])
+        yield RulePlace(*folded.words_span(index, index), RULES_BY_NAME[name])
     yield from _phrase_places(folded, symbols)
     if "*" in subject.text:
         yield from _masked_places(subject)
@@ -211,15 +214,15 @@ def _repeated_letters(text: str) -> bytes:
     return (number ^ number >> 8 | no_letters).to_bytes(len(raw))
 
 
-def _phrase_places(folded: FoldedText, symbols: str) -> Iterator[Place]:
+def _phrase_places(folded: FoldedText, symbols: str) -> Iterator[RulePlace]:
     present = set(symbols)
     for name, phrases in _PHRASES.items():
         for phrase in phrases:
             if place := phrase.search(symbols, present):
-                yield Place(*folded.words_span(*place), RULES_BY_NAME[name])
+                yield RulePlace(*folded.words_span(*place), RULES_BY_NAME[name])
 
 
-def _masked_places(subject: Subject) -> Iterator[Place]:
+def _masked_places(subject: Subject) -> Iterator[RulePlace]:
     """Words in which letters were replaced by asterisks."""
     small = subject.small
     for asterisks in islice(_ASTERISKS.finditer(small), _MOST_MASKED):
@@ -234,7 +237,7 @@ def _masked_places(subject: Subject) -> Iterator[Place]:
         form = re.compile(masked[0].replace("*", "[a-z]"))
         name = next((name for word, name in _CATEGORY.items() if form.fullmatch(word)), None)
         if name:
-            yield Place(*masked.span(), RULES_BY_NAME[name])
+            yield RulePlace(*masked.span(), RULES_BY_NAME[name])
 
 
 RULES = proven(

@@ -10,10 +10,16 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from silas.gates.guards.characters import LOOKALIKES
-from silas.gates.guards.models import GuardFinding, GuardOptions, GuardVerdict, Mode, verdict
-from silas.gates.guards.rules import Rule, proven
-from silas.gates.guards.subject import Subject
+from silas.gates.guards.normalise import LOOKALIKES, Subject
+from silas.gates.guards.rules import (
+    GuardFinding,
+    GuardOptions,
+    GuardRule,
+    GuardVerdict,
+    Mode,
+    proven,
+    verdict,
+)
 
 NAME = "unicode"
 
@@ -38,25 +44,25 @@ _FLAG = re.compile(
 )
 
 RULES = (
-    Rule(
+    GuardRule(
         name="control-character",
         why="It holds control characters, which a terminal obeys and nobody sees.",
         match=("\x1b[2Jgone", "a\x00b", "\x9b31m", "half \ud800"),
         not_match=("line\r\n\tnext", "naïve", "π ≈ 3.14"),
     ),
-    Rule(
+    GuardRule(
         name="bidi-override",
         why="It holds marks that change the order in which text is shown.",
         match=("invoice\u202efdp.exe", "\u2066if admin\u2069 { }"),
         not_match=("שלום", "مرحبا world"),
     ),
-    Rule(
+    GuardRule(
         name="tag-character",
         why="It holds tag characters, which can carry a hidden message.",
         match=("hi\U000e0068\U000e0069", "\U000e0001"),
         not_match=("\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "🏴"),
     ),
-    Rule(
+    GuardRule(
         name="zero-width",
         why="It holds characters without width, which split or hide words.",
         match=("ig\u200bnore", "pass\u2060word", "a\u200db", "x\u034fy", "\u3164name", "a\u200eb"),
@@ -69,19 +75,19 @@ RULES = (
             "א\u200f!",
         ),
     ),
-    Rule(
+    GuardRule(
         name="stray-selector",
         why="It holds variation selectors where nothing varies; they can carry a hidden message.",
         match=("a\ufe01\ufe02\ufe03", "hi\U000e0101", "😀\U000e0121\U000e0122"),
         not_match=("❤\ufe0f", "1\ufe0f\u20e3", "葛\U000e0100", "☎\ufe0e", "❤\ufe0f\u200d🔥"),
     ),
-    Rule(
+    GuardRule(
         name="stacked-marks",
         why="Marks are stacked on letters so high that they cover other text.",
         match=("z" + "\u0300\u0323" * 8,),
         not_match=("Việt Nam", "e\u0302\u0323", "שָׁלוֹם"),
     ),
-    Rule(
+    GuardRule(
         name="lookalike",
         why="Letters of another script pass for Latin letters inside a word.",
         match=("pаypal", "Microsоft", "gοοgle account"),

@@ -1,55 +1,54 @@
 """What people and companions do with the journal: each operation once, and within its scope.
 
 Every operation takes `scope` and `actor`, and `operation_id` if it may be asked for again. It
-returns an `Outcome`; outside of its scope it changes nothing and raises `OutOfScope`.
+returns an `Outcome`; outside of its scope it changes nothing and raises `RecordOutOfScope`.
 """
 
-from silas.journal.operations.checklists import (
-    ItemUpdate,
-    add_multiple_checklist_items,
-    create_checklist,
-    move_checklist_items,
-    move_checklist_items_to_new_task,
-    update_checklist_items,
-)
-from silas.journal.operations.days import (
-    BlockInput,
-    get_or_create_day_plan,
-    pin_day_plan_tasks,
-    replan_day_blocks,
-    upsert_day_plan_blocks,
-)
-from silas.journal.operations.importing import TaskInput, import_records, import_tasks
 from silas.journal.operations.records import (
+    TaskInput,
     create_category,
     create_note,
     create_or_update_rating,
     delete_record,
+    import_records,
+    import_tasks,
     link_records,
     restore_record,
+    undo_change,
     update_category,
     update_note,
 )
 from silas.journal.operations.scoped import By
 from silas.journal.operations.tasks import (
+    ItemUpdate,
     TaskFields,
+    add_multiple_checklist_items,
     assign_task_labels,
     conclude_task_with_rollover,
+    create_checklist,
     create_follow_up_task,
     create_task,
+    move_checklist_items,
+    move_checklist_items_to_new_task,
     set_task_language,
+    update_checklist_items,
     update_task_due_date,
     update_task_estimate,
     update_task_fields,
     update_task_priority,
 )
 from silas.journal.operations.time import (
+    BlockInput,
     TimeFields,
     annotate_time_entry,
     create_retrospective_time_entry,
+    get_or_create_day_plan,
+    pin_day_plan_tasks,
+    replan_day_blocks,
     start_task_timer,
     stop_task_timer,
     update_time_entry,
+    upsert_day_plan_blocks,
 )
 
 __all__ = [
@@ -83,6 +82,7 @@ __all__ = [
     "set_task_language",
     "start_task_timer",
     "stop_task_timer",
+    "undo_change",
     "update_category",
     "update_checklist_items",
     "update_note",

@@ -1,26 +1,36 @@
-"""Operations on categories, ratings, notes and links; deleting and bringing back."""
+"""Operations on categories, ratings, notes and links; deleting, bringing back, importing."""
 
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 
-from silas.journal import reading
-from silas.journal.belonging import may_see
-from silas.journal.errors import OutOfScope, RecordInvalid
+from pydantic import Field
+
+from silas.journal import queries
+from silas.journal.errors import RecordInvalid, RecordOutOfScope, RecordUnknown
 from silas.journal.models import (
+    AnyRecord,
     Category,
     DayPlan,
     Link,
     Note,
+    Priority,
     Rating,
     Record,
+    Task,
+    TaskStatus,
     rating_id,
 )
-from silas.journal.operations.scoped import By, Payload, ScopedEdit, perform
-from silas.journal.operations.steps import link
-from silas.journal.results import Outcome
-from silas.journal.rows import kind_of
-from silas.journal.store import Journal
+from silas.journal.operations.scoped import By, Payload, ScopedEdit, link, perform
+from silas.journal.records import content_of, kind_of, may_see, read_record
+from silas.journal.store import Journal, Outcome
+from silas.kernel.models import Data, UtcDatetime
 
+_WRITTEN = """
+SELECT h.record_id, h.before, h.after FROM history AS h JOIN batches AS b ON b.cursor = h.batch
+WHERE b.operation_id IN (?, ?) ORDER BY h.number DESC
+"""
 _RATED = frozenset({"task", "time_entry", "day_plan", "day_block", "note"})
+MOST = 500
+"""How many records one operation takes in."""
 
 
 async def create_category(
@@ -187,7 +197,7 @@ async def restore_record(journal: Journal, *, record_id: str, **by: Unpack[By]) 
     def edit(here: ScopedEdit) -> Payload:
         record = here.edit.get(Record, record_id, deleted=True)
         if not may_see(here.edit.tx, record, here.scope):
-            raise OutOfScope(record_id=record_id)
+            raise RecordOutOfScope(record_id=record_id)
         if isinstance(record, Category | DayPlan):
             here.require_owner()
         if isinstance(record, Category):
@@ -200,6 +210,30 @@ async def restore_record(journal: Journal, *, record_id: str, **by: Unpack[By]) 
         return {"record_id": record_id}
 
     return await perform(journal, "restore_record", {"record_id": record_id}, edit, by)
+
+
+async def undo_change(journal: Journal, *, change_id: str, **by: Unpack[By]) -> Outcome:
+    """Put back what the records were before an operation, if they still are what it made of them.
+
+    A record that the operation made is deleted. What belonged to the operation is undone with it.
+    """
+
+    def edit(here: ScopedEdit) -> Payload:
+        here.require_owner()
+        rows = here.edit.tx.fetch_all(_WRITTEN, (change_id, f"{change_id}.category"))
+        if not rows:
+            raise RecordUnknown(f"There is no change {change_id!r} to undo.")
+        for record_id, before, after in rows:
+            now = here.edit.get(Record, record_id, deleted=True)
+            if content_of(now) != after:
+                raise RecordInvalid("Something of it was changed again since. Nothing was undone.")
+            if before is None:
+                here.edit.delete(now)
+            else:
+                here.edit.put(read_record(kind_of(now), before))
+        return {"change_id": change_id}
+
+    return await perform(journal, "undo_change", {"change_id": change_id}, edit, by)
 
 
 def _parts(here: ScopedEdit, record: Record) -> list[Record]:
@@ -216,7 +250,7 @@ def _children(here: ScopedEdit, record: Record, *, deleted: bool) -> list[Record
     kind = kinds.get(kind_of(record))
     if kind is None:
         return []
-    parts = reading.parts_of(here.edit.tx, record.id, kind, deleted=deleted)
+    parts = queries.parts_of(here.edit.tx, record.id, kind, deleted=deleted)
     return [
         *parts,
         *(deeper for part in parts for deeper in _children(here, part, deleted=deleted)),
@@ -224,7 +258,7 @@ def _children(here: ScopedEdit, record: Record, *, deleted: bool) -> list[Record
 
 
 def _require_free_name(here: ScopedEdit, name: str, *, but: Category | None = None) -> None:
-    for other in reading.categories(here.edit.tx):
+    for other in queries.categories(here.edit.tx):
         same = other.name.casefold() == name.strip().casefold()
         if same and (but is None or other.id != but.id):
             raise RecordInvalid(f"There is a category with this name already: {other.id}.")
@@ -232,5 +266,67 @@ def _require_free_name(here: ScopedEdit, name: str, *, but: Category | None = No
 
 def _require_empty(here: ScopedEdit, category: Category) -> None:
     here.require_owner()
-    if reading.tasks(here.edit.tx, limit_to={category.id}, limit=1):
+    if queries.tasks(here.edit.tx, limit_to={category.id}, limit=1):
         raise RecordInvalid("There are open tasks in this category. Move or close them first.")
+
+
+class TaskInput(Data):
+    """A task from another program; its category is named as people name it."""
+
+    title: Annotated[str, Field(min_length=1, max_length=500)]
+    status: TaskStatus = TaskStatus.OPEN
+    priority: Priority = Priority.P2
+    due_at: UtcDatetime | None = None
+    estimate_minutes: Annotated[int, Field(ge=1)] | None = None
+    language: str | None = None
+    labels: tuple[str, ...] = ()
+    body: str = ""
+    category: str | None = None
+
+
+async def import_tasks(
+    journal: Journal,
+    *,
+    tasks: Annotated[tuple[TaskInput, ...], Field(max_length=MOST)],
+    **by: Unpack[By],
+) -> Outcome:
+    """Write many tasks down; categories that are not there yet are made."""
+
+    def edit(here: ScopedEdit) -> Payload:
+        here.require_owner()
+        known = {each.name.casefold(): each.id for each in queries.categories(here.edit.tx)}
+        made = [_import(here, task, known) for task in tasks]
+        return {"task_ids": made}
+
+    return await perform(journal, "import_tasks", {"tasks": tasks}, edit, by)
+
+
+async def import_records(
+    journal: Journal,
+    *,
+    records: Annotated[tuple[AnyRecord, ...], Field(max_length=MOST)],
+    **by: Unpack[By],
+) -> Outcome:
+    """Merge records of another journal into this one; a second time changes nothing."""
+
+    def edit(here: ScopedEdit) -> Payload:
+        here.require_owner()
+        for record in records:
+            here.edit.merge(record)
+        return {"changed": len(here.edit.changed)}
+
+    return await perform(journal, "import_records", {"records": records}, edit, by)
+
+
+def _import(here: ScopedEdit, wanted: TaskInput, known: dict[str, str]) -> str:
+    fields: dict[str, Any] = wanted.model_dump(exclude={"category"})
+    return here.edit.create(Task, category_id=_category(here, wanted.category, known), **fields).id
+
+
+def _category(here: ScopedEdit, name: str | None, known: dict[str, str]) -> str | None:
+    if name is None or not name.strip():
+        return None
+    wanted = name.strip().casefold()
+    if wanted not in known:
+        known[wanted] = here.edit.create(Category, name=name.strip()).id
+    return known[wanted]

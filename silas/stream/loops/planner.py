@@ -1,11 +1,23 @@
-"""The planner's loop: plans, with research in between; advice for workers; other approaches."""
+"""The planner's loop: plans, with research in between; advice for workers; other approaches.
 
-from dataclasses import dataclass
+A plan is tried on before it leaves: what it refers to must be there, and its folder must be one
+where work may happen. A plan that cannot be used is asked for once more, with what is wrong.
 
-from silas.kernel import TaintLevel, join_taint
+`Questions` are those that the planner asks while it thinks; they go out when it has stopped.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from silas.approval.devices import Attached
+from silas.context.models import ContextKind
+from silas.context.service import ChronicleEntry
+from silas.kernel import Clock, IdFactory, Provenance, TaintLevel, WorkError, join_taint
+from silas.kernel.taint import first_sources
+from silas.personality import manner_of
 from silas.queue.consumer import Handled
 from silas.queue.errors import NotWorthRetrying
-from silas.queue.follow import follow
 from silas.queue.models import (
     Agent,
     ConsultRequest,
@@ -15,30 +27,133 @@ from silas.queue.models import (
     PlanResult,
     QueueMessage,
     ReplanRequest,
+    RequestFolders,
+    ResearchConstraints,
+    ResearchRequest,
     ResearchResult,
+    follow,
 )
-from silas.queue.store import Lease
-from silas.stream.asking import context_of
-from silas.stream.gating import MAX_TEXT, clip
-from silas.stream.models import AgentResponse, AgentTurn, Answered, PlanActionType, Usage
-from silas.stream.ports import Finding, PlannerAgent
-from silas.stream.questions import Questions, ask_out
-from silas.stream.reading_room import PLANNER_TOOLS
-from silas.stream.reading_tools import ReadingTools, Rules
+from silas.queue.table import Lease
+from silas.stream.adopting import Wanted, adopt, doubts_about, folder_of
+from silas.stream.answering import NOTHING_BEGUN, AnswerStopped, Stage
+from silas.stream.attachment_reading import AttachmentReader, ConversationFile, left_unread
+from silas.stream.attachments import ReadFile, provenance_of, read_files, unseen_images
+from silas.stream.folders import Look, look_at_named
+from silas.stream.gate_checks import clip
+from silas.stream.limits import beside_context
+from silas.stream.models import (
+    MAX_TEXT,
+    PLANNED,
+    AgentResponse,
+    AgentTurn,
+    Answered,
+    InteractionRegister,
+    PlanActionType,
+    RequestKind,
+    Usage,
+)
+from silas.stream.ports import ExactAgents, Finding, PlanningAgent
+from silas.stream.reading_tools import PLANNER_TOOLS, QuestionArguments, ReadingTools, Rules
 from silas.stream.research import (
     ResearchLimits,
+    ResearchQuestion,
     ResearchState,
     ResearchStatus,
+    ResearchStore,
     Result,
     add_usage,
     asked,
     begin,
+    digest_of,
     goes_on,
+    refusal,
 )
-from silas.stream.research_store import ResearchStore
+from silas.stream.skills import described_skills, planner_skill_tools
+from silas.stream.steps.routing import context_of
 from silas.stream.store import Origin
 from silas.stream.turn_context import TurnContext
-from silas.work.front_matter import MAX_PLAN_BYTES
+from silas.tools import RESEARCH_TOOLS
+from silas.work.models import InteractionMode
+from silas.work.plan_markdown import stored_markdown
+from silas.work.plan_text import MAX_PLAN_BYTES
+
+_MOST_ASKED_CHARS = 4000
+
+
+@dataclass
+class Questions:
+    """What was accepted so far."""
+
+    state: ResearchState
+    limits: ResearchLimits
+    clock: Clock
+    ids: IdFactory
+    tools: frozenset[str] = frozenset()
+    """What whoever asked may use."""
+    accepted: list[ResearchQuestion] = field(default_factory=list)
+    constraints: dict[str, ResearchConstraints] = field(default_factory=dict)
+
+    def ask(self, args: QuestionArguments) -> str:
+        """Take a question; returns why not, if not."""
+        seen = self.state.model_copy(update={"questions": [*self.state.questions, *self.accepted]})
+        refused = refusal(seen, args.question, more=len(self.accepted), limits=self.limits)
+        if refused:
+            return refused
+        question = ResearchQuestion(
+            research_id=self.ids.new("research"),
+            question=args.question,
+            digest=digest_of(args.question),
+            round=self.state.round + 1,
+            deadline=self.clock.now() + timedelta(seconds=self.limits.seconds),
+        )
+        self.accepted.append(question)
+        self.constraints[question.research_id] = ResearchConstraints(
+            return_format=args.return_format,
+            max_tokens=args.max_tokens,
+            tools_allowed=sorted(RESEARCH_TOOLS & self.tools & set(args.tools_allowed)),
+        )
+        return ""
+
+
+def folders_of_request(request: QueueMessage) -> RequestFolders:
+    """The folders that the planner's request is about."""
+    payload = request.payload
+    return payload.folders if isinstance(payload, PlanRequest) else RequestFolders()
+
+
+def _attachments_of(request: QueueMessage) -> list[Attached]:
+    payload = request.payload
+    return payload.attachments if isinstance(payload, PlanRequest) else []
+
+
+def ask_out(
+    state: ResearchState, questions: Questions, *, ids: IdFactory, clock: Clock
+) -> tuple[QueueMessage, ...]:
+    """The questions as messages to the executor."""
+    return tuple(
+        follow(
+            state.request,
+            sender=Agent.PLANNER,
+            kind=MessageKind.RESEARCH_REQUEST,
+            content=each.question,
+            payload=ResearchRequest(
+                research_id=each.research_id,
+                request_id=state.request.message_id,
+                round=each.round,
+                deadline=each.deadline,
+                folders=folders_of_request(state.request),
+                attachments=_attachments_of(state.request),
+                attached_at=_attached_at(state.request),
+            ),
+            ids=ids,
+            clock=clock,
+            taint=state.taint,
+            sources=state.sources,
+            constraints=questions.constraints[each.research_id],
+        )
+        for each in questions.accepted
+    )
+
 
 _NO_PLANNER = "Nobody is here who could plan this. Run `silas models test` to see why."
 _TOO_LONG = "The plan that I wrote is too long to be read."
@@ -46,7 +161,50 @@ _ANOTHER = (
     "This plan did not work, although everything was tried. Write a plan with a different "
     "approach, or answer without a plan if there is none.\n\n"
 )
-_PLANNED = (PlanActionType.PROPOSE, PlanActionType.REVISE)
+
+
+def _register(payload: object) -> InteractionRegister | None:
+    said = payload.interaction_register if isinstance(payload, PlanRequest) else None
+    return InteractionRegister(said) if said in set(InteractionRegister) else None
+
+
+def _mode(payload: object) -> InteractionMode | None:
+    said = payload.interaction_mode if isinstance(payload, PlanRequest) else None
+    return InteractionMode(said) if said in set(InteractionMode) else None
+
+
+def _kind(payload: object) -> RequestKind | None:
+    said = payload.request_kind if isinstance(payload, PlanRequest) else None
+    return RequestKind(said) if said in set(RequestKind) else None
+
+
+def _adding(answered: Answered[AgentResponse], *lines: str) -> Answered[AgentResponse]:
+    """The answer, saying also what of the request's files was not looked at, if anything."""
+    if not any(lines):
+        return answered
+    message = "\n\n".join([answered.output.message, *filter(None, lines)])
+    said = answered.output.model_copy(update={"message": message})
+    return answered.model_copy(update={"output": said})
+
+
+def _attached_at(request: QueueMessage) -> datetime:
+    payload = request.payload
+    at = payload.attached_at if isinstance(payload, PlanRequest) else None
+    return at or request.created_at
+
+
+def _reader_of(
+    room: TurnContext, request: QueueMessage, files: Sequence[ReadFile]
+) -> AttachmentReader | None:
+    """What reads on in the files that came with a request."""
+    at, store = _attached_at(request), room.attachments
+    found = [ConversationFile(each.file.signed, at) for each in files]
+    return AttachmentReader(store, found) if store is not None and found else None
+
+
+def _having_seen(turn: AgentTurn, found: Provenance) -> AgentTurn:
+    seen = Provenance(turn.taint, tuple(turn.taint_sources)).joined(found)
+    return turn.model_copy(update={"taint": seen.taint, "taint_sources": list(seen.sources)})
 
 
 @dataclass(frozen=True)
@@ -56,10 +214,16 @@ class PlannerLoop:
     room: TurnContext
     states: ResearchStore
     limits: ResearchLimits
-    planner: PlannerAgent | None = None
+    planner: PlanningAgent | None = None
+    looks_first: bool = False
+    """The planner cannot ask for research, so it is shown the files that the request names."""
 
     async def __call__(self, lease: Lease) -> Handled:
         message, payload = lease.message, lease.message.payload
+        if isinstance(payload, ReplanRequest):
+            item = await self.room.items.get(payload.work_item_id)
+            if item is not None and item.is_cancelled:
+                return Handled()  # nobody wants another way to what was cancelled
         if isinstance(payload, PlanRequest | ReplanRequest):
             return await self._think(begin(message), 0)
         if isinstance(payload, ResearchResult):
@@ -72,10 +236,44 @@ class PlannerLoop:
         known = await self.states.record(
             found.request_id, self._result(message, found), self.limits
         )
+        if known is None:
+            self.room.answers.end(message.trace_id)  # the answer that it was for is there
+        elif found.stopped:
+            return self._stop(*known)
         if known is None or not goes_on(known[0], found.research_id):
             await self._say_if_late(known, found)
-            return Handled()
-        return await self._think(*known)
+            return await self._keeping(known, message, found, Handled())
+        return await self._keeping(known, message, found, await self._think(*known))
+
+    async def _keeping(
+        self,
+        known: tuple[ResearchState, int] | None,
+        message: QueueMessage,
+        found: ResearchResult,
+        handled: Handled,
+    ) -> Handled:
+        """Keep the question and its answer in the conversation, together with what follows."""
+        room, state = self.room, known[0] if known else None
+        asked = {each.research_id: each.question for each in state.questions} if state else {}
+        if room.context is None or found.research_id not in asked:
+            return handled
+        begin = f"{asked[found.research_id]}\n"
+        kept = room.memory is not None and room.memory.is_record(message.content)
+        entry = ChronicleEntry(
+            entry_id=f"{found.research_id}.out",
+            scope_id=message.scope_id,
+            turn_number=await room.store.turns(message.scope_id),
+            source=f"research:{'found' if found.ok else 'failed'}",
+            text=f"{begin}{message.content}",
+            taint=message.taint,
+            sources=tuple(message.taint_sources),
+            kind=ContextKind.TOOL_RESULT,
+            words_from=0 if kept else None,
+        )
+        said = await room.context.prepare(entry)
+        return replace(
+            handled, writes=(*handled.writes, said.write), after=(*handled.after, said.show)
+        )
 
     def _result(self, message: QueueMessage, found: ResearchResult) -> Result:
         return Result(
@@ -85,6 +283,7 @@ class PlannerLoop:
             ),
             usage=Usage(tokens=found.tokens, cost_usd=found.cost_usd),
             taint=message.taint,
+            sources=tuple(message.taint_sources),
             at=self.room.clock.now(),
         )
 
@@ -98,16 +297,42 @@ class PlannerLoop:
             )
 
     async def _think(self, state: ResearchState, version: int) -> Handled:
-        """Let the planner go on: to questions that go out, or to its answer."""
+        """Let the planner go on until the owner stops it; whoever watches sees that it does."""
+        answers, trace_id = self.room.answers, state.request.trace_id
+        await answers.begin(await self.room.store.require_origin(trace_id), Stage.PLANNING)
+        try:
+            handled = await answers.stoppable(trace_id, self._go_on(state, version))
+        except AnswerStopped:
+            return self._stop(state, version)
+        except BaseException:
+            answers.end(trace_id)
+            raise
+        if any(each.message_kind is MessageKind.RESEARCH_REQUEST for each in handled.messages):
+            answers.enter(trace_id, Stage.LOOKING)
+        return handled
+
+    def _stop(self, state: ResearchState, version: int) -> Handled:
+        return self._answer(state, version, AgentResponse(message=NOTHING_BEGUN))
+
+    async def _go_on(self, state: ResearchState, version: int) -> Handled:
+        """To questions that go out, or to an answer."""
         if self.planner is None:
             return self._answer(state, version, AgentResponse(message=_NO_PLANNER))
         while True:
             questions = Questions(state, self.limits, self.room.clock, self.room.ids)
             answered = await self._ask(self.planner, state, questions)
             state = state.model_copy(
-                update={"taint": answered.taint, "usage": add_usage(state.usage, answered.usage)}
+                update={
+                    "taint": answered.taint,
+                    "sources": answered.sources,
+                    "usage": add_usage(state.usage, answered.usage),
+                }
             )
             if not questions.accepted or state.must_finish:
+                problem = await self._problem_of(state, answered.output)
+                if problem and not state.problem and not self._spent(state):
+                    state = state.model_copy(update={"problem": problem})
+                    continue
                 await self._log(state)
                 return self._answer(state, version, answered.output)
             if not self._spent(state):
@@ -130,14 +355,22 @@ class PlannerLoop:
         )
 
     async def _ask(
-        self, planner: PlannerAgent, state: ResearchState, questions: Questions
+        self, planner: PlanningAgent, state: ResearchState, questions: Questions
     ) -> Answered[AgentResponse]:
         request = state.request
         origin = await self.room.store.require_origin(request.trace_id)
-        turn = await self._told(state, origin)
-        tools = self._tools(state, questions, origin)
-        final = state.must_finish
-        answered = await planner.plan(turn, tools, findings=state.findings, final=final)
+        exact = self._exact(request, origin)
+        turn = await self._turn_of(state, origin, alone=exact is not None)
+        files = await self._files(request, origin)
+        attached = _reader_of(self.room, request, files)
+        tools = self._tools(state, questions, origin, attached)
+        final, findings = state.must_finish, state.findings
+        if self.looks_first and exact is None:
+            look = await self._look(state, origin)
+            turn = _having_seen(turn, look.provenance)
+            findings = [*look.findings, *findings]
+        asked_one = exact.planner if exact else planner
+        answered = await asked_one.plan(turn, tools, findings=findings, final=final)
         if answered.fallback:
             await self.room.audit.log(
                 "agent_fallback",
@@ -145,42 +378,147 @@ class PlannerLoop:
                 reason=answered.fallback,
                 trace_id=request.trace_id,
             )
+        if exact is None and self.room.planner_hears_context:
+            read = attached.read if attached else {}
+            unseen = "" if self.room.planner_sees_images else unseen_images(turn.files)
+            answered = _adding(answered, left_unread(files, request.content, read), unseen)
         taint = join_taint(turn.taint, answered.taint, tools.taint)
-        return answered.model_copy(update={"taint": taint})
+        sources = first_sources((*turn.taint_sources, *tools.sources))
+        return answered.model_copy(update={"taint": taint, "sources": sources})
 
-    async def _told(self, state: ResearchState, origin: Origin) -> AgentTurn:
-        request = state.request
-        number = await self.room.store.turns(request.scope_id)
-        context, taint = await context_of(
-            self.room, request.scope_id, number=number, taint=state.taint
+    def _exact(self, request: QueueMessage, origin: Origin) -> ExactAgents | None:
+        """Who plans this without a model: a first request of the owner's, said exactly."""
+        payload = request.payload
+        said = request.sender is Agent.PROXY  # and no suggestion that was taken up
+        first = said and isinstance(payload, PlanRequest) and not payload.revises
+        if not first or not isinstance(payload, PlanRequest):
+            return None
+        files = bool(payload.attachments)
+        return self.room.exact_for(request.content, origin.taint, with_files=files)
+
+    async def _look(self, state: ResearchState, origin: Origin) -> Look:
+        """What research would find in the files that the request names."""
+        room, request, folders = self.room, state.request, folders_of_request(state.request)
+        tools = ReadingTools(
+            room.reading.for_research(request.scope_id, folders=folders.readable),
+            self._rules(request.scope_id),
+            allowed=RESEARCH_TOOLS & room.tools_of(origin),
+            taint=state.taint,
+            seen_private=True,
+            now=room.clock.now,
         )
-        text = self.room.frame(request.content, origin.taint or TaintLevel.EXTERNAL)
+        return await look_at_named(request.content, folders, tools)
+
+    async def _turn_of(self, state: ResearchState, origin: Origin, *, alone: bool) -> AgentTurn:
+        request, room = state.request, self.room
+        number = await room.store.turns(request.scope_id)
+        context, found = "", Provenance(state.taint, state.sources)
+        if room.planner_hears_context and not alone:
+            context, found = await context_of(room, request.scope_id, number=number, before=found)
+        files = await self._files(request, origin)
+        named = [each.file for each in files]
+        found = found.joined(*provenance_of(named, _attached_at(request)))
+        sees = room.planner_sees_images and not alone
+        text = room.frame(request.content, origin.taint or TaintLevel.EXTERNAL)
+        folders, earlier = folders_of_request(request), ""
         if isinstance(request.payload, ReplanRequest):
             text = f"{_ANOTHER}{request.content}"
+            failed = await room.items.get(request.payload.work_item_id)
+            folders = RequestFolders(base=folder_of(failed) if failed else None)
+        elif isinstance(request.payload, PlanRequest) and request.payload.revises:
+            text = request.content  # the owner's own words, signed with the decision
+            earlier = await stored_markdown(room.items, request.payload.revises)
         return AgentTurn(
             scope_id=request.scope_id,
             trace_id=request.trace_id,
             request=text,
             context=context,
-            taint=taint,
-            max_tokens=max(1, self.limits.max_tokens - state.usage.tokens),
+            directives=self._directives(request.payload),
+            interaction_register=_register(request.payload),
+            interaction_mode=_mode(request.payload),
+            request_kind=_kind(request.payload),
+            access_level=room.level_of(origin),
+            skills=await described_skills(room, owners=room.is_owners(origin)),
+            folders=folders,
+            files=tuple(each.for_agent(images=sees) for each in files),
+            earlier_plan=earlier,
+            problem=state.problem,
+            taint=found.taint,
+            taint_sources=list(found.sources),
+            max_tokens=beside_context(max(1, self.limits.max_tokens - state.usage.tokens), context),
             max_cost_usd=max(0.0, self.limits.max_cost_usd - state.usage.cost_usd),
         )
 
-    def _tools(self, state: ResearchState, questions: Questions, origin: Origin) -> ReadingTools:
+    def _directives(self, payload: object) -> str:
+        """How to proceed with this very request; how to speak stands in the context."""
+        if self.room.personality is None or not isinstance(payload, PlanRequest):
+            return ""
+        return manner_of(payload.interaction_register or "", payload.interaction_mode or "")
+
+    async def _files(self, request: QueueMessage, origin: Origin) -> list[ReadFile]:
+        """The files that came with a request of the owner's."""
+        payload, store = request.payload, self.room.attachments
+        if not isinstance(payload, PlanRequest) or store is None:
+            return []
+        return await read_files(store, payload.attachments) if self.room.is_owners(origin) else []
+
+    async def _problem_of(self, state: ResearchState, response: AgentResponse) -> str:
+        """Why the plan of an answer cannot be used; empty if it can, or if there is none."""
+        action, request = response.plan_action, state.request
+        markdown = action.plan_markdown if action and action.action in PLANNED else None
+        if action is None or markdown is None or len(markdown) > MAX_PLAN_BYTES:
+            return ""
+        origin = await self.room.store.require_origin(request.trace_id)
+        payload = request.payload
+        earlier = getattr(payload, "revises", None) or getattr(payload, "work_item_id", None)
+        continues = action.continuation_of or getattr(payload, "continuation_of", None)
+        wanted = Wanted(
+            action=action.model_copy(update={"continuation_of": continues}),
+            scope_id=request.scope_id,
+            is_owners=self.room.is_owners(origin),
+            taint=state.taint,
+            folders=folders_of_request(request),
+            instead_of=earlier,
+            asked=request.content,
+        )
+        try:
+            adopted = await adopt(self.room, wanted)
+        except WorkError as error:
+            return error.message
+        return "\n".join(doubts_about(adopted.plan))
+
+    def _tools(
+        self,
+        state: ResearchState,
+        questions: Questions,
+        origin: Origin,
+        attached: AttachmentReader | None,
+    ) -> ReadingTools:
         room, scope_id = self.room, state.request.scope_id
         allowed = PLANNER_TOOLS & room.tools_of(origin) | {"validate_plan"}
         if state.must_finish:
             allowed -= {"request_research"}
         questions.tools = room.tools_of(origin)
-        rules = Rules(
+        files = attached.tools if attached else ()
+        skills = planner_skill_tools(room.skills) if room.is_owners(origin) else ()
+        tools = room.reading.for_planner(scope_id, ask=questions.ask, more=[*files, *skills])
+        return ReadingTools(
+            tools,
+            self._rules(scope_id),
+            allowed=frozenset(allowed),
+            taint=state.taint,
+            seen_private=True,
+            now=room.clock.now,
+        )
+
+    def _rules(self, scope_id: str) -> Rules:
+        room = self.room
+        return Rules(
             room.gates.for_turn() if room.gates else None,
             room.system_gates,
             room.audit,
             {"scope_id": scope_id, "role": "planner"},
         )
-        tools = room.reading.for_planner(scope_id, ask=questions.ask)
-        return ReadingTools(tools, rules, allowed=frozenset(allowed), taint=state.taint)
 
     def _spent(self, state: ResearchState) -> bool:
         used, limits = state.usage, self.limits
@@ -189,19 +527,20 @@ class PlannerLoop:
     def _answer(self, state: ResearchState, version: int, response: AgentResponse) -> Handled:
         request = state.request
         action = response.plan_action
-        markdown = action.plan_markdown if action and action.action in _PLANNED else None
-        said = response.message
+        markdown = action.plan_markdown if action and action.action in PLANNED else None
+        text = response.message
         if markdown is not None and len(markdown) > MAX_PLAN_BYTES:
-            markdown, said = None, _TOO_LONG
+            markdown, text = None, _TOO_LONG
         message = follow(
             request,
             sender=Agent.PLANNER,
             kind=MessageKind.PLAN_RESULT,
-            content=clip(said),
+            content=clip(text),
             payload=self._result_of(request, response),
             ids=self.room.ids,
             clock=self.room.clock,
             taint=state.taint,
+            sources=state.sources,
             plan_markdown=markdown,
         )
         if version == 0:
@@ -231,6 +570,10 @@ class PlannerLoop:
             ],
             memory_queries=[each.model_dump(mode="json") for each in response.memory_queries],
             replaces=replaced.work_item_id if replaced else None,
+            revises=planned.revises if planned else None,
+            folders=folders_of_request(request),
+            asked=request.content[:_MOST_ASKED_CHARS],
+            plan_action=action.action.value if action else PlanActionType.PROPOSE.value,
         )
 
     async def _advise(self, message: QueueMessage, request: ConsultRequest) -> Handled:

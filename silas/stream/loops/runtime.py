@@ -1,44 +1,48 @@
 """The runtime's loop: the planner's advice, the owner's decisions, and what was given up."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from silas.kernel import Clock, TaintLevel
 from silas.queue.consumer import Handled
+from silas.queue.dead_letters import LEASE_RAN_OUT, OnDeadLetter
 from silas.queue.errors import NotWorthRetrying
-from silas.queue.follow import follow
 from silas.queue.models import (
     Agent,
     AgentReply,
+    ErrorCode,
+    ErrorPayload,
     MessageKind,
     PlannerGuidance,
     QueueMessage,
     SystemEvent,
     Urgency,
     UserMessage,
+    follow,
 )
-from silas.queue.store import AfterDeath, Lease
+from silas.queue.table import Lease
+from silas.review.cards import DECISION_MADE
+from silas.stream.cadence import CadenceWatch
+from silas.stream.cards import STOP_WORK, follow_decision, stop_work
 from silas.stream.consult import Consultations
-from silas.stream.decisions import DECISION_MADE, follow_decision
+from silas.stream.interaction import Surface
 from silas.stream.store import Origin
-from silas.stream.surfaces import Surface
 from silas.stream.turn_context import TurnContext
-from silas.work.workbench import Workbench
+from silas.work.execution_context import ExecutionContext
 
 GIVEN_UP = "given_up"
-_SORRY = "I could not finish this, although I tried several times. The reason: "
-_UNANSWERED = frozenset(
-    {
-        MessageKind.USER_MESSAGE,
-        MessageKind.PLAN_REQUEST,
-        MessageKind.PLAN_RESULT,
-        MessageKind.REPLAN_REQUEST,
-        MessageKind.RESEARCH_RESULT,
-        MessageKind.EXECUTION_REQUEST,
-    }
-)
-"""If one of these is given up, somebody waits for nothing."""
-_FIRST = _UNANSWERED - {MessageKind.REPLAN_REQUEST, MessageKind.EXECUTION_REQUEST}
+_SORRY = "I could not finish this, and I do not try it again. The reason: "
+_UNANSWERED: Mapping[MessageKind, Literal[Agent.PROXY, Agent.PLANNER, Agent.EXECUTOR]] = {
+    MessageKind.USER_MESSAGE: Agent.PROXY,
+    MessageKind.PLAN_REQUEST: Agent.PLANNER,
+    MessageKind.PLAN_RESULT: Agent.PROXY,
+    MessageKind.REPLAN_REQUEST: Agent.PLANNER,
+    MessageKind.RESEARCH_RESULT: Agent.PLANNER,
+    MessageKind.EXECUTION_REQUEST: Agent.EXECUTOR,
+}
+"""If one of these is given up, somebody waits for nothing; and whose work it was."""
+_FIRST = _UNANSWERED.keys() - {MessageKind.REPLAN_REQUEST, MessageKind.EXECUTION_REQUEST}
 """Then it is the first answer; otherwise there was one, and this is how it goes on."""
 
 
@@ -47,8 +51,9 @@ class RuntimeLoop:
     """Handler of `runtime_queue`."""
 
     room: TurnContext
-    bench: Workbench
+    bench: ExecutionContext
     consultations: Consultations
+    cadence: CadenceWatch
 
     async def __call__(self, lease: Lease) -> Handled:
         message, payload = lease.message, lease.message.payload
@@ -56,12 +61,20 @@ class RuntimeLoop:
             return await self._advised(message, payload)
         if isinstance(payload, SystemEvent) and payload.event == DECISION_MADE:
             card_id = str(payload.data.get("card_id", ""))
-            if self.room.cadence is not None:
-                await self.room.cadence.note()
-            return await follow_decision(self.room, self.bench, message, card_id)
-        if isinstance(payload, SystemEvent) and payload.event == GIVEN_UP:
-            return await self._sorry(message, payload)
+            handled = await follow_decision(self.room, self.bench, message, card_id)
+            # Looked at once the decision is followed: it may mean to read the log of a whole day.
+            return replace(handled, after=(*handled.after, self._note_cadence))
+        if isinstance(payload, SystemEvent) and payload.event == STOP_WORK:
+            name = str(payload.data.get("work_item_id", ""))
+            return await stop_work(self.room, self.bench, message, name)
+        if isinstance(payload, ErrorPayload):
+            return await self._sorry(message, payload.about)
+        if isinstance(payload, SystemEvent) and payload.event == GIVEN_UP:  # of an older version
+            return await self._sorry(message, payload.data)
         raise NotWorthRetrying(f"The runtime cannot read this {message.message_kind}.")
+
+    async def _note_cadence(self) -> None:
+        await self.cadence.note()
 
     async def _advised(self, message: QueueMessage, guidance: PlannerGuidance) -> Handled:
         taken = await self.consultations.answer(guidance, message.content)
@@ -74,10 +87,9 @@ class RuntimeLoop:
         )
         return Handled()
 
-    async def _sorry(self, message: QueueMessage, event: SystemEvent) -> Handled:
+    async def _sorry(self, message: QueueMessage, data: Mapping[str, object]) -> Handled:
         """Somebody waits for an answer that will not come: this is the answer."""
         origin = await self.room.store.origin(message.trace_id)
-        data = event.data
         connection = origin.connection_id if origin else str(data.get("connection_id") or "")
         if not connection:
             return Handled()
@@ -109,10 +121,10 @@ def _answered(data: Mapping[str, object], origin: Origin | None) -> str | None:
     return origin.message_id if origin else str(data.get("message_id"))
 
 
-def after_death(clock: Clock) -> AfterDeath:
+def on_dead_letter(clock: Clock) -> OnDeadLetter:
     """For the queue store: what is sent when a message is given up."""
 
-    def letters(message: QueueMessage, reason: str) -> Sequence[QueueMessage]:
+    def letters(message: QueueMessage, reason: str, attempts: int) -> Sequence[QueueMessage]:
         if message.message_kind not in _UNANSWERED:
             return ()
         said = message.payload
@@ -123,6 +135,14 @@ def after_death(clock: Clock) -> AfterDeath:
         }
         if isinstance(said, UserMessage):
             known |= {"connection_id": said.connection_id, "channel": said.channel}
+        error = ErrorPayload(
+            error_code=ErrorCode.TIMEOUT if LEASE_RAN_OUT in reason else ErrorCode.TOOL_FAILURE,
+            retryable=False,
+            origin_agent=_UNANSWERED[message.message_kind],
+            attempt_number=attempts,
+            detail=reason[:2000],
+            about=known,
+        )
         return (
             QueueMessage(
                 message_id=f"{GIVEN_UP}.{message.message_id}",
@@ -133,7 +153,11 @@ def after_death(clock: Clock) -> AfterDeath:
                 scope_id=message.scope_id,
                 taint=TaintLevel.EXTERNAL,
                 created_at=clock.now(),
-                payload=SystemEvent(event=GIVEN_UP, data=known),
+                payload=error,
+                error_code=error.error_code,
+                retryable=error.retryable,
+                origin_agent=error.origin_agent,
+                attempt_number=error.attempt_number,
             ),
         )
 

@@ -1,33 +1,41 @@
+// @ts-check
 // The page: who we are, the surfaces, and the line to Silas.
 import { activityView } from "/activity.js";
 import { companionsView } from "/companions.js";
 import { Connection } from "/connection.js";
+import { conversationsDialog } from "/conversations.js";
 import { decide } from "/deciding.js";
 import { devicesDialog } from "/devices.js";
 import { h } from "/dom.js";
 import { journalView } from "/journal.js";
 import { loadDevice } from "/keys.js";
+import { memoryView } from "/memory.js";
 import { firstRun } from "/onboarding.js";
-import { pairingView, takeCode } from "/pairing.js";
+import { isLocked, lockedView, pairingView, takeCode } from "/pairing.js";
 import { reviewView } from "/review.js";
 import { settingsDialog } from "/settings.js";
 import { readSetup } from "/setup.js";
 import { DESK, makeShell } from "/shell.js";
-import { changed, onChange, openCards, state } from "/state.js";
+import { skillsView } from "/skills.js";
+import { answeringHere, changed, onChange, openCards, state } from "/state.js";
 import { streamView } from "/stream.js";
+import { visitorsDialog } from "/visitors.js";
 
 // The surfaces, in the order of their tabs; another one is one more line here. `make(page)` gives
 // its view: a `node`, and what happens when it is `opened`. On a desk, the first two are side by
-// side, and those that lie `over` slide in.
+// side, and those that lie `over` slide in. What is looked at now and then is `away` from the tabs of
+// a phone: Settings opens it.
 const SURFACES = [
   { name: "stream", label: "Stream", make: streamView },
   { name: "review", label: "Review", make: reviewView, waiting: () => openCards().length },
   { name: "activity", label: "Activity", make: activityView, over: true },
   { name: "journal", label: "Journal", make: journalView, over: true },
   { name: "companions", label: "Companions", make: companionsView, over: true },
+  { name: "memory", label: "Memory", make: memoryView, over: true, away: true },
+  { name: "skills", label: "Skills", make: skillsView, over: true, away: true },
 ];
 
-const root = document.getElementById("app");
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 const policy = globalThis.trustedTypes?.createPolicy("silas", {
   createScriptURL: (address) => {
     if (address !== "/sw.js") throw new TypeError("only the service worker");
@@ -37,17 +45,29 @@ const policy = globalThis.trustedTypes?.createPolicy("silas", {
 
 // A link that is opened where the page is open already changes only the fragment.
 addEventListener("hashchange", () => {
-  const code = takeCode();
-  if (code) enter({ code, revoked: false });
+  if (location.hash.startsWith("#pair=")) arrive();
 });
 
 async function begin() {
+  await arrive();
+  navigator.serviceWorker
+    ?.register(policy ? policy.createScriptURL("/sw.js") : "/sw.js")
+    .catch(() => {});
+}
+
+async function arrive() {
   const code = takeCode();
-  const device = await loadDevice();
+  const [device, locked] = await Promise.all([loadDevice(), isLocked()]);
   root.className = "";
-  if (device && !code) run(device);
+  if (locked) unlockFirst({ code, device });
+  else if (device && !code) run(device);
   else enter({ code, revoked: false });
-  navigator.serviceWorker?.register(policy ? policy.createScriptURL("/sw.js") : "/sw.js").catch(() => {});
+}
+
+function unlockFirst({ code, device }) {
+  // A page that starts anew holds nothing of what was there before.
+  root.replaceChildren(lockedView({ code, device, done: () => location.reload() }));
+  /** @type {HTMLElement | null} */ (root.querySelector("input"))?.focus();
 }
 
 function enter({ code, revoked }) {
@@ -60,8 +80,19 @@ function run(device) {
   // What every view gets at hand.
   const page = {
     device,
-    say: (text) => connection.say(text),
+    say: (text, folder = null, files = []) =>
+      connection.say(text, folder, files, state.conversation ?? undefined),
     send: (frame) => connection.send(frame),
+    reveal: (hit) => shell.view("stream").reveal(hit),
+    fill: (text) => shell.view("stream").fill(text),
+    newConversation: () => {
+      conversations.begin();
+      shell.choose("stream");
+      shell.view("stream").focus();
+    },
+    stop: () => {
+      for (const { trace_id } of answeringHere()) connection.send({ type: "stop", trace_id });
+    },
     show: (surface, card) => {
       if (card) shell.view("review").prefer(card);
       if (dialogs[surface]) dialogs[surface].show();
@@ -69,23 +100,41 @@ function run(device) {
     },
     close: () => shell.choose("stream"),
     stopCompanions: () => shell.view("companions").stop(),
-    decide: async (card, verdict, plans) => {
-      await decide({ connection, device, card, verdict, plans, fill: (text) => {
-        shell.choose("stream");
-        shell.view("stream").fill(text);
-      } });
+    decide: async (card, verdict, plans, changes) => {
+      await decide({ connection, device, card, verdict, plans, changes });
       // On a phone one sees either: after the last yes, how it is done.
       const others = openCards().some((each) => each.request_id !== card.request_id);
       if (verdict === "approved" && !others && !matchMedia(DESK).matches) shell.choose("stream");
     },
   };
   const settings = settingsDialog(page);
-  const dialogs = { devices: devicesDialog(device), settings, model: { show: () => settings.show("model") } };
-  const shell = makeShell(SURFACES, page, [dialogs.devices.node, settings.node]);
+  const conversations = conversationsDialog(page);
+  const dialogs = {
+    conversations,
+    devices: devicesDialog(device),
+    visitors: visitorsDialog(page),
+    settings,
+    model: { show: () => settings.show("model") },
+  };
+  const shell = makeShell(SURFACES, page, [
+    dialogs.devices.node,
+    dialogs.visitors.node,
+    settings.node,
+    conversations.node,
+  ]);
   onChange((what, detail) => {
-    if (what === "connection" && state.connection === "revoked") enter({ code: null, revoked: true });
-    if (what === "ready") openSession(state.ready.ticket).then(() => welcome(page));
+    if (what === "connection" && state.connection === "revoked")
+      enter({ code: null, revoked: true });
+    if (what === "connection" && state.connection === "waiting") lookForLock(device);
+    if (what === "ready" && state.ready) {
+      state.session = openSession(state.ready.ticket);
+      state.session.then(() => {
+        changed("session");
+        welcome(page);
+      });
+    }
     if (what === "cards") notify(state.cards.get(detail));
+    if (what === "messages" && detail) remind(detail);
     if (what === "error") {
       shell.tell(detail.message);
       shell.view("review").again();
@@ -94,6 +143,11 @@ function run(device) {
   root.replaceChildren(shell.node);
   connection.open();
   if (matchMedia(DESK).matches) shell.view("stream").focus();
+}
+
+// A server that went away may have come back without its passphrase.
+async function lookForLock(device) {
+  if ((await isLocked()) && !root.querySelector(".gate")) unlockFirst({ code: null, device });
 }
 
 // Whoever is here for the first time is shown around, once.
@@ -110,15 +164,41 @@ async function welcome(page) {
 
 // The session is for what goes over HTTP; the conversation does not need it.
 function openSession(ticket) {
-  return fetch("/api/session", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ticket }) }).catch(() => {});
+  return fetch("/api/session", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ ticket }),
+  }).catch(() => {});
 }
 
 // Whoever looks elsewhere is told that something waits; what it is stays in here.
 function notify(card) {
-  if (card?.state !== "open" || !document.hidden || globalThis.Notification?.permission !== "granted") return;
-  new Notification("Silas", { body: "A plan waits for your decision.", tag: card.request_id, icon: "/icon-192.png" });
+  if (
+    card?.state !== "open" ||
+    !document.hidden ||
+    globalThis.Notification?.permission !== "granted"
+  )
+    return;
+  new Notification("Silas", {
+    body: "Something waits for your decision.",
+    tag: card.request_id,
+    icon: "/icon-192.png",
+  });
+}
+
+// A reminder is what the owner wished to be told, so it says what it is about.
+function remind(message) {
+  const isNew = message.sender === "silas" && message.message_id.startsWith("reminder.");
+  if (!isNew || !document.hidden || globalThis.Notification?.permission !== "granted") return;
+  new Notification("Silas", { body: message.text, tag: message.message_id, icon: "/icon-192.png" });
 }
 
 begin().catch((problem) => {
-  root.replaceChildren(h("main", { class: "gate" }, h("p", { role: "alert" }, `This page could not start: ${problem.message}`)));
+  root.replaceChildren(
+    h(
+      "main",
+      { class: "gate" },
+      h("p", { role: "alert" }, `This page could not start: ${problem.message}`),
+    ),
+  );
 });

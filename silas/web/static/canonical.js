@@ -1,3 +1,4 @@
+// @ts-check
 // Canonical JSON (RFC 8785), the same bytes as `silas.kernel.canonical`.
 
 const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;

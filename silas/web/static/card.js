@@ -1,7 +1,17 @@
+// @ts-check
 // A plan that waits for the owner: what is shown here is parsed from the bytes that are signed.
 import { sha256 } from "/canonical.js";
 import { actionRow } from "/card_actions.js";
-import { diffView } from "/card_diff.js";
+import { diffView, networkInWords, scheduleInWords } from "/card_diff.js";
+import {
+  areFiles,
+  checkNotes,
+  declaredFiles,
+  fileChoice,
+  filesTitle,
+  hasProof,
+  previewedFiles,
+} from "/card_files.js";
 import { clock, h, icon } from "/dom.js";
 import { Hold } from "/hold.js";
 import { blocksOf, codeBlock } from "/markdown.js";
@@ -17,13 +27,35 @@ export const VERDICTS = {
   approved: "Approved",
   declined: "Declined",
   edit_requested: "Changes asked for",
-  approve: "Approved", decline: "Declined", edit: "Changed", edit_selection: "Some chosen", rephrase: "To be rewritten", reject: "Dropped",
-  again: "Asked for again", another_way: "Planned anew", leave: "Left", done: "Done", cancel: "Cancelled", trouble: "Did not work", skip: "Skipped",
-  deny: "Not allowed", just_this_once: "Just this once", answered: "Answered",
-  do_it: "To be planned", not_now: "Not now", block: "Blocked", tighten_now: "Tightened", stored: "Stored", expired: "Nobody answered", outdated: "No longer asked",
+  withdrawn: "Withdrawn",
+  approve: "Approved",
+  decline: "Declined",
+  narrow: "Approved, only this part",
+  edit: "Changed",
+  edit_selection: "Some chosen",
+  rephrase: "To be rewritten",
+  reject: "Dropped",
+  again: "Asked for again",
+  another_way: "Planned anew",
+  leave: "Left",
+  done: "Done",
+  cancel: "Cancelled",
+  trouble: "Did not work",
+  skip: "Skipped",
+  deny: "Not allowed",
+  just_this_once: "Just this once",
+  answered: "Answered",
+  do_it: "To be planned",
+  not_now: "Not now",
+  block: "Blocked",
+  tighten_now: "Tightened",
+  stored: "Stored",
+  expired: "Nobody answered",
+  outdated: "No longer asked",
   decided: "Decided",
   open: "Waits for you",
 };
+const WRITES = /^(?:file|edit|append) /;
 const MOST_BLOCKS = 2;
 const MOST_LINES = 3;
 const MOST_WORDS = 160;
@@ -31,7 +63,12 @@ const MOST_ARGUMENTS = 8;
 
 /** A small mark that says how risky something is. */
 export function riskBadge(level) {
-  return h("span", { class: `risk risk-${level}` }, icon(level === "low" ? "shield" : "alert"), RISKS[level] ?? level);
+  return h(
+    "span",
+    { class: `risk risk-${level}` },
+    icon(level === "low" ? "shield" : "alert"),
+    RISKS[level] ?? level,
+  );
 }
 
 /** The plans of a card, each with the hash of exactly the text that is shown; throws if one lies. */
@@ -52,31 +89,92 @@ export function planCard(card, plans, decide, before = null) {
   const isCall = card.kind === "call";
   const isResult = card.kind === "result";
   const compared = before && plans.length === 1; // of several plans, a comparison would tell of the first alone
-  const several = isCall && plans.length > 1 ? callChoice(card, plans) : null;
-  const title = several ? `${plans.length} calls` : isCall ? `Call ${root.plan.tool}` : root.plan.title;
-  const node = h("article", { class: `card card-${card.risk_level}`, "aria-label": `${isCall ? "Call" : "Plan"}: ${title}`, "data-card": card.request_id });
+  const ofFiles = isCall && areFiles(plans);
+  const choice = ofFiles
+    ? fileChoice(plans)
+    : isCall && plans.length > 1
+      ? callChoice(card, plans)
+      : null;
+  const title = ofFiles
+    ? filesTitle(plans)
+    : choice
+      ? `${plans.length} calls`
+      : isCall
+        ? `Call ${root.plan.tool}`
+        : root.plan.title;
+  const kind = ofFiles
+    ? "Beyond the plan"
+    : choice
+      ? "Calls that wait together"
+      : isCall
+        ? "One call"
+        : isResult
+          ? `Done · until ${clock(card.expires_at)}`
+          : kindOf(root.plan);
+  const node = h("article", {
+    class: `card card-${card.risk_level}`,
+    "aria-label": `${isCall ? "Call" : "Plan"}: ${title}`,
+    "data-card": card.request_id,
+  });
   const hold = new Hold(node);
   node.hold = hold;
   node.append(
-    h("header", { class: "card-head" }, riskBadge(card.risk_level), h("span", { class: "card-kind" }, several ? "Calls that wait together" : isCall ? "One call" : isResult ? `Done · until ${clock(card.expires_at)}` : kindOf(root.plan))),
-    h("div", { class: "card-body", tabindex: "0" },
+    h(
+      "header",
+      { class: "card-head" },
+      riskBadge(card.risk_level),
+      h("span", { class: "card-kind" }, kind),
+    ),
+    h(
+      "div",
+      { class: "card-body", tabindex: "0" },
       h("h2", { class: "card-intent" }, visible(title)),
       h("p", { class: "card-why" }, visible(card.rationale)),
       taintNote(card),
-      several ? several.node : isCall ? callPreview(root.plan) : isResult ? null : [compared && diffView(before, root.plan), !compared && preview(root.plan), facts(plans)],
+      choice
+        ? choice.node
+        : isCall
+          ? callPreview(root.plan)
+          : isResult
+            ? declaredFiles(plans, card.notes)
+            : [
+                declaredFiles(plans, card.notes),
+                checkNotes(plans),
+                compared && diffView(before, root.plan),
+                previewedFiles(card.preview),
+                !compared && preview(root.plan, card.preview.files),
+                facts(plans),
+              ],
     ),
     details(card, isCall ? [] : plans, plans),
-    actions(card, title, hold, async (verdict) => decide(verdict, several && verdict === "approved" ? several.chosen() : plans)),
+    actions(card, plans, {
+      title,
+      hold,
+      decide: async (verdict, changes = "") =>
+        decide(verdict, choice && verdict === "approved" ? choice.chosen() : plans, changes),
+    }),
   );
   return node;
 }
 
-const kindOf = (plan) => ({ goal: "Standing goal", project: "Project", task: "Plan" })[plan.type] ?? "Plan";
+const kindOf = (plan) =>
+  ({ goal: "Schedule", project: "Project", task: "Plan" })[plan.type] ?? "Plan";
 
 /** Says so if text from outside had a part in it. */
 export function taintNote(card) {
   if (card.taint !== "external") return null;
-  return h("p", { class: "card-taint" }, icon("alert"), "Text from outside had a part in this. Read the details.");
+  const sources = (card.sources ?? []).map((each) => h("li", {}, `from ${each}`));
+  return h(
+    "div",
+    { class: "card-taint" },
+    icon("alert"),
+    h(
+      "div",
+      {},
+      "Text from outside had a part in this. Read the details.",
+      sources.length > 0 && h("ul", {}, ...sources),
+    ),
+  );
 }
 
 function facts(plans) {
@@ -84,41 +182,87 @@ function facts(plans) {
   const checks = plans.flatMap((each) => each.plan.verify);
   const rows = [
     ["Where", plan.workspace?.path],
-    ["When", plan.schedule],
+    ["When", scheduleInWords(plan.schedule)],
+    [
+      "Network",
+      networkInWords([
+        ...new Set(
+          plans.flatMap((each) => [
+            ...(each.plan.workspace?.network ?? []),
+            ...each.plan.verify.flatMap((check) => check.network ?? []),
+          ]),
+        ),
+      ]),
+    ],
     ["Outside", plan.approvals.map((each) => each.tool).join(", ")],
-    ["Done when", checks.map((each) => each.name).join("; ")],
-    ["At most", `${plan.budget.max_attempts} attempts, $${plan.budget.max_cost_usd}, ${minutes(plan.budget.max_wall_time_seconds)}`],
+    [hasProof(plans) ? "Done when" : "Checks", checks.map((each) => each.name).join("; ")],
+    [
+      "At most",
+      `${plan.budget.max_attempts} attempts, ${dollars(plan.budget.max_cost_usd)}, ${minutes(plan.budget.max_wall_time_seconds)}`,
+    ],
   ];
   const shown = rows.filter(([, value]) => value);
-  return h("dl", { class: "facts" }, shown.map(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(value))]));
+  return h(
+    "dl",
+    { class: "facts" },
+    shown.map(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(value))]),
+  );
 }
 
-// What the plan says, as far as it fits; the whole of it is in the details.
-function preview(plan) {
-  const { blocks, rest } = blocksOf(plan.body);
+// What the plan says, as far as it fits; the whole of it is in the details. What a difference shows
+// above is not said twice.
+function preview(plan, shownFiles) {
+  const { blocks: all, rest } = blocksOf(plan.body);
+  const blocks = all.filter(({ info }) => !shownFiles.length || !WRITES.test(info));
   const shown = blocks.slice(0, MOST_BLOCKS).map(({ info, lines }) => {
     const more = lines.length > MOST_LINES ? [`… ${lines.length - MOST_LINES} more lines`] : [];
     return codeBlock([...lines.slice(0, MOST_LINES), ...more].join("\n"), info);
   });
   const left = blocks.length - shown.length;
-  return h("div", { class: "preview" },
+  return h(
+    "div",
+    { class: "preview" },
     rest && h("p", {}, visible(rest.length > MOST_WORDS ? `${rest.slice(0, MOST_WORDS)}…` : rest)),
-    shown, left > 0 && h("p", {}, `… and ${left} more ${left === 1 ? "step" : "steps"} in the details.`));
+    shown,
+    left > 0 && h("p", {}, `… and ${left} more ${left === 1 ? "step" : "steps"} in the details.`),
+  );
 }
 
+// Exactly this sum; a fraction that has no more than two places is shown with both.
+const dollars = (sum) => `$${Math.round(sum * 100) === sum * 100 ? sum.toFixed(2) : sum}`;
 const minutes = (seconds) => (seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`);
 
 // The arguments of a call, as far as they fit.
 function callPreview(call) {
   const lines = JSON.stringify(call.args, null, 2).split("\n");
-  const more = lines.length > MOST_ARGUMENTS ? [`… ${lines.length - MOST_ARGUMENTS} more lines in the details`] : [];
+  const more =
+    lines.length > MOST_ARGUMENTS
+      ? [`… ${lines.length - MOST_ARGUMENTS} more lines in the details`]
+      : [];
   return codeBlock([...lines.slice(0, MOST_ARGUMENTS), ...more].join("\n"), call.tool);
 }
 
 // Several calls, each with its own tick. Where text from outside had a part, each is ticked by hand.
 function callChoice(card, plans) {
-  const ticks = plans.map(({ plan }) => h("input", { type: "checkbox", checked: card.taint !== "external", "aria-label": `Let ${plan.tool} happen` }));
-  const node = h("ol", { class: "card-calls" }, plans.map(({ plan }, index) => h("li", {}, h("label", {}, ticks[index], h("span", {}, "Call ", visible(plan.tool))), callPreview(plan))));
+  const ticks = plans.map(({ plan }) =>
+    h("input", {
+      type: "checkbox",
+      checked: card.taint !== "external",
+      "aria-label": `Let ${plan.tool} happen`,
+    }),
+  );
+  const node = h(
+    "ol",
+    { class: "card-calls" },
+    plans.map(({ plan }, index) =>
+      h(
+        "li",
+        {},
+        h("label", {}, ticks[index], h("span", {}, "Call ", visible(plan.tool))),
+        callPreview(plan),
+      ),
+    ),
+  );
   const chosen = () => {
     const found = plans.filter((_, index) => ticks[index].checked);
     if (!found.length) throw new Error("Tick the calls that may happen.");
@@ -128,32 +272,61 @@ function callChoice(card, plans) {
 }
 
 function details(card, plans, signed) {
-  return h("details", { class: "card-details", open: card.details_expanded },
+  return h(
+    "details",
+    { class: "card-details", open: card.details_expanded },
     h("summary", {}, icon("chevron"), "Everything that is signed"),
-    plans.map(({ plan }) => h("section", { class: "plan" },
-      plans.length > 1 && h("h3", {}, visible(plan.title)),
-      h("pre", { class: "code plan-text", tabindex: "0" }, visible(plan.body)),
-      plan.verify.length > 0 && h(plans.length > 1 ? "h4" : "h3", {}, "Checks"),
-      plan.verify.map((check) => h("div", { class: "check-source" }, h("span", {}, visible(check.name)), codeBlock(check.run))),
-    )),
-    signed.map(({ text, hash, id }) => h("section", { class: "plan" }, h("details", { class: "raw", open: card.kind === "call" },
-      h("summary", {}, icon("chevron"), "As it is signed, to the letter"),
-      codeBlock(JSON.stringify(JSON.parse(text), null, 2)),
-      h("p", { class: "hash" }, `SHA-256 of ${id}: `, h("code", {}, hash)),
-    ))),
+    plans.map(({ plan }) =>
+      h(
+        "section",
+        { class: "plan" },
+        plans.length > 1 && h("h3", {}, visible(plan.title)),
+        h("pre", { class: "code plan-text", tabindex: "0" }, visible(plan.body)),
+        plan.verify.length > 0 && h(plans.length > 1 ? "h4" : "h3", {}, "Checks"),
+        plan.verify.map((check) =>
+          h(
+            "div",
+            { class: "check-source" },
+            h("span", {}, visible(check.name)),
+            codeBlock(check.run),
+          ),
+        ),
+      ),
+    ),
+    signed.map(({ text, hash, id }) =>
+      h(
+        "section",
+        { class: "plan" },
+        h(
+          "details",
+          { class: "raw", open: card.kind === "call" && !areFiles(signed) },
+          h("summary", {}, icon("chevron"), "The exact text that is signed"),
+          codeBlock(JSON.stringify(JSON.parse(text), null, 2)),
+          h("p", { class: "hash" }, `SHA-256 of ${id}: `, h("code", {}, hash)),
+        ),
+      ),
+    ),
   );
 }
 
-function actions(card, title, hold, decide) {
+function actions(card, plans, { title, hold, decide }) {
   const { approved, edit_requested: edit, declined } = card.consequences;
+  // A plan that writes one text comes back as a draft to edit; any other is changed in words.
+  const hasText = plans.length === 1 && /^`{3,}file path=/m.test(plans[0].plan.body ?? "");
+  const asks = hasText ? null : "What should be different?";
   const strong = card.steps.includes("strong_auth");
   const row = actionRow({
-    hold, steps: card.steps, title, refusal: card.refusal,
+    hold,
+    steps: card.steps,
+    title,
+    refusal: card.refusal,
     note: strong ? "After the slide, your passkey signs the hash of this plan." : null,
     busy: strong ? "Waiting for your passkey…" : "Signing…",
     first: { label: approved, run: () => decide("approved") },
     others: [
-      ...(edit ? [{ label: edit, run: () => decide("edit_requested") }] : []),
+      ...(edit
+        ? [{ label: edit, asks, run: (words = "") => decide("edit_requested", words) }]
+        : []),
       { label: declined, run: () => decide("declined") },
     ],
   });

@@ -1,3 +1,4 @@
+// @ts-check
 // Companions: who there is, how they are, what they ask; and the switch that stops them all.
 import { companionPart } from "/companion.js";
 import { creation } from "/companion_new.js";
@@ -7,7 +8,6 @@ import { answerOf, signedFetch } from "/keys.js";
 import { changed, onChange, state } from "/state.js";
 import { visible } from "/visible.js";
 
-const EVERY_MILLISECONDS = 10_000;
 const CANNOT = "The companions cannot be read right now.";
 const MANY = 12;
 const GONE = 404;
@@ -22,9 +22,12 @@ export function makeDesk({ device, tell, done }) {
   async function change(call, args = {}, { quiet = false } = {}) {
     tell("");
     try {
-      const told = await answerOf(await signedFetch(device, "/api/companions/do", { call, arguments: args }), "This is not possible.");
+      const told = await answerOf(
+        await signedFetch(device, `/api/companions/${call}`, args),
+        "This is not possible.",
+      );
       if (!quiet) done();
-      return told.answer ?? true;
+      return told ?? true;
     } catch (problem) {
       tell(problem.message);
       return null;
@@ -40,6 +43,7 @@ export function companionsView(page) {
   const tell = (text) => note.replaceChildren(text);
   const desk = makeDesk({ device: page.device, tell, done: () => load({ own: true }) });
   const place = { agent: null, making: false, run: null };
+  /** @type {any} */
   let data = null;
   let detail = null;
   let loads = 0;
@@ -47,10 +51,27 @@ export function companionsView(page) {
   let unsent = false; // a form was filled in and not sent yet
   let wanted = false; // a look that was asked for here is drawn, whichever look brings it
   const isOpen = () => node.hasAttribute("data-current");
-  const node = h("section", { class: "surface companions", id: "companions", "aria-label": "Companions", tabindex: "-1" },
-    h("header", { class: "companions-head" }, h("h2", {}, "Companions"),
-      h("button", { type: "button", class: "quiet close", "aria-label": "Close Companions", onclick: page.close }, icon("cross"))),
-    note, body);
+  const node = h(
+    "section",
+    { class: "surface companions", id: "companions", "aria-label": "Companions", tabindex: "-1" },
+    h(
+      "header",
+      { class: "companions-head" },
+      h("h2", {}, "Companions"),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet close",
+          "aria-label": "Close Companions",
+          onclick: page.close,
+        },
+        icon("cross"),
+      ),
+    ),
+    note,
+    body,
+  );
 
   // Also unseen, the line on top has to know whether there is something to stop.
   async function load({ own = false, unseen = false } = {}) {
@@ -78,12 +99,20 @@ export function companionsView(page) {
   function isTyping() {
     const here = document.activeElement;
     const isAsked = body.querySelector("[data-sure]"); // a second tap is waited for, on this very button
-    return unsent || isAsked || (body.contains(here) && /^(INPUT|TEXTAREA|SELECT)$/.test(here.tagName));
+    return (
+      unsent ||
+      isAsked ||
+      (body.contains(here) && /^(INPUT|TEXTAREA|SELECT)$/.test(here?.tagName ?? ""))
+    );
   }
 
   function reflect() {
     if (data) {
-      state.companions = { count: data.total, stopped: data.switches.some(({ scope }) => scope === "global"), questions: data.questions.length };
+      state.companions = {
+        count: data.total,
+        stopped: data.switches.some(({ scope }) => scope === "global"),
+        questions: data.questions.length,
+      };
       changed("companions");
     }
   }
@@ -99,38 +128,78 @@ export function companionsView(page) {
 
   function draw() {
     wanted = unsent = false;
-    const opened = new Set([...body.querySelectorAll("details[open][data-key]")].map((each) => each.dataset.key));
+    const opened = new Set(
+      [...body.querySelectorAll("details[open][data-key]")].map((each) => each.dataset.key),
+    );
     body.replaceChildren(...contents());
-    for (const each of body.querySelectorAll("details[data-key]")) each.open ||= opened.has(each.dataset.key);
+    for (const each of body.querySelectorAll("details[data-key]"))
+      each.open ||= opened.has(each.dataset.key);
   }
 
   function contents() {
-    if (!data && failed) return [h("div", { class: "empty" }, h("p", {}, CANNOT), h("button", { type: "button", class: "primary", onclick: () => load({ own: true }) }, "Try again"))];
-    if (!data) return [h("div", { class: "skeleton", role: "status" }, h("span", { class: "sr" }, "Loading"), h("i"), h("i"), h("i"))];
+    if (!data && failed)
+      return [
+        h(
+          "div",
+          { class: "empty" },
+          h("p", {}, CANNOT),
+          h(
+            "button",
+            { type: "button", class: "primary", onclick: () => load({ own: true }) },
+            "Try again",
+          ),
+        ),
+      ];
+    if (!data)
+      return [
+        h(
+          "div",
+          { class: "skeleton", role: "status" },
+          h("span", { class: "sr" }, "Loading"),
+          h("i"),
+          h("i"),
+          h("i"),
+        ),
+      ];
     if (place.making) return [creation(data, { ...desk, go })];
-    if (detail) return [stopped(data, desk), companionPart(detail, data, { ...desk, go, show: page.show })].filter(Boolean);
+    if (detail)
+      return [
+        stopped(data, desk),
+        companionPart(detail, data, { ...desk, go, show: page.show }),
+      ].filter(Boolean);
     return [stopped(data, desk), questions(data, desk), list(data, go, desk)].filter(Boolean);
   }
 
   body.addEventListener("input", (event) => (unsent ||= Boolean(event.target.form)));
   onChange((what) => {
     if (["journal", "cards"].includes(what)) load();
-    if (what === "setup") load({ unseen: true });
+    if (["setup", "companion_news"].includes(what)) load({ unseen: true });
   });
-  setInterval(() => !document.hidden && load(), EVERY_MILLISECONDS);
   draw();
   return { node, opened: () => load({ own: true }), woken: load, stop: () => stopAll(desk, load) };
 }
 
 /** The button in the line on top: one tap from every screen. */
 export function stopButton(page) {
-  const node = h("button", { type: "button", class: "quiet stop-all", hidden: true, onclick: () => page.stopCompanions() });
+  const node = h("button", {
+    type: "button",
+    class: "quiet stop-all",
+    hidden: true,
+    onclick: () => page.stopCompanions(),
+  });
   const reflect = () => {
     const { count = 0, stopped: off = false } = state.companions ?? {};
     node.hidden = count === 0;
     node.toggleAttribute("data-off", off);
-    node.setAttribute("aria-label", off ? "Companions are stopped: let them go on" : "Stop all companions at once");
-    node.replaceChildren(icon("stop"), h("span", { class: "wide-only" }, off ? "Stopped" : "Stop"));
+    node.setAttribute(
+      "aria-label",
+      off ? "Companions are stopped: let them go on" : "Stop all companions at once",
+    );
+    node.title = off ? "Companions are stopped" : "Stop all companions; answers go on";
+    node.replaceChildren(
+      icon("stop"),
+      h("span", { class: "wide-only" }, off ? "Companions stopped" : "Stop companions"),
+    );
   };
   onChange((what) => what === "companions" && reflect());
   reflect();
@@ -138,39 +207,86 @@ export function stopButton(page) {
 }
 
 async function stopAll(desk, load) {
-  await desk.change(state.companions?.stopped ? "resume_all" : "stop", state.companions?.stopped ? {} : { scope: "global" });
+  await desk.change(
+    state.companions?.stopped ? "resume_all" : "stop",
+    state.companions?.stopped ? {} : { scope: "global" },
+  );
   const data = await desk.read();
-  state.companions = { ...state.companions, count: data.total, stopped: data.switches.some(({ scope }) => scope === "global") };
+  state.companions = {
+    ...state.companions,
+    count: data.total,
+    stopped: data.switches.some(({ scope }) => scope === "global"),
+  };
   changed("companions");
   load();
 }
 
+const NOTHING_GOES_ON = "Nothing is begun, and nothing is written.";
+const OTHERS_GO_ON = "Everything else goes on.";
+
 function stopped(data, desk) {
   if (!data.switches.length) return null;
+  const all = data.switches.some(({ scope }) => scope === "global");
   const names = data.switches.map(({ scope, target, target_name: name, reason }) => {
-    const what = scope === "global" ? "All companions" : scope === "companion" ? name ?? target : `Calls of the class ${target.replaceAll("_", " ")}`;
+    const what =
+      scope === "global"
+        ? "All companions"
+        : scope === "companion"
+          ? (name ?? target)
+          : `Calls of the class ${target.replaceAll("_", " ")}`;
     return reason ? `${what} (${reason})` : what;
   });
-  return h("div", { class: "companions-stopped", role: "status" }, icon("stop"),
-    h("p", {}, visible(`Stopped: ${names.join(", ")}. Nothing is begun, and nothing is written.`)),
-    h("button", { type: "button", class: "primary", onclick: () => desk.change("resume_all") }, "Let them go on"));
+  return h(
+    "div",
+    { class: "companions-stopped", role: "status" },
+    icon("stop"),
+    h("p", {}, visible(`Stopped: ${names.join(", ")}. ${all ? NOTHING_GOES_ON : OTHERS_GO_ON}`)),
+    h(
+      "button",
+      { type: "button", class: "primary", onclick: () => desk.change("resume_all") },
+      "Let them go on",
+    ),
+  );
 }
 
 function questions(data, desk) {
   if (!data.questions.length) return null;
-  return h("section", { class: "companions-group" }, h("h3", {}, "They ask you"), data.questions.map((each) => question(each, desk)));
+  return h(
+    "section",
+    { class: "companions-group" },
+    h("h3", {}, "They ask you"),
+    data.questions.map((each) => question(each, desk)),
+  );
 }
 
 function list(data, go, desk) {
-  const make = h("button", { type: "button", class: data.total ? "" : "primary", onclick: () => go({ making: true }) }, "New companion");
+  const make = h(
+    "button",
+    { type: "button", class: data.total ? "" : "primary", onclick: () => go({ making: true }) },
+    "New companion",
+  );
   if (!data.total) {
-    return h("div", { class: "empty companions-empty" }, h("p", {}, "A companion watches a part of your journal, reports on it and proposes what comes next. It sees the categories that you give it, and asks before it does anything of weight."), make);
+    return h(
+      "div",
+      { class: "empty companions-empty" },
+      h(
+        "p",
+        {},
+        "A companion watches a part of your journal, reports on it and proposes what comes next. It sees the categories that you give it, and asks before it does anything of weight.",
+      ),
+      make,
+    );
   }
   const rows = h("ul", { class: "companions-list" });
   const more = h("p", { class: "meta", role: "status" });
   const show = ({ companions, total }) => {
     rows.replaceChildren(...companions.map((each) => h("li", {}, line(each, go))));
-    more.textContent = total > companions.length ? `${total - companions.length} more. Type a part of a name to find one.` : total ? "" : "Nobody is called like that.";
+    more.textContent =
+      total > companions.length
+        ? `${total - companions.length} more. Type a part of a name to find one.`
+        : total
+          ? ""
+          : "Nobody is called like that.";
   };
   let turn = 0; // only the words that were typed last are answered
   const find = async (words) => {
@@ -183,7 +299,15 @@ function list(data, go, desk) {
     }
   };
   show(data);
-  const finder = data.total > MANY && h("input", { type: "text", maxlength: 120, "aria-label": "Find a companion", placeholder: "Find by name", oninput: (event) => find(event.target.value.trim()) });
+  const finder =
+    data.total > MANY &&
+    h("input", {
+      type: "text",
+      maxlength: 120,
+      "aria-label": "Find a companion",
+      placeholder: "Find by name",
+      oninput: (event) => find(event.target.value.trim()),
+    });
   return h("section", { class: "companions-group" }, finder, rows, more, make);
 }
 
@@ -205,7 +329,13 @@ function line(each, go) {
     each.waiting_actions && `${each.waiting_actions} to decide`,
     each.report_fresh === false && "report is stale",
   ].filter(Boolean);
-  return h("button", { type: "button", class: "companion-line", onclick: () => go({ agent: each.id }) },
-    h("span", { class: "companion-name" }, visible(each.display_name)), health(each),
-    h("span", { class: "companion-marks" }, visible(marks.join(" · "))), meter(each.budget), icon("chevron"));
+  return h(
+    "button",
+    { type: "button", class: "companion-line", onclick: () => go({ agent: each.id }) },
+    h("span", { class: "companion-name" }, visible(each.display_name)),
+    health(each),
+    h("span", { class: "companion-marks" }, visible(marks.join(" · "))),
+    meter(each.budget),
+    icon("chevron"),
+  );
 }

@@ -1,6 +1,8 @@
+// @ts-check
 // The line to Silas: opened by a signature, opened again when it breaks, nothing lost in between.
+import { named } from "/attaching.js";
 import { nonce, sign, timestamp } from "/keys.js";
-import { changed, position, state, take } from "/state.js";
+import { changed, FIRST, position, state, take } from "/state.js";
 
 const REFUSED = 4001;
 const LATE = "late";
@@ -9,6 +11,7 @@ const LONGEST_WAIT = 8000;
 
 export class Connection {
   #device;
+  /** @type {WebSocket | null} */
   #socket = null;
   #wait = FIRST_WAIT;
   #timer = 0;
@@ -35,32 +38,46 @@ export class Connection {
     return state.connection === "open" && this.#socket?.readyState === WebSocket.OPEN;
   }
 
+  /** @param {import("../../../docs/wire").FromPage} frame */
   send(frame) {
     if (!this.isOpen) return false;
-    this.#socket.send(JSON.stringify(frame));
+    this.#socket?.send(JSON.stringify(frame));
     return true;
   }
 
   /** Say something; it is sent again until Silas has written it down. */
-  async say(text) {
-    const message = { message_id: `msg_${nonce()}`, text, timestamp: timestamp() };
+  async say(text, folder = null, attachments = [], conversation = FIRST) {
+    const [message_id, at] = [`msg_${nonce()}`, timestamp()];
+    const message = { message_id, text, folder, attachments, conversation, timestamp: at };
     state.unsent.set(message.message_id, message);
     changed("unsent");
     await this.#sendMessage(message);
   }
 
-  async #sendMessage({ message_id, text }) {
+  /** @param {any} message */
+  async #sendMessage({ message_id, text, folder = null, attachments = [], conversation = FIRST }) {
     const said = { text, timestamp: timestamp(), nonce: nonce() };
+    // The conversation and what is attached are signed as well; a message of the first conversation
+    // without files is signed as it always was.
+    if (conversation !== FIRST) Object.assign(said, { conversation });
+    if (attachments.length) Object.assign(said, { attachments: named(attachments) });
     const signature = await sign(this.#device, said);
-    this.send({ type: "message", message_id, ...said, signature });
+    this.send({ type: "message", message_id, ...said, signature, folder });
   }
 
   async #hear(socket, frame) {
     if (frame.type === "hello") {
       const { deviceId, token } = this.#device;
-      const proof = { type: "auth", challenge: frame.challenge, device_id: deviceId, origin: location.origin };
+      const proof = {
+        type: "auth",
+        challenge: frame.challenge,
+        device_id: deviceId,
+        origin: location.origin,
+      };
       const signature = await sign(this.#device, proof);
-      socket.send(JSON.stringify({ type: "auth", device_id: deviceId, signature, token, ...position() }));
+      socket.send(
+        JSON.stringify({ type: "auth", device_id: deviceId, signature, token, ...position() }),
+      );
       return;
     }
     if (frame.type === "ready") {

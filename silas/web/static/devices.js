@@ -1,7 +1,9 @@
+// @ts-check
 // The owner's devices: seen and ended here.
 import { h } from "/dom.js";
 import { signedFetch } from "/keys.js";
 import { passkeySection } from "/passkeys.js";
+import { typed } from "/program.js";
 import { visible } from "/visible.js";
 
 // Asked for here, with a tap, and never by itself.
@@ -21,11 +23,27 @@ export function devicesDialog(device) {
   const list = h("ul", { class: "devices" });
   const note = h("p", { class: "dialog-note", role: "status" });
   const passkeys = passkeySection(device);
-  const node = h("dialog", { class: "dialog", "aria-label": "Devices" },
+  const node = h(
+    "dialog",
+    { class: "dialog", "aria-label": "Devices" },
     h("h2", {}, "Devices"),
-    h("p", { class: "dialog-lead" }, "Each holds a key that signs in your name. Pair another one with ", h("code", {}, "silas devices pair"), "."),
-    list, note, passkeys.node,
-    h("div", { class: "dialog-actions" }, notifying(), h("button", { type: "button", class: "quiet", onclick: () => node.close() }, "Close")));
+    h(
+      "p",
+      { class: "dialog-lead" },
+      "Each holds a key that signs in your name. Pair another one with ",
+      h("code", {}, typed("devices pair")),
+      ".",
+    ),
+    list,
+    note,
+    passkeys.node,
+    h(
+      "div",
+      { class: "dialog-actions" },
+      notifying(),
+      h("button", { type: "button", class: "quiet", onclick: () => node.close() }, "Close"),
+    ),
+  );
   const draw = async () => {
     const answer = await fetch("/api/devices");
     if (!answer.ok) {
@@ -34,13 +52,30 @@ export function devicesDialog(device) {
     }
     list.replaceChildren(...(await answer.json()).map((each) => row(each)));
   };
-  const row = (each) => h("li", {},
-    h("div", {}, h("strong", {}, visible(each.name)), each.this && h("span", { class: "tag" }, "this one"),
-      h("p", { class: "meta" }, `${each.device_id} · since ${new Date(each.enrolled_at).toLocaleDateString()}`)),
-    ending(each));
+  const row = (each) =>
+    h(
+      "li",
+      {},
+      h(
+        "div",
+        {},
+        h("strong", {}, visible(each.name)),
+        each.this && h("span", { class: "tag" }, "this one"),
+        h(
+          "p",
+          { class: "meta" },
+          `${each.device_id} · since ${new Date(each.enrolled_at).toLocaleDateString()}`,
+        ),
+      ),
+      ending(each),
+    );
   // Twice, because it cannot be taken back.
   const ending = (each) => {
-    const button = h("button", { type: "button", class: "quiet decline" }, each.this ? "Unpair" : "Revoke");
+    const button = h(
+      "button",
+      { type: "button", class: "quiet decline" },
+      each.this ? "Unpair" : "Revoke",
+    );
     button.addEventListener("click", () => {
       if (button.dataset.sure) return end(each);
       button.dataset.sure = "yes";
@@ -53,5 +88,12 @@ export function devicesDialog(device) {
     note.textContent = answer.ok ? `${each.name} is revoked.` : "That did not work.";
     if (!each.this) await draw();
   };
-  return { node, show: () => { node.showModal(); draw(); passkeys.draw(); } };
+  return {
+    node,
+    show: () => {
+      node.showModal();
+      draw();
+      passkeys.draw();
+    },
+  };
 }

@@ -1,3 +1,4 @@
+// @ts-check
 // Against clicks that were meant for something else: a card is deaf for half a second after it has
 // appeared, changed or come into view, and only a person's own input counts.
 

@@ -1,3 +1,4 @@
+// @ts-check
 // The journal: what today is about, tasks, time, notes, ratings. Every change is signed by this device.
 import { h, icon } from "/dom.js";
 import { makeDesk } from "/journal_desk.js";
@@ -33,22 +34,52 @@ export function journalView(page) {
   let stale = true;
   let drawn = "";
   let pressed = false;
+  /** @type {any} */
   let opened = null; // a record that is looked at, in the place of the part
   let failed = false;
   const files = filesPart(desk); // made once: what was counted stays when something changes elsewhere
   const isOpen = () => node.hasAttribute("data-current");
 
-  const tabs = h("div", { class: "journal-tabs", role: "group", "aria-label": "Parts of the journal" }, PARTS.map(({ name, label }) =>
-    h("button", { type: "button", class: "quiet", "data-part": name, onclick: () => choose(name) }, label)));
-  const node = h("section", { class: "surface journal", id: "journal", "aria-label": "Journal", tabindex: "-1" },
-    h("header", { class: "journal-head" }, h("h2", {}, "Journal"), tabs,
-      h("button", { type: "button", class: "quiet close", "aria-label": "Close the journal", onclick: page.close }, icon("cross"))),
-    timer, note, body);
+  const tabs = h(
+    "div",
+    { class: "journal-tabs", role: "group", "aria-label": "Parts of the journal" },
+    PARTS.map(({ name, label }) =>
+      h(
+        "button",
+        { type: "button", class: "quiet", "data-part": name, onclick: () => choose(name) },
+        label,
+      ),
+    ),
+  );
+  const node = h(
+    "section",
+    { class: "surface journal", id: "journal", "aria-label": "Journal", tabindex: "-1" },
+    h(
+      "header",
+      { class: "journal-head" },
+      h("h2", {}, "Journal"),
+      tabs,
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet close",
+          "aria-label": "Close the journal",
+          onclick: page.close,
+        },
+        icon("cross"),
+      ),
+    ),
+    timer,
+    note,
+    body,
+  );
 
   function choose(name) {
     part = name;
     opened = null;
-    for (const button of tabs.children) button.setAttribute("aria-pressed", String(button.dataset.part === name));
+    for (const button of tabs.children)
+      button.setAttribute("aria-pressed", String(button.dataset.part === name));
     draw();
   }
 
@@ -91,16 +122,20 @@ export function journalView(page) {
   function contents() {
     if (!data) return failed ? again(load) : skeleton();
     if (opened) return recordPart(opened, data, { ...desk, open, back });
-    return PARTS.find(({ name }) => name === part).make(data, { ...desk, goTo, open, files });
+    const shown = /** @type {any} */ (PARTS.find(({ name }) => name === part));
+    return shown.make(data, { ...desk, goTo, open, files });
   }
 
   function draw() {
     const focused = placeOf(body, document.activeElement);
     drawn = looks(data, opened);
     timer.replaceChildren(...[data && timerBar(data, desk)].filter(Boolean));
-    const unfolded = new Set([...body.querySelectorAll("details[open][data-key]")].map((each) => each.dataset.key));
+    const unfolded = new Set(
+      [...body.querySelectorAll("details[open][data-key]")].map((each) => each.dataset.key),
+    );
     body.replaceChildren(contents());
-    for (const each of body.querySelectorAll("details[data-key]")) each.open ||= unfolded.has(each.dataset.key);
+    for (const each of body.querySelectorAll("details[data-key]"))
+      each.open ||= unfolded.has(each.dataset.key);
     focusAt(body, focused);
   }
 
@@ -116,12 +151,19 @@ export function journalView(page) {
 
   body.addEventListener("focusout", () => setTimeout(() => stale && !isTyping(body) && load(), 0));
   node.addEventListener("pointerdown", () => (pressed = true));
-  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(release, 0));
+  for (const end of ["pointerup", "pointercancel"])
+    addEventListener(end, () => setTimeout(release, 0));
   onChange((what, detail) => {
     if (what === "journal") load();
     if (what === "record") open(detail);
   });
-  setInterval(() => isOpen() && !document.hidden && timer.replaceChildren(...[data && timerBar(data, desk)].filter(Boolean)), EVERY_MILLISECONDS);
+  setInterval(
+    () =>
+      isOpen() &&
+      !document.hidden &&
+      timer.replaceChildren(...[data && timerBar(data, desk)].filter(Boolean)),
+    EVERY_MILLISECONDS,
+  );
   choose(part);
   return { node, opened: load, woken: () => stale && load() };
 }
@@ -130,16 +172,21 @@ export function journalView(page) {
 const looks = (data, opened) => data && JSON.stringify([{ ...data, now: null }, opened]);
 
 function isTyping(body) {
-  const focused = document.activeElement;
-  const inside = body.contains(focused) && focused.matches("input:not([type=checkbox]):not([type=range]), textarea, select") && Boolean(focused.value);
-  return inside || [...body.querySelectorAll("textarea")].some((each) => each.value !== each.defaultValue);
+  const focused = /** @type {HTMLInputElement} */ (document.activeElement);
+  const isField = "input:not([type=checkbox]):not([type=range]), textarea, select";
+  const inside = body.contains(focused) && focused.matches(isField) && Boolean(focused.value);
+  return (
+    inside ||
+    [...body.querySelectorAll("textarea")].some((each) => each.value !== each.defaultValue)
+  );
 }
 
 // Everything is drawn anew, and whoever uses the keyboard stays where he was.
 function placeOf(body, node) {
   if (node === body || !body.contains(node)) return null;
   const place = [];
-  for (let here = node; here !== body; here = here.parentNode) place.unshift([...here.parentNode.children].indexOf(here));
+  for (let here = node; here !== body; here = here.parentNode)
+    place.unshift([...here.parentNode.children].indexOf(here));
   return { place, tag: node.tagName };
 }
 
@@ -148,6 +195,24 @@ function focusAt(body, focused) {
   if (node?.tagName === focused?.tag) node?.focus({ preventScroll: true });
 }
 
-const again = (load) => h("div", { class: "empty" }, h("p", {}, "The journal cannot be read right now."), h("button", { type: "button", class: "primary", onclick: () => load({ own: true }) }, "Try again"));
+const again = (load) =>
+  h(
+    "div",
+    { class: "empty" },
+    h("p", {}, "The journal cannot be read right now."),
+    h(
+      "button",
+      { type: "button", class: "primary", onclick: () => load({ own: true }) },
+      "Try again",
+    ),
+  );
 
-const skeleton = () => h("div", { class: "skeleton", role: "status" }, h("span", { class: "sr" }, "Loading"), h("i"), h("i"), h("i"));
+const skeleton = () =>
+  h(
+    "div",
+    { class: "skeleton", role: "status" },
+    h("span", { class: "sr" }, "Loading"),
+    h("i"),
+    h("i"),
+    h("i"),
+  );

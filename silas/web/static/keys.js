@@ -1,3 +1,4 @@
+// @ts-check
 // This browser's key: made here, never readable, kept in IndexedDB.
 import { base64, canonicalBytes, hex, sha256 } from "/canonical.js";
 
@@ -26,6 +27,10 @@ function store(mode, work) {
 
 /** The device that this browser is, or undefined. */
 export const loadDevice = () => store("readonly", (each) => each.get(THIS));
+/** Something small that this browser remembers beside its key. */
+export const loadNote = (name) => store("readonly", (each) => each.get(`note.${name}`));
+export const keepNote = (name, text) =>
+  store("readwrite", (each) => each.put(text, `note.${name}`));
 const keepDevice = (device) => store("readwrite", (each) => each.put(device, THIS));
 
 /** Make a key and have the server take this browser for the owner's, with the one-time code. */
@@ -38,7 +43,11 @@ export async function pair({ code, name, token }) {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({
-      code, name, public_key: publicKey, signature: await signed(keys.privateKey, proof), token: token || null,
+      code,
+      name,
+      public_key: publicKey,
+      signature: await signed(keys.privateKey, proof),
+      token: token || null,
     }),
   });
   const said = await answerOf(answer, "Silas refused this.");
@@ -66,13 +75,20 @@ export async function signedFetch(device, path, value) {
   const body = JSON.stringify(value);
   const [at, once] = [timestamp(), nonce()];
   const signature = await sign(device, {
-    type: "request", method: "POST", path, body_sha256: await sha256(new TextEncoder().encode(body)),
-    timestamp: at, nonce: once,
+    type: "request",
+    method: "POST",
+    path,
+    body_sha256: await sha256(new TextEncoder().encode(body)),
+    timestamp: at,
+    nonce: once,
   });
   return fetch(path, {
     method: "POST",
     headers: {
-      "Content-Type": "application/json", "Silas-Timestamp": at, "Silas-Nonce": once, "Silas-Signature": signature,
+      "Content-Type": "application/json",
+      "Silas-Timestamp": at,
+      "Silas-Nonce": once,
+      "Silas-Signature": signature,
     },
     body,
   });
@@ -81,6 +97,10 @@ export async function signedFetch(device, path, value) {
 /** What an answer says; a refusal becomes an error in Silas's words, or in these. */
 export async function answerOf(answer, otherwise) {
   const said = await answer.json();
-  if (!answer.ok) throw Object.assign(new Error(typeof said.detail === "string" ? said.detail : said.error ?? otherwise), { status: answer.status });
+  if (!answer.ok)
+    throw Object.assign(
+      new Error(typeof said.detail === "string" ? said.detail : (said.error ?? otherwise)),
+      { status: answer.status },
+    );
   return said;
 }

@@ -1,14 +1,17 @@
+// @ts-check
 // Markdown as nodes. What is not understood stays text; images are never loaded.
 import { h, outsideLink } from "/dom.js";
 import { visible } from "/visible.js";
 
-const FENCE = /^\s{0,3}(```+|~~~+)\s*([^`]*)$/;
+// As silas/work/script.py reads them: what is shown as a block is what is executed.
+const FENCE = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})[ \t]*([\s\S]*)$/;
 const HEADING = /^(#{1,6})\s+(.*?)\s*#*$/;
 const BULLET = /^(\s*)[-*+]\s+(.*)$/;
 const ORDERED = /^(\s*)(\d{1,9})[.)]\s+(.*)$/;
 const QUOTE = /^\s{0,3}>\s?(.*)$/;
 const RULE = /^\s{0,3}([-*_])(\s*\1){2,}\s*$/;
-const INLINE = /(`+)([\s\S]*?[^`])\1(?!`)|\*\*([^*\n]+)\*\*|(?<![\w*])\*([^*\n]+)\*(?!\w)|(?<!\w)_([^_\n]+)_(?!\w)|!?\[([^\]\n]*)\]\(([^()\s]+)\)|(https?:\/\/[^\s<>()"']*[^\s<>()"'.,;:!?])/g;
+const INLINE =
+  /(`+)([\s\S]*?[^`])\1(?!`)|\*\*([^*\n]+)\*\*|(?<![\w*])\*([^*\n]+)\*(?!\w)|(?<!\w)_([^_\n]+)_(?!\w)|!?\[([^\]\n]*)\]\(([^()\s]+)\)|(https?:\/\/[^\s<>()"']*[^\s<>()"'.,;:!?])/g;
 const TABLE = /^\s{0,3}\|.*\|\s*$/;
 const TABLE_LINE = /^\s{0,3}\|(\s*:?-+:?\s*\|)+\s*$/;
 const MOST_DEPTH = 6;
@@ -40,18 +43,27 @@ function block(lines, at, depth) {
   return paragraph(lines, at);
 }
 
+/** @param {string[]} lines @param {number} at @param {string[]} fence */
 function code(lines, at, [, mark, info]) {
   const inside = [];
   let next = at + 1;
-  while (next < lines.length && !lines[next].trim().startsWith(mark)) inside.push(lines[next++]);
+  while (next < lines.length && !closes(lines[next], mark)) inside.push(lines[next++]);
   return [codeBlock(inside.join("\n"), info.trim()), next + 1];
+}
+
+function closes(line, mark) {
+  const found = /^ {0,3}(`{3,}|~{3,})\s*$/.exec(line);
+  return found !== null && found[1][0] === mark[0] && found[1].length >= mark.length;
 }
 
 /** A block of code, with what its first line says about it. */
 export function codeBlock(text, info = "") {
-  return h("figure", { class: "code-block" },
+  return h(
+    "figure",
+    { class: "code-block" },
     info && h("figcaption", {}, visible(info)),
-    h("pre", { class: "code", tabindex: "0" }, h("code", {}, visible(text))));
+    h("pre", { class: "code", tabindex: "0" }, h("code", {}, visible(text))),
+  );
 }
 
 /** The blocks of code in a text, each with its first line; and the rest, without headings. */
@@ -66,7 +78,7 @@ export function blocksOf(text) {
       continue;
     }
     const inside = [];
-    while (at + 1 < lines.length && !lines[at + 1].trim().startsWith(fence[1])) inside.push(lines[(at += 1)]);
+    while (at + 1 < lines.length && !closes(lines[at + 1], fence[1])) inside.push(lines[(at += 1)]);
     at += 1;
     blocks.push({ info: fence[2].trim(), lines: inside });
   }
@@ -76,7 +88,8 @@ export function blocksOf(text) {
 function quote(lines, at, depth) {
   const inside = [];
   let next = at;
-  while (next < lines.length && QUOTE.test(lines[next])) inside.push(QUOTE.exec(lines[next++])[1]);
+  while (next < lines.length && QUOTE.test(lines[next]))
+    inside.push(QUOTE.exec(lines[next++])?.[1]);
   return [h("blockquote", {}, markdown(inside.join("\n"), depth + 1)), next];
 }
 
@@ -97,25 +110,62 @@ function list(lines, at) {
 }
 
 function table(lines, at) {
-  const cells = (line) => line.trim().slice(1, -1).split(/(?<!\\)\|/).map((cell) => inline(cell.trim().replaceAll("\\|", "|")));
+  const cells = (line) =>
+    line
+      .trim()
+      .slice(1, -1)
+      .split(/(?<!\\)\|/)
+      .map((cell) => inline(cell.trim().replaceAll("\\|", "|")));
   const rows = [];
   let next = at + 2;
   while (next < lines.length && TABLE.test(lines[next])) rows.push(cells(lines[next++]));
-  const node = h("table", {}, h("thead", {}, h("tr", {}, cells(lines[at]).map((cell) => h("th", {}, cell)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell))))));
-  return [h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Table" }, node), next];
+  const node = h(
+    "table",
+    {},
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        cells(lines[at]).map((cell) => h("th", {}, cell)),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      rows.map((row) =>
+        h(
+          "tr",
+          {},
+          row.map((cell) => h("td", {}, cell)),
+        ),
+      ),
+    ),
+  );
+  return [
+    h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Table" }, node),
+    next,
+  ];
 }
 
 function paragraph(lines, at) {
   const inside = [];
   let next = at;
-  while (next < lines.length && lines[next].trim() && !startsBlock(lines[next], next > at)) inside.push(lines[next++]);
+  while (next < lines.length && lines[next].trim() && !startsBlock(lines[next], next > at))
+    inside.push(lines[next++]);
   if (!inside.length) inside.push(lines[next++]);
   return [h("p", {}, inline(inside.join("\n"))), next];
 }
 
 const startsBlock = (line, isLater) =>
-  isLater && (FENCE.test(line) || TABLE.test(line) || HEADING.test(line) || QUOTE.test(line) || BULLET.test(line) || ORDERED.test(line));
+  isLater &&
+  (FENCE.test(line) ||
+    TABLE.test(line) ||
+    HEADING.test(line) ||
+    QUOTE.test(line) ||
+    BULLET.test(line) ||
+    ORDERED.test(line));
 
 /** One line's worth of marks. */
 export function inline(text) {
@@ -135,7 +185,8 @@ function mark([whole, , ticks, bold, star, underscore, label, target, address]) 
   if (bold !== undefined) return h("strong", {}, visible(bold, { emoji: true }));
   const leaning = star ?? underscore;
   if (leaning !== undefined) return h("em", {}, visible(leaning, { emoji: true }));
-  if (address !== undefined) return outsideLink(address, visible(address)) ?? h("span", {}, visible(whole));
+  if (address !== undefined)
+    return outsideLink(address, visible(address)) ?? h("span", {}, visible(whole));
   return link(whole, label, target);
 }
 

@@ -1,3 +1,4 @@
+// @ts-check
 // Review: one decision at a time, with everything that belongs to it.
 import { planCard, plansOf, riskBadge, VERDICTS } from "/card.js";
 import { contentOf, questionCard } from "/card_questions.js";
@@ -8,16 +9,32 @@ import { onChange, openCards, state, take, undoable } from "/state.js";
 import { visible } from "/visible.js";
 
 const CROWDED = 5;
-const AGREED = new Set(["approved", "approve", "edit", "edit_selection", "do_it", "stored", "done", "reconnect", "again", "answered"]);
+const AGREED = new Set([
+  "approved",
+  "approve",
+  "edit",
+  "edit_selection",
+  "do_it",
+  "stored",
+  "done",
+  "reconnect",
+  "again",
+  "answered",
+]);
 const DECIDED_SHOWN = 6;
 
 /** The surface; `page.decide(card, verdict, plans)` and `answer` sign and send. */
 export function reviewView(page) {
   const active = h("div", { class: "review-active" });
   const rest = h("div", { class: "review-rest" });
-  const node = h("section", { class: "surface review", id: "review", "aria-label": "Review", tabindex: "-1" }, h("div", { class: "review-inner" }, active, rest));
+  const node = h(
+    "section",
+    { class: "surface review", id: "review", "aria-label": "Review", tabindex: "-1" },
+    h("div", { class: "review-inner" }, active, rest),
+  );
   const done = h("div", { class: "just-done", "data-card": "" });
   let shownId = null;
+  /** @type {any} */
   let shownCard = null;
   let wanted = null;
   const prefer = (id) => {
@@ -26,13 +43,30 @@ export function reviewView(page) {
   };
 
   // A card that can be decided already is not swapped for another one under somebody's finger.
-  const current = (cards) => (shownCard && !("arming" in shownCard.dataset) ? cards.find((card) => card.request_id === shownId) : null);
+  const current = (cards) =>
+    shownCard && !("arming" in shownCard.dataset)
+      ? cards.find((card) => card.request_id === shownId)
+      : null;
 
   async function cardOf(card) {
-    if (card.type === "secure_input_request") return secretCard(card, { device: page.device, stored: (ref) => stored(ref, page), later: () => take({ type: "card_closed", request_id: card.request_id, state: "not_now" }) });
-    if (card.shown) return questionCard(card, await contentOf(card), { prefer, answer: (fields) => answer(page, card, fields) });
+    if (card.type === "secure_input_request")
+      return secretCard(card, {
+        device: page.device,
+        stored: (ref) => stored(ref, page),
+        later: () => take({ type: "card_closed", request_id: card.request_id, state: "not_now" }),
+      });
+    if (card.shown)
+      return questionCard(card, await contentOf(card), {
+        prefer,
+        answer: (fields) => answer(page, card, fields),
+      });
     const plans = await plansOf(card);
-    return planCard(card, plans, (verdict, shown) => page.decide(card, verdict, shown), await planBefore(card));
+    return planCard(
+      card,
+      plans,
+      (verdict, shown, changes) => page.decide(card, verdict, shown, changes),
+      await planBefore(card),
+    );
   }
 
   // What was just done and can be undone; it waits for nobody, so that it is no decision.
@@ -48,10 +82,16 @@ export function reviewView(page) {
   async function draw() {
     const cards = openCards();
     drawDone();
-    const first = cards.find((card) => card.request_id === wanted) ?? current(cards) ?? cards.find((card) => card.type === "batch_review") ?? cards[0];
+    const first =
+      cards.find((card) => card.request_id === wanted) ??
+      current(cards) ??
+      cards.find((card) => card.type === "batch_review") ??
+      cards[0];
     const together = new Set(first?.batch?.item_ids);
     const others = cards.filter((card) => card !== first && !together.has(card.request_id));
-    rest.replaceChildren(...[haste(), crowd(cards), done, upNext(others, prefer), decided()].filter(Boolean));
+    rest.replaceChildren(
+      ...[haste(), crowd(cards), done, upNext(others, prefer), decided()].filter(Boolean),
+    );
     if (!first) {
       shownId = shownCard = null;
       active.replaceChildren(empty());
@@ -65,7 +105,9 @@ export function reviewView(page) {
       shownCard = made;
       active.replaceChildren(made);
     } catch (problem) {
-      active.replaceChildren(h("div", { class: "card card-broken", role: "alert" }, h("p", {}, problem.message)));
+      active.replaceChildren(
+        h("div", { class: "card card-broken", role: "alert" }, h("p", {}, problem.message)),
+      );
     }
   }
 
@@ -73,7 +115,16 @@ export function reviewView(page) {
   draw();
   // Whoever comes here with a tap must not decide with the same one.
   const arm = () => shownCard?.hold.start();
-  return { node, prefer, opened: arm, woken: arm, again: () => { shownId = null; draw(); } };
+  return {
+    node,
+    prefer,
+    opened: arm,
+    woken: arm,
+    again: () => {
+      shownId = null;
+      draw();
+    },
+  };
 }
 
 function stored(ref, page) {
@@ -84,35 +135,94 @@ function stored(ref, page) {
 // The version of the plan that was there before, if this is another one and the page still has it.
 async function planBefore(card) {
   if (!card.replaces || card.kind !== "plan") return null;
-  const old = [...state.cards.values()].find((each) => each !== card && each.items?.some((item) => item.id === card.replaces));
+  const old = [...state.cards.values()].find(
+    (each) => each !== card && each.items?.some((item) => item.id === card.replaces),
+  );
   const plans = old ? await plansOf(old).catch(() => []) : [];
   return plans.find((each) => each.id === card.replaces)?.plan ?? null;
 }
 
-const empty = () => h("div", { class: "empty" }, icon("review", "big"), h("h2", {}, "Nothing waits for you"), h("p", {}, "Plans come here before anything happens."));
+const empty = () =>
+  h(
+    "div",
+    { class: "empty" },
+    icon("review", "big"),
+    h("h2", {}, "Nothing is waiting for you"),
+    h("p", {}, "Plans come here before anything happens."),
+  );
 
-const haste = () => state.hasty && h("p", { class: "crowd", role: "status" }, icon("alert"), "Your last decisions took less than a second. Take the time to read.");
+const haste = () =>
+  state.hasty &&
+  h(
+    "p",
+    { class: "crowd", role: "status" },
+    icon("alert"),
+    "Your last decisions took less than a second. Take the time to read.",
+  );
 
 function crowd(cards) {
   const risky = cards.filter((card) => card.risk_level && card.risk_level !== "low").length;
   if (risky <= CROWDED) return null;
-  return h("p", { class: "crowd", role: "status" }, icon("alert"), `${risky} decisions wait. There is no hurry: take them one by one.`);
+  return h(
+    "p",
+    { class: "crowd", role: "status" },
+    icon("alert"),
+    `${risky} decisions wait. There is no hurry: take them one by one.`,
+  );
 }
 
 function upNext(cards, prefer) {
   if (!cards.length) return null;
-  return h("div", { class: "up-next" }, h("h3", {}, "Up next"),
-    h("ol", { start: "2" }, cards.map((card) => h("li", {}, h("button", { type: "button", onclick: () => prefer(card.request_id) }, h("span", {}, visible(card.title)), card.risk_level && riskBadge(card.risk_level))))));
+  return h(
+    "div",
+    { class: "up-next" },
+    h("h3", {}, "Up next"),
+    h(
+      "ol",
+      { start: "2" },
+      cards.map((card) =>
+        h(
+          "li",
+          {},
+          h(
+            "button",
+            { type: "button", onclick: () => prefer(card.request_id) },
+            h("span", {}, visible(card.title)),
+            card.risk_level && riskBadge(card.risk_level),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 // Who does not undo something has declined nothing that he was asked for.
-const howDecided = ({ kind, state: how }) => (kind === "result" && how === "declined" ? "Kept" : VERDICTS[how] ?? how);
+const howDecided = ({ kind, state: how }) =>
+  kind === "result" && how === "declined" ? "Kept" : (VERDICTS[how] ?? how);
 
 function decided() {
-  const cards = [...state.cards.values()].filter((card) => card.state !== "open").slice(-DECIDED_SHOWN).reverse();
+  const cards = [...state.cards.values()]
+    .filter((card) => card.state !== "open")
+    .slice(-DECIDED_SHOWN)
+    .reverse();
   if (!cards.length) return null;
-  return h("div", { class: "decided" }, h("h3", {}, "Decided"),
-    h("ul", {}, cards.map((card) => h("li", { class: `plan-${card.state}` },
-      icon(AGREED.has(card.state) ? "check" : "cross"), h("span", {}, visible(card.title)),
-      h("span", { class: "decided-how" }, howDecided(card)), time(card.created_at)))));
+  return h(
+    "div",
+    { class: "decided" },
+    h("h3", {}, "Decided"),
+    h(
+      "ul",
+      {},
+      cards.map((card) =>
+        h(
+          "li",
+          { class: `plan-${card.state}` },
+          icon(AGREED.has(card.state) ? "check" : "cross"),
+          h("span", {}, visible(card.title)),
+          h("span", { class: "decided-how" }, howDecided(card)),
+          time(card.created_at),
+        ),
+      ),
+    ),
+  );
 }

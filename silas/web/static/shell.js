@@ -1,3 +1,4 @@
+// @ts-check
 // The frame around the surfaces: the line on top, the tabs, notices.
 import { stopButton } from "/companions.js";
 import { h, icon } from "/dom.js";
@@ -5,7 +6,12 @@ import { onChange, state } from "/state.js";
 
 /** Wide enough for the conversation and the cards side by side. */
 export const DESK = "(min-width: 900px)";
-const CONNECTION_WORDS = { connecting: "Connecting…", open: "Connected", waiting: "Not connected. Trying again…", revoked: "Not paired" };
+const CONNECTION_WORDS = {
+  connecting: "Connecting…",
+  open: "Connected",
+  waiting: "Not connected. Trying again…",
+  revoked: "Not paired",
+};
 const NOTICE_MILLISECONDS = 6000;
 
 /** The frame with a view of each surface in it; `page` is what the views get at hand. */
@@ -13,7 +19,15 @@ export function makeShell(surfaces, page, dialogs) {
   const views = new Map();
   const toast = h("div", { class: "toast", role: "status" });
   const main = h("main", { class: "surfaces" });
-  const node = h("div", { class: "shell" }, header(surfaces, page), main, tabs(surfaces, page), toast, dialogs);
+  const node = h(
+    "div",
+    { class: "shell" },
+    header(surfaces, page),
+    main,
+    tabs(surfaces, page),
+    toast,
+    dialogs,
+  );
   for (const { name, make, over } of surfaces) {
     const view = make(page);
     view.node.classList.toggle("over", Boolean(over));
@@ -26,7 +40,8 @@ export function makeShell(surfaces, page, dialogs) {
     if (!views.has(surface)) return;
     const before = node.dataset.surface;
     node.dataset.surface = surface;
-    for (const { name } of surfaces) views.get(name).node.toggleAttribute("data-current", name === surface);
+    for (const { name } of surfaces)
+      views.get(name).node.toggleAttribute("data-current", name === surface);
     for (const tab of node.querySelectorAll("[data-tab]")) {
       if (tab.dataset.tab === surface) tab.setAttribute("aria-current", "page");
       else tab.removeAttribute("aria-current");
@@ -39,10 +54,11 @@ export function makeShell(surfaces, page, dialogs) {
 
   document.addEventListener("keydown", (event) => {
     const current = surfaces.find(({ name }) => name === node.dataset.surface);
-    if (event.key === "Escape" && current?.over && !node.querySelector("dialog[open]")) choose("stream");
-    if (event.altKey && /^[1-9]$/.test(event.key) && surfaces[event.key - 1]) {
+    if (event.key === "Escape" && current?.over && !node.querySelector("dialog[open]"))
+      choose("stream");
+    if (event.altKey && /^[1-9]$/.test(event.key) && surfaces[Number(event.key) - 1]) {
       event.preventDefault();
-      choose(surfaces[event.key - 1].name);
+      choose(surfaces[Number(event.key) - 1].name);
     }
   });
   document.addEventListener("visibilitychange", () => {
@@ -59,22 +75,77 @@ export function makeShell(surfaces, page, dialogs) {
 }
 
 function header(surfaces, page) {
-  return h("header", { class: "top" },
+  return h(
+    "header",
+    { class: "top" },
     h("h1", { class: "word" }, "Silas"),
-    h("span", { class: "line", role: "status", "data-line": "" }, h("span", { class: "line-dot", "aria-hidden": "true" }), h("span", { class: "line-word" }, CONNECTION_WORDS.connecting)),
+    h(
+      "span",
+      { class: "line", role: "status", "data-line": "" },
+      h("span", { class: "line-dot", "aria-hidden": "true" }),
+      h("span", { class: "line-word" }, CONNECTION_WORDS.connecting),
+    ),
     h("span", { class: "brain", "data-brain": "" }),
-    h("nav", { class: "top-nav", "aria-label": "More" },
-      surfaces.filter(({ over }) => over).map(({ name, label }) =>
-        h("button", { type: "button", class: "quiet wide-only", "data-tab": name, onclick: () => page.show(name) }, icon(name), label)),
+    h(
+      "nav",
+      { class: "top-nav", "aria-label": "More" },
+      // First, since it comes and goes and changes its word: nothing moves away under a finger.
       stopButton(page),
-      h("button", { type: "button", class: "quiet", "aria-label": "Devices", onclick: () => page.show("devices") }, icon("device")),
-      h("button", { type: "button", class: "quiet", "aria-label": "Settings", onclick: () => page.show("settings") }, icon("settings"))));
+      surfaces
+        .filter(({ over }) => over)
+        .map(({ name, label }) =>
+          h(
+            "button",
+            {
+              type: "button",
+              class: "quiet wide-only",
+              "data-tab": name,
+              onclick: () => page.show(name),
+            },
+            icon(name),
+            label,
+          ),
+        ),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet",
+          "aria-label": "Devices",
+          onclick: () => page.show("devices"),
+        },
+        icon("device"),
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet",
+          "aria-label": "Settings",
+          onclick: () => page.show("settings"),
+        },
+        icon("settings"),
+      ),
+    ),
+  );
 }
 
 function tabs(surfaces, page) {
-  return h("nav", { class: "tabs", "aria-label": "Surfaces" }, surfaces.map(({ name, label, waiting }) =>
-    h("button", { type: "button", class: "tab", "data-tab": name, onclick: () => page.show(name) },
-      icon(name), h("span", {}, label), waiting && h("span", { class: "badge", "data-badge": name, hidden: true }))));
+  return h(
+    "nav",
+    { class: "tabs", "aria-label": "Surfaces" },
+    surfaces
+      .filter(({ away }) => !away)
+      .map(({ name, label, waiting }) =>
+        h(
+          "button",
+          { type: "button", class: "tab", "data-tab": name, onclick: () => page.show(name) },
+          icon(name),
+          h("span", {}, label),
+          waiting && h("span", { class: "badge", "data-badge": name, hidden: true }),
+        ),
+      ),
+  );
 }
 
 function badges(node, surfaces) {
@@ -95,7 +166,9 @@ function reflect(node) {
   const line = node.querySelector("[data-line]");
   line.dataset.state = state.connection;
   line.querySelector(".line-word").textContent = CONNECTION_WORDS[state.connection];
-  node.querySelector("[data-brain]").textContent = state.ready ? state.ready.model ?? "offline brain" : "";
+  node.querySelector("[data-brain]").textContent = state.ready
+    ? (state.ready.model ?? "no model")
+    : "";
 }
 
 function tell(toast, text) {

@@ -1,5 +1,31 @@
+// @ts-check
 // What the page knows, and who wants to hear of it. Nothing of it is kept beyond this page.
 
+/**
+ * @typedef {import("../../../docs/wire").Message} Message
+ * @typedef {import("../../../docs/wire").Work} Work
+ * @type {{
+ *   connection: "connecting" | "open" | "waiting" | "revoked",
+ *   ready: import("../../../docs/wire").Ready | null,
+ *   messages: Message[],
+ *   cards: Map<string, any>,
+ *   hasty: boolean,
+ *   work: Map<string, Map<string, Work>>,
+ *   progress: Map<string, import("../../../docs/wire").ProgressFrame[]>,
+ *   growing: Map<string, string>,
+ *   answering: Map<string, import("../../../docs/wire").Answering & { began: number }>,
+ *   unsent: Map<string, any>,
+ *   activity: import("../../../docs/wire").ActivityEntry[] | null,
+ *   setup: any,
+ *   loaded: boolean,
+ *   versions: Map<string, number>,
+ *   conversations: import("../../../docs/wire").ConversationLine[] | null,
+ *   conversation: string | null,
+ *   read: Set<string>,
+ *   session: Promise<unknown> | null,
+ *   companions?: { count: number, stopped: boolean, questions?: number } | null,
+ * }}
+ */
 export const state = {
   connection: "connecting", // connecting, open, waiting, revoked
   ready: null,
@@ -9,12 +35,53 @@ export const state = {
   work: new Map(), // by trace, then by work item
   progress: new Map(), // by trace: the last lines
   growing: new Map(), // by trace: text that is being written
+  answering: new Map(), // by trace: at which stage an answer is that is being made
   unsent: new Map(), // by message id
   activity: null,
   setup: null, // how Silas is set up, once it was asked
   loaded: false,
+  session: null, // what goes over HTTP waits for it
   versions: new Map(), // by trace: how often its card or work has changed
+  conversations: null, // the last used first
+  conversation: null, // the one that is shown
+  read: new Set(), // conversations of which the last messages were asked for
 };
+
+/** The id of the conversation that was there before there were others. */
+export const FIRST = "first";
+/** What stands before the id of a conversation behind the page's address. */
+export const CONVERSATION_MARK = "#conversation=";
+
+const isKnown = (id) => Boolean(state.conversations?.some((each) => each.conversation === id));
+
+/** Where a message is shown. What belongs to a conversation that is gone comes to the latest. */
+export function homeOf(id) {
+  if (!id || id === state.conversation || isKnown(id)) return id ?? FIRST;
+  return state.conversations?.[0]?.conversation ?? id;
+}
+
+/** Whether what belongs to this request is part of the conversation that is shown. */
+export function isTraceHere(trace) {
+  const said = state.messages.find((message) => message.trace_id === trace);
+  return homeOf(said?.conversation) === state.conversation;
+}
+
+/** The answers that are being made in the conversation that is shown. */
+export const answeringHere = () =>
+  [...state.answering.values()].filter((each) => isTraceHere(each.trace_id));
+
+/** Show this conversation from now on. */
+export function enterConversation(id) {
+  if (state.conversation === id) return;
+  state.conversation = id;
+  changed("conversation", id);
+}
+
+/** Put more messages of a conversation beside those that are known. */
+export function addMessages(messages) {
+  for (const message of messages) add(message);
+  changed("messages");
+}
 
 const listeners = new Set();
 
@@ -36,11 +103,20 @@ export const openCards = () =>
 
 /** What was just done and can be undone, the latest last. */
 export const undoable = () =>
-  [...state.cards.values()].filter((card) => card.kind === "result" && card.state === "open" && Date.parse(card.expires_at) > Date.now());
+  [...state.cards.values()].filter(
+    (card) =>
+      card.kind === "result" && card.state === "open" && Date.parse(card.expires_at) > Date.now(),
+  );
 
 export const position = () => ({
-  delivery: Math.max(0, ...state.messages.filter((each) => each.sender === "silas").map((each) => each.number)),
-  said: Math.max(0, ...state.messages.filter((each) => each.sender === "owner").map((each) => each.number)),
+  delivery: Math.max(
+    0,
+    ...state.messages.filter((each) => each.sender === "silas").map((each) => each.number),
+  ),
+  said: Math.max(
+    0,
+    ...state.messages.filter((each) => each.sender === "owner").map((each) => each.number),
+  ),
 });
 
 const MOST_LINES = 60;
@@ -48,7 +124,14 @@ const MOST_LINES = 60;
 const FRAMES = {
   ready: (frame) => {
     state.ready = frame;
+    // What is still being made is told again.
+    state.answering.clear();
+    state.growing.clear();
     changed("ready");
+  },
+  conversations: (frame) => {
+    state.conversations = frame.conversations;
+    changed("conversations");
   },
   history: (frame) => {
     for (const message of frame.messages) add(message);
@@ -59,8 +142,21 @@ const FRAMES = {
     if (add(frame)) changed("messages", frame);
   },
   text: (frame) => {
-    state.growing.set(frame.trace_id, (state.growing.get(frame.trace_id) ?? "") + frame.piece);
+    const before = state.growing.get(frame.trace_id) ?? "";
+    if (frame.start > before.length) return; // its beginning will come
+    const text = before.slice(0, frame.start) + frame.piece;
+    if (text) state.growing.set(frame.trace_id, text);
+    else state.growing.delete(frame.trace_id);
     changed("growing", frame.trace_id);
+  },
+  answering: (frame) => {
+    if (frame.over) state.answering.delete(frame.trace_id);
+    else
+      state.answering.set(frame.trace_id, {
+        ...frame,
+        began: performance.now() - frame.seconds * 1000,
+      });
+    changed("answering", frame.trace_id);
   },
   progress: (frame) => {
     const lines = state.progress.get(frame.trace_id) ?? [];
@@ -95,6 +191,8 @@ const FRAMES = {
     changed("activity");
   },
   journal_changed: (frame) => changed("journal", frame),
+  skills_changed: () => changed("skills"),
+  companions_changed: () => changed("companion_news"),
   accepted: (frame) => {
     state.unsent.delete(frame.message_id);
     changed("unsent");
@@ -105,22 +203,41 @@ const FRAMES = {
 
 // Questions of every kind are cards like plans.
 const QUESTIONS = [
-  "gate_approval", "batch_review", "draft_review", "decision", "suggestion", "autonomy_threshold_review",
-  "connection_setup_step", "permission_escalation", "connection_failure",
+  "gate_approval",
+  "batch_review",
+  "draft_review",
+  "decision",
+  "suggestion",
+  "autonomy_threshold_review",
+  "connection_setup_step",
+  "permission_escalation",
+  "connection_failure",
 ];
 for (const kind of QUESTIONS) FRAMES[kind] = FRAMES.approval_request;
-FRAMES.secure_input_request = (frame) => FRAMES.approval_request({
-  ...frame, request_id: `secret:${frame.ref_id}`, title: frame.label, state: "open", trace_id: "", created_at: new Date().toISOString(),
-});
+FRAMES.secure_input_request = (frame) =>
+  FRAMES.approval_request({
+    ...frame,
+    request_id: `secret:${frame.ref_id}`,
+    title: frame.label,
+    state: "open",
+    trace_id: "",
+    created_at: new Date().toISOString(),
+  });
 
-/** Take a frame of the server's in. */
+/**
+ * Take a frame of the server's in.
+ * @param {import("../../../docs/wire").ToPage} frame
+ */
 export function take(frame) {
   FRAMES[frame.type]?.(frame);
 }
 
 function add(message) {
   if (state.messages.some((each) => each.message_id === message.message_id)) return false;
-  if (message.sender === "silas") state.growing.delete(message.trace_id);
+  if (message.answers) {
+    state.growing.delete(message.trace_id);
+    if (state.answering.delete(message.trace_id)) changed("answering", message.trace_id);
+  }
   const later = state.messages.findIndex((each) => each.timestamp > message.timestamp);
   state.messages.splice(later < 0 ? state.messages.length : later, 0, message);
   if (message.sender === "owner") state.unsent.delete(message.message_id);

@@ -8,19 +8,22 @@ from typing import Any
 import pytest
 from pydantic_ai.settings import ModelSettings
 
+from silas.agents.brain.grammar import understand
+from silas.agents.brain.intents import NotUnderstood
 from silas.agents.brain.model import brain_model
-from silas.agents.brain.plans import Places
+from silas.agents.brain.plans import NOT_CHECKED, Places
+from silas.agents.models.choices import OutputMode, Role
 from silas.agents.models.errors import ModelNotUsable
 from silas.agents.models.factory import RoleModel
-from silas.agents.models.roles import OutputMode, Role
 from silas.agents.planner import PlannerAgent
 from silas.agents.proxy import ProxyAgent
 from silas.kernel import IdFactory, TaintLevel
-from silas.stream.models import AgentResponse, AgentTurn, RouteDecision
+from silas.stream.models import WHAT_CAN_BE_SAID, AgentResponse, AgentTurn, RouteDecision
 from silas.testing import FakeClock
-from silas.work.execution_models import ModelView
+from silas.tools.declaration import ToolOffer
+from silas.tools.execution import ModelView
 from silas.work.plan import parse
-from silas.work.ports import ToolCaller, ToolOffer
+from silas.work.ports import ToolCaller
 
 PLACES = Places(home=Path("/home/me"), workspace=Path("/home/me/silas"))
 MEMORIES = "mem_01 (fact): The spare key is at the neighbour's."
@@ -37,6 +40,8 @@ class Tools:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.says)
+
+    reviewer = None
 
     @property
     def offers(self) -> tuple[ToolOffer, ...]:
@@ -113,8 +118,31 @@ class TestProxy:
         assert "I am the offline brain" in said(await route("what can you do?", mode=mode))
 
     async def test_it_says_when_it_does_not_understand(self) -> None:
-        assert "did not understand" in said(await route("compose a symphony"))
+        assert said(await route("compose a symphony")).startswith("I need a model for that")
         assert "Watch https://example.org every" in said(await route("watch my cat closely"))
+
+    @pytest.mark.parametrize(
+        "asked", ["compose a symphony", "read my mail", "hello", "remind me", ""]
+    )
+    async def test_only_who_asks_for_help_gets_the_list(self, asked: str) -> None:
+        decision = await route(asked)
+        assert "\n" not in said(decision)
+        assert decision.reason != WHAT_CAN_BE_SAID
+
+    async def test_the_list_is_marked_so_that_no_model_is_told_of_it(self) -> None:
+        assert (await route("help")).reason == WHAT_CAN_BE_SAID
+
+    @pytest.mark.parametrize(
+        "asked", ["book a flight to Oslo", "watch my cat closely", "hello", "what can you do?"]
+    )
+    async def test_the_nearest_things_that_work_are_offered_to_tap(self, asked: str) -> None:
+        response = (await route(asked)).response
+        assert response is not None
+        assert 0 < len(response.chips) <= 4
+        assert not any(isinstance(understand(chip), NotUnderstood) for chip in response.chips)
+
+    async def test_what_is_not_understood_is_answered_in_a_few_lines(self) -> None:
+        assert len(said(await route("book a flight to Oslo"))) < 300
 
     async def test_remember(self) -> None:
         decision = await route("Remember that the spare key is at the neighbour's")
@@ -170,10 +198,17 @@ class TestProxy:
 
 class TestPlanner:
     async def test_a_plan_that_can_be_read(self) -> None:
-        response = await plan("run echo hello and check that it prints hello")
+        response = await plan("create a file a.txt with hello")
         assert response.plan_action is not None
         item = parse(response.plan_action.plan_markdown or "")
-        assert item.verify[0].expect.contains == "hello"
+        assert item.verify[0].expect.equals == "hello\n"
+        assert NOT_CHECKED not in response.message
+
+    async def test_it_says_when_nothing_can_be_checked_afterwards(self) -> None:
+        response = await plan("run echo hello and check that it prints hello")
+        assert response.plan_action is not None
+        assert parse(response.plan_action.plan_markdown or "").verify == []
+        assert NOT_CHECKED in response.message
 
     async def test_it_asks_for_what_is_missing(self) -> None:
         response = await plan("compose a symphony")

@@ -7,14 +7,18 @@ import pytest
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
 
-from silas.agents.models.choices import ModelChoice, RoleChoice
+from silas.agents.models.choices import ModelChoice, OutputMode, Role, RoleChoice
 from silas.agents.models.errors import ModelNotUsable
-from silas.agents.models.factory import BRAIN_NAME, Models
-from silas.agents.models.making import make_model
-from silas.agents.models.modes import KnownModes, ModeMemory, mode_for, shared_mode
-from silas.agents.models.prices import UNKNOWN, cost_of
-from silas.agents.models.roles import OutputMode, Role
-from silas.testing.clock import FakeClock
+from silas.agents.models.factory import BRAIN_NAME, Models, make_model
+from silas.agents.models.modes import (
+    UNKNOWN,
+    KnownModes,
+    ModeMemory,
+    cost_of,
+    mode_for,
+    shared_mode,
+)
+from silas.testing.fakes import FakeClock
 
 LOCAL = ModelChoice(name="openai:small", base_url="http://127.0.0.1:8080/v1")
 CLOUD = ModelChoice(name="openai:gpt-4o")

@@ -13,7 +13,7 @@ from pydantic_ai.models import Model
 
 from silas.agents.models.choices import ModelChoice
 from silas.agents.models.errors import ModelNotUsable, ModelPackageMissing
-from silas.agents.models.making import api_key_for, make_model
+from silas.agents.models.factory import api_key_for, make_model
 from silas.agents.models.providers import PROVIDERS, facts_of, package_missing, provider_problem
 from silas.kernel.errors import LlmError
 
@@ -108,7 +108,7 @@ def test_another_server_is_spoken_to_in_chat_completions() -> None:
 
 
 def test_nothing_that_only_looks_loads_the_library() -> None:
-    modules = "silas.cli.models, silas.cli.init, silas.cli.doctor, silas.app.model_choices"
+    modules = "silas.cli.models, silas.cli.init, silas.cli.doctor, silas.app.agents"
     script = f"import sys, {modules}; sys.exit('pydantic_ai' in sys.modules)"
     assert (
         subprocess.run([sys.executable, "-c", script], env=os.environ, check=False).returncode == 0

@@ -13,7 +13,7 @@ from silas.agents.models.resilience import (
     may_pass,
     speaks_of_health,
 )
-from silas.testing.clock import FakeClock
+from silas.testing.fakes import FakeClock
 
 
 def breaker(clock: FakeClock, *, failures: int = 3) -> CircuitBreaker:

@@ -3,7 +3,7 @@
 import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
-from silas.agents.models.spoken_calls import with_spoken_calls
+from silas.agents.executor import with_spoken_calls
 
 CALL = '{"name": "write_file", "arguments": {"path": "a", "content": "x"}}'
 TOOLS = frozenset({"write_file"})

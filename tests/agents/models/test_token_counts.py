@@ -13,9 +13,10 @@ from silas.agents.models.errors import (
     ModelUnreachable,
 )
 from silas.agents.models.token_counts import AnthropicTokens, LlamaCppTokens, counting_client
-from silas.app.ground import OnDemandVault, make_ground
-from silas.app.settings import load_settings
-from silas.app.token_counts import open_token_counts
+from silas.app.core import make_core
+from silas.app.model_agents import AgentFactory
+from silas.secrets import OnDemandVault
+from silas.settings.load import load_settings
 from silas.testing import FakeClock, MemoryVault
 from silas.testing.model_server import ModelServer, Reply, failure, model_server, raw
 
@@ -104,8 +105,8 @@ async def test_the_settings_say_who_counts(
 ) -> None:
     loaded = load_settings(data_dir=str(tmp_path), config_file=None, environ=changes, cwd=tmp_path)
     vault = OnDemandVault(MemoryVault)  # type: ignore[arg-type]
-    async with make_ground(loaded, vault, clock=FakeClock()) as ground:
-        opening = open_token_counts(ground, environ={"ANTHROPIC_API_KEY": "key-1"})
+    async with make_core(loaded, vault, clock=FakeClock()) as core:
+        opening = AgentFactory(core, {"ANTHROPIC_API_KEY": "key-1"}).open_token_counts()
         if kind is ModelNotUsable:
             with pytest.raises(ModelNotUsable):
                 await opening.__aenter__()

@@ -13,8 +13,9 @@ from pydantic_ai.usage import RunUsage
 from silas.agents.toolsets import ToolMode, tool_chain
 from silas.kernel import TaintLevel
 from silas.testing.work import offer
-from silas.work.execution_models import ModelView
-from silas.work.ports import CallReview, PausedCall, ToolOffer
+from silas.tools.declaration import ToolOffer
+from silas.tools.execution import ModelView
+from silas.work.ports import CallReview, PausedCall
 
 OFFERS = (
     offer("read_file"),
@@ -27,7 +28,7 @@ NAMES = frozenset(each.name for each in OFFERS)
 
 
 class Runtime:
-    """`ReviewingCaller` that lets everything pass; only `send` waits until it is decided."""
+    """`ToolCaller` that lets everything pass; only `send` waits until it is decided."""
 
     def __init__(self, *offers: ToolOffer) -> None:
         self.offers = offers or OFFERS
@@ -39,6 +40,10 @@ class Runtime:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(each.name for each in self.offers)
+
+    @property
+    def reviewer(self) -> "Runtime":
+        return self
 
     async def call(self, tool: str, args: Mapping[str, Any]) -> ModelView:
         raise AssertionError("the chain must not go around the review")

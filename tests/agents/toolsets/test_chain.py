@@ -19,13 +19,19 @@ from pydantic_ai.toolsets import (
     WrapperToolset,
 )
 
-from silas.agents.toolsets import CallsRevoked, ToolMode
-from silas.agents.toolsets.gated import WAITS, GatedToolset
-from silas.agents.toolsets.revocation import RevocationToolset
-from silas.agents.toolsets.shown import MOST_CHARS, cut, text_of
-from silas.agents.toolsets.skill import SkillToolset
+from silas.agents.toolsets import (
+    MOST_CHARS,
+    WAITS,
+    CallsRevoked,
+    GatedToolset,
+    RevocationToolset,
+    SkillToolset,
+    ToolMode,
+    cut,
+    text_of,
+)
 from silas.testing.work import FakeTools, offer
-from silas.work.executors import RESEARCH_TOOLS
+from silas.tools import RESEARCH_TOOLS
 from tests.agents.toolsets.runtime import (
     NAMES,
     Runtime,

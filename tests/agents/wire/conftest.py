@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
-import silas.agents.framing  # its tags come before anybody frames anything
 import silas.agents.models.detection
+import silas.agents.prompting  # its tags come before anybody frames anything
 from silas.kernel.loopback import is_loopback
 
 

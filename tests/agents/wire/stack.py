@@ -8,10 +8,10 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 from pydantic_ai import Agent
 
-from silas.agents.models.choices import ModelChoice, Patience, RoleChoice
+from silas.agents.models.choices import ModelChoice, OutputMode, Patience, Role, RoleChoice
 from silas.agents.models.factory import Models, RoleModel
-from silas.agents.models.roles import OutputMode, Role
-from silas.testing.clock import FakeClock
+from silas.stream.usage import ModelUse
+from silas.testing.fakes import FakeClock
 from silas.testing.model_server import ModelServer
 
 KEY = "sk-or-v1-0123456789abcdef0123456789abcdef"
@@ -26,11 +26,12 @@ class City(BaseModel):
 
 @dataclass
 class Stack:
-    """A role's model, the clock that it lives by, and how long it would have slept."""
+    """A role's model, its clock, how long it would have slept, and what its answers used."""
 
     model: RoleModel
     clock: FakeClock
     slept: list[float] = field(default_factory=list)
+    used: list[ModelUse] = field(default_factory=list)
 
     async def ask(self, prompt: str = "Which city?", *, structured: bool = False) -> Any:
         output: Any = self.model.as_output(City) if structured else str
@@ -59,14 +60,19 @@ async def stack(
         fallback=fallback,
         patience=Patience(**{"timeout_seconds": 120, **patience}),
     )
-    clock, slept = FakeClock(), []
+    clock, slept, used = FakeClock(), list[float](), list[ModelUse]()
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
         clock.advance(seconds=seconds)
 
     models = Models(
-        {Role.PLANNER: chosen}, environ={}, clock=clock, sleep=sleep, jitter=lambda: 1.0
+        {Role.PLANNER: chosen},
+        environ={},
+        clock=clock,
+        on_use=used.append,
+        sleep=sleep,
+        jitter=lambda: 1.0,
     )
     async with models:
-        yield Stack(models.for_role(Role.PLANNER), clock, slept)
+        yield Stack(models.for_role(Role.PLANNER), clock, slept, used)

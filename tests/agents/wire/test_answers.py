@@ -4,10 +4,10 @@ import pytest
 from pydantic_ai import Agent
 from pydantic_ai.messages import ToolReturnPart
 
+from silas.agents.models.choices import OutputMode
 from silas.agents.models.errors import ModelAnswerUnreadable
-from silas.agents.models.prices import Cost
-from silas.agents.models.roles import OutputMode
-from silas.agents.models.translation import translated
+from silas.agents.models.modes import Cost
+from silas.agents.models.resilience import translated
 from silas.testing.model_server import (
     Reply,
     Request,

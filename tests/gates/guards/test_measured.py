@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from silas.evals import guard_corpora as corpora
-from silas.evals.guard_numbers import counted, secrets_found
-from silas.evals.guard_speed import timings
-from silas.evals.guard_verbs import stopped_without_own_verbs
-from silas.gates.guards import Decision, built_in_guards
+from evals import guard_texts as corpora
+from evals.guards import counted, secrets_found, stopped_without_own_verbs, timings
+from silas.gates.guards import GuardDecision, built_in_guards
 
 GUARDS = built_in_guards()
 OPEN = ("MIT", "Apache-2.0", "BSD", "CC BY 4.0", "public domain")
@@ -31,7 +29,7 @@ def test_every_format_of_secrets_is_found() -> None:
 def test_numbers_of_unknown_places_do_not_stop_the_guard() -> None:
     """The library knows no county of this number, and stumbles over it."""
     chinese = GUARDS.options("pii", {"entities": ["cn_ric"]})
-    assert GUARDS.check("pii", "It is 377459194910010015.", chinese).decision is Decision.PASS
+    assert GUARDS.check("pii", "It is 377459194910010015.", chinese).decision is GuardDecision.PASS
 
 
 @pytest.mark.parametrize("corpus", [corpora.WILD, *corpora.LEARNED_BENIGN])
@@ -62,7 +60,7 @@ def test_what_was_learned_is_not_measured(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_every_guard_is_timed_on_every_kind_of_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("silas.evals.guard_speed.MEGABYTE", 10_000)
+    monkeypatch.setattr("evals.guards.MEGABYTE", 10_000)
     found = list(timings(GUARDS, times=1))
     assert {each.guard for each in found} == set(GUARDS.names)
     assert len(found) == len({(each.guard, each.text) for each in found})

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.gates.guards.characters import NEVER_LATIN
-from silas.gates.guards.normalise import MOST_SPELLED_OUT, FoldedText, _folded, fold
+from silas.gates.guards.normalise import MOST_SPELLED_OUT, NEVER_LATIN, FoldedText, _folded, fold
 
 
 def all_words(folded: FoldedText) -> list[str]:

@@ -6,11 +6,8 @@ from random import Random
 import pytest
 from stdnum import iban, luhn
 
-from silas.gates.guards import Decision, built_in_guards
-from silas.gates.guards.national_numbers import NATIONAL_NUMBERS
-from silas.gates.guards.pii import ENTITIES
-from silas.gates.guards.pii_numbers import NumberRule
-from silas.gates.guards.shapes import one_of, shape_of
+from silas.gates.guards import GuardDecision, built_in_guards
+from silas.gates.guards.pii import ENTITIES, NATIONAL_NUMBERS, NumberRule, one_of, shape_of
 
 GUARDS = built_in_guards()
 SENTENCES = ("{}", "My card is {}.", "Zahl {} bitte", "12 {} 3", "on 2024-01-02 {} came", "({})")
@@ -128,7 +125,7 @@ def test_contacts(text: str, pieces: list[tuple[str, str]]) -> None:
 def test_each_piece_is_replaced_by_what_it_was() -> None:
     text = "Card 4111 1111 1111 1111, SSN 536-90-4399, a@b.co."
     verdict = GUARDS.check("pii", text)
-    assert verdict.decision is Decision.FIX
+    assert verdict.decision is GuardDecision.FIX
     assert verdict.fixed_text == "Card [card removed], SSN [us_ssn removed], [email removed]."
 
 
@@ -140,7 +137,7 @@ def test_entities_are_chosen_by_name() -> None:
 
 def test_too_much_to_examine_is_stopped_whatever_the_mode() -> None:
     verdict = GUARDS.check("pii", "a@b.co " * 3000)
-    assert verdict.decision is Decision.BLOCK
+    assert verdict.decision is GuardDecision.BLOCK
     assert [each.rule for each in verdict.findings] == ["too-much-personal-data"]
 
 

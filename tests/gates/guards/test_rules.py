@@ -8,7 +8,6 @@ import pytest
 from silas.gates.guards import (
     GuardRuleBroken,
     jailbreak,
-    other_scripts,
     pii,
     secrets,
     toxicity,
@@ -16,21 +15,21 @@ from silas.gates.guards import (
     urls,
 )
 from silas.gates.guards.registry import built_in_guards
-from silas.gates.guards.rules import Proof, Rule, proven
+from silas.gates.guards.rules import GuardRule, Proof, proven
 
 ALL_RULES = [
     rule
-    for module in (jailbreak, other_scripts, pii, secrets, toxicity, unicode, urls)
+    for module in (jailbreak, pii, secrets, toxicity, unicode, urls)
     for rule in (*module.RULES, *getattr(module, "OTHER_RULES", ()))
 ]
 
 
-def rule(**fields: object) -> Rule:
+def rule(**fields: object) -> GuardRule:
     usual: dict[str, object] = {"name": "r", "why": "Why.", "match": ("x",), "not_match": ("y",)}
-    return Rule(**{**usual, **fields})  # type: ignore[arg-type]
+    return GuardRule(**{**usual, **fields})  # type: ignore[arg-type]
 
 
-def contains_x(_: Rule, text: str) -> bool:
+def contains_x(_: GuardRule, text: str) -> bool:
     return "x" in text
 
 
@@ -47,7 +46,7 @@ def test_a_rule_that_keeps_its_word_loads() -> None:
         (rule(not_match=()), "no examples"),
     ],
 )
-def test_a_rule_that_does_not_is_an_error(broken: Rule, words: str) -> None:
+def test_a_rule_that_does_not_is_an_error(broken: GuardRule, words: str) -> None:
     with pytest.raises(GuardRuleBroken, match=words):
         proven([broken], contains_x)
 
@@ -58,7 +57,7 @@ def test_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize("each", ALL_RULES, ids=lambda each: each.name)
-def test_every_rule_has_examples_and_a_sentence(each: Rule) -> None:
+def test_every_rule_has_examples_and_a_sentence(each: GuardRule) -> None:
     assert each.match
     assert each.not_match
     assert each.why[0].isupper()

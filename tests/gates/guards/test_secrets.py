@@ -4,16 +4,16 @@ import base64
 
 import pytest
 
-from silas.gates.guards import Decision, built_in_guards
-from silas.gates.guards.secret_examples import SECRET_EXAMPLES
+from silas.gates.guards import GuardDecision, built_in_guards
 from silas.gates.guards.secrets import (
     CERTAIN_RULES,
     MOST_CANDIDATES,
     RULES,
+    SECRET_EXAMPLES,
     VAGUE_FORMATS,
     SecretRule,
 )
-from silas.kernel.secret_formats import SECRET_FORMATS
+from silas.kernel.redaction import SECRET_FORMATS
 
 GUARDS = built_in_guards()
 TOKEN = "ghp_" + "aB3" * 12
@@ -30,16 +30,16 @@ def test_every_format_is_found_and_taken_out(rule: SecretRule) -> None:
     for secret in rule.match:
         for text in (secret, f"see: {secret}", f"a {secret}\nand more"):
             verdict = GUARDS.check("secrets", text)
-            assert verdict.decision is Decision.FIX, text
+            assert verdict.decision is GuardDecision.FIX, text
             again = GUARDS.check("secrets", verdict.fixed_text or "")
-            assert again.decision is Decision.PASS, verdict.fixed_text
+            assert again.decision is GuardDecision.PASS, verdict.fixed_text
 
 
 @pytest.mark.parametrize("rule", CERTAIN_RULES, ids=lambda rule: rule.name)
 def test_certain_formats_are_found_behind_base64(rule: SecretRule) -> None:
     for secret in rule.match:
         hidden = base64.b64encode(f"x {secret} y".encode()).decode()
-        assert GUARDS.check("secrets", f"see {hidden}").decision is Decision.FIX
+        assert GUARDS.check("secrets", f"see {hidden}").decision is GuardDecision.FIX
 
 
 def test_nothing_of_the_secret_is_in_the_verdict() -> None:
@@ -69,7 +69,7 @@ def test_what_tells_the_reader_stays() -> None:
     ],
 )
 def test_ordinary_text_stays(text: str) -> None:
-    assert GUARDS.check("secrets", text).decision is Decision.PASS
+    assert GUARDS.check("secrets", text).decision is GuardDecision.PASS
 
 
 def test_many_secrets_are_all_taken_out() -> None:
@@ -82,5 +82,5 @@ def test_many_secrets_are_all_taken_out() -> None:
 def test_more_secrets_than_can_be_examined_stop_the_text() -> None:
     text = "\n".join(f"password=hunter{number}" for number in range(MOST_CANDIDATES + 1))
     verdict = GUARDS.check("secrets", text)
-    assert verdict.decision is Decision.BLOCK
+    assert verdict.decision is GuardDecision.BLOCK
     assert [finding.rule for finding in verdict.findings] == ["too-many-secrets"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from silas.gates.guards import Decision, GuardOptionsInvalid, built_in_guards
+from silas.gates.guards import GuardDecision, GuardOptionsInvalid, built_in_guards
 
 GUARDS = built_in_guards()
 EVERYTHING = ["slur", "threat", "harassment", "sexual", "profanity"]
@@ -60,7 +60,7 @@ def test_words_can_be_taken_out() -> None:
 
 def test_what_is_too_much_to_mend_is_stopped() -> None:
     options = GUARDS.options("toxicity", {"mode": "fix", "categories": ["profanity"]})
-    assert GUARDS.check("toxicity", "shit " * 500, options).decision is Decision.BLOCK
+    assert GUARDS.check("toxicity", "shit " * 500, options).decision is GuardDecision.BLOCK
 
 
 def test_an_unknown_category_is_an_error() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.gates.guards import Decision, built_in_guards
+from silas.gates.guards import GuardDecision, built_in_guards
 
 GUARDS = built_in_guards()
 LANGUAGES = (
@@ -41,7 +41,7 @@ EMOJI = (
 @pytest.mark.parametrize("text", LANGUAGES + EMOJI)
 def test_languages_and_emoji_pass(text: str) -> None:
     verdict = GUARDS.check("unicode", text)
-    assert verdict.decision is Decision.PASS, verdict.findings
+    assert verdict.decision is GuardDecision.PASS, verdict.findings
 
 
 @pytest.mark.parametrize(
@@ -82,15 +82,15 @@ def test_a_flag_next_to_hidden_tags() -> None:
 )
 def test_what_is_mended_passes(text: str) -> None:
     verdict = GUARDS.check("unicode", text)
-    if verdict.decision is Decision.FIX:
+    if verdict.decision is GuardDecision.FIX:
         assert verdict.fixed_text is not None
-        assert GUARDS.check("unicode", verdict.fixed_text).decision is Decision.PASS
+        assert GUARDS.check("unicode", verdict.fixed_text).decision is GuardDecision.PASS
 
 
 @given(st.text(alphabet=st.characters(codec="ascii", exclude_categories=["Cc"])))
 def test_printable_ascii_always_passes(text: str) -> None:
-    assert GUARDS.check("unicode", text).decision is Decision.PASS
+    assert GUARDS.check("unicode", text).decision is GuardDecision.PASS
 
 
 def test_a_text_full_of_lookalikes_is_stopped() -> None:
-    assert GUARDS.check("unicode", "pаypal " * 5000).decision is Decision.BLOCK
+    assert GUARDS.check("unicode", "pаypal " * 5000).decision is GuardDecision.BLOCK

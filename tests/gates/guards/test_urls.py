@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silas.gates.guards import Decision, GuardOptionsInvalid, Subject, built_in_guards
-from silas.gates.guards.links import Kind, find_links
+from silas.gates.guards import GuardDecision, GuardOptionsInvalid, Subject, built_in_guards
+from silas.gates.guards.urls import LinkKind, find_links
 
 GUARDS = built_in_guards()
 DATA = "TXkgcGFzc3dvcmQgaXMgaHVudGVyMg"
@@ -141,17 +141,17 @@ def test_mended(text: str, mended: str) -> None:
 )
 def test_what_is_mended_passes(parts: list[str]) -> None:
     verdict = GUARDS.check("urls", "".join(parts))
-    if verdict.decision is Decision.FIX:
+    if verdict.decision is GuardDecision.FIX:
         assert verdict.fixed_text is not None
         again = GUARDS.check("urls", verdict.fixed_text)
-        assert again.decision is Decision.PASS, (verdict.fixed_text, again.findings)
+        assert again.decision is GuardDecision.PASS, (verdict.fixed_text, again.findings)
 
 
 def test_too_many_links_are_stopped_whatever_the_mode() -> None:
-    assert GUARDS.check("urls", "http://a.example/ " * 600).decision is Decision.BLOCK
+    assert GUARDS.check("urls", "http://a.example/ " * 600).decision is GuardDecision.BLOCK
 
 
 def test_an_image_is_told_from_a_link_beside_it() -> None:
     text = "![a](https://a.example/1) [b](https://b.example/2)"
     kinds = [link.kind for link in find_links(Subject(text), most=10) or []]
-    assert kinds == [Kind.IMAGE, Kind.LINK]
+    assert kinds == [LinkKind.IMAGE, LinkKind.LINK]

@@ -1,0 +1,504 @@
+"""Questions: what the owner is asked besides plans, in one shape for all kinds, stored durably.
+
+1. A question is sealed with the owner's key when it is asked. A row that was changed afterwards is
+   nobody's question, and cannot be answered.
+2. It is answered once, while it is open and its time is not over, by a signature over the whole
+   content and the answer.
+3. The last of its choices refuses, and some take rights away: these need no more than a signature.
+   Every other answer is proven as its risk needs (`silas.review.decisions`).
+4. A yes to a companion's action, a memory, an autonomy threshold or a skill gets a token, in the
+   transaction that stores the answer, for bytes that stand in the content: nothing that was not
+   shown. A skill's token is used up in it.
+5. The event that lets the answer be followed is sent in that transaction.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from silas.approval import (
+    ApprovalScope,
+    ApprovalStrength,
+    AutonomyPayload,
+    DecisionRefused,
+    ThresholdChange,
+)
+from silas.approval.keys import Seal, Seals
+from silas.approval.rules import digest
+from silas.audit.models import AuditTrail, OwnerKey
+from silas.gates.risk import RiskLevel
+from silas.kernel import (
+    Clock,
+    TaintLevel,
+    canonical_bytes,
+    format_timestamp,
+    parse_timestamp,
+)
+from silas.kernel.models import Data, UtcDatetime
+from silas.queue.store import QueueStore
+from silas.review.cards import decision_made
+from silas.review.decision_log import answered_entry
+from silas.review.decisions import (
+    Approval,
+    Decisions,
+    DecisionSubject,
+    OwnersProof,
+    ProvenDecision,
+    QuestionKind,
+    Tokens,
+)
+from silas.review.errors import CardNotOpen, CardUnknown, DecisionNotSigned
+from silas.storage import Database, Transaction
+
+QUESTION = "question"
+"""How the ids of questions begin; cards of plans begin otherwise."""
+YES = "approve"
+BLOCK = "block"
+AUTONOMY_TTL = timedelta(days=90)
+"""How long a changed threshold is in force."""
+_ANSWERS = ("verdict", "selected_value", "action", "selected_action")
+"""Where the answers of the different kinds have their value."""
+_TAKES_RIGHTS_AWAY = frozenset({"tighten_now"})
+_SEALED = "question_seal"
+_INSERT = """
+INSERT INTO questions (id, kind, scope_id, trace_id, about, content, seal_key_id, seal, created_at,
+    expires_at, state)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open')
+ON CONFLICT (id) DO NOTHING
+"""
+_SELECT = """
+SELECT id, scope_id, trace_id, about, content, created_at, expires_at, state, seal_key_id, seal,
+    answer
+FROM questions
+"""
+_ANSWER = "UPDATE questions SET state = ?, answered_at = ? WHERE id = ? AND state = 'open'"
+
+
+class QuestionChoice(Data):
+    """One button: what it answers, and what then happens."""
+
+    value: str
+    label: str
+
+
+class QuestionContent(Data):
+    """Everything that a question shows: the recommended choice first, the refusing one last."""
+
+    kind: QuestionKind
+    intent: str
+    rationale: str
+    risk: RiskLevel
+    taint: TaintLevel = TaintLevel.OWNER
+    actions: list[QuestionChoice] = Field(min_length=1)
+    body: dict[str, Any] = Field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """What is sealed, shown and signed."""
+        return canonical_bytes(self.model_dump(mode="json"))
+
+
+class Question(Data):
+    """One question, as it is stored."""
+
+    question_id: str
+    scope_id: str
+    trace_id: str
+    about: str
+    """Equal for questions that are the same; asked again only after a while."""
+    content: QuestionContent
+    created_at: UtcDatetime
+    expires_at: UtcDatetime
+    state: str = "open"
+    """`open`, or what was answered; `expired` and `outdated` if nobody did."""
+    sealed: bool = False
+    """Whether the row was found as the owner's key has sealed it."""
+
+    @property
+    def content_hash(self) -> str:
+        return digest(self.content.to_bytes())
+
+    @property
+    def values(self) -> frozenset[str]:
+        """What can be answered."""
+        return frozenset(action.value for action in self.content.actions)
+
+    @property
+    def approval_scope(self) -> ApprovalScope | None:
+        """What a yes gives an approval for, if it gives one."""
+        kind = self.content.kind
+        if kind is QuestionKind.AUTONOMY:
+            return ApprovalScope.AUTONOMY_THRESHOLD
+        if kind is QuestionKind.SKILL:
+            return ApprovalScope.SKILL_INSTALL
+        given = kind in (QuestionKind.COMPANION, QuestionKind.MEMORY)
+        return ApprovalScope.SINGLE_STEP if given else None
+
+
+class AnsweredQuestion(NamedTuple):
+    """A question, and the answer that the owner has proven to have given."""
+
+    question: Question
+    answer: dict[str, Any]
+    decision: ProvenDecision
+
+    @property
+    def value(self) -> str | None:
+        """Which of the choices it was; None if it was given in words alone."""
+        return value_of(self.answer)
+
+
+@dataclass(frozen=True)
+class ShownPayload:
+    """`Approvable`: a part of what a question shows."""
+
+    id: str
+    content: Mapping[str, Any]
+    parent: str | None = None
+
+    def plan_bytes(self) -> bytes:
+        return canonical_bytes(dict(self.content))
+
+    def spawn_policy_bytes(self) -> bytes:
+        return b""
+
+
+class _QuestionRow(NamedTuple):
+    """What `_SELECT` gives."""
+
+    question_id: str
+    scope_id: str
+    trace_id: str
+    about: str
+    content: str
+    created_at: str
+    expires_at: str
+    state: str
+    seal_key_id: str
+    seal: str
+    answer: str | None
+    """What an older version has stored."""
+
+    def question(self) -> Question:
+        """The question as the row has it; raises `CardUnknown` if it cannot be read."""
+        try:
+            content = QuestionContent.model_validate_json(self.content)
+        except ValidationError as error:
+            raise CardUnknown(f"The question {self.question_id!a} cannot be read.") from error
+        return Question(
+            question_id=self.question_id,
+            scope_id=self.scope_id,
+            trace_id=self.trace_id,
+            about=self.about,
+            content=content,
+            created_at=parse_timestamp(self.created_at),
+            expires_at=parse_timestamp(self.expires_at),
+            state=self.state,
+        )
+
+
+class QuestionStore:
+    """The questions of one data directory."""
+
+    def __init__(
+        self,
+        database: Database,
+        queue: QueueStore,
+        *,
+        decisions: Decisions,
+        keys: OwnerKey,
+        audit: AuditTrail,
+        clock: Clock,
+    ) -> None:
+        self._database = database
+        self._queue = queue
+        self._decisions = decisions
+        self._seals = Seals(keys)
+        self._audit = audit
+        self._clock = clock
+        self.news: set[Callable[[], None]] = set()
+        """Called when there is a question more or less."""
+
+    def ask_in(self, tx: Transaction, question: Question) -> None:
+        """Ask, as part of a transaction (rule 1)."""
+        content = question.content
+        tx.execute(
+            _INSERT,
+            (
+                question.question_id,
+                content.kind.value,
+                question.scope_id,
+                question.trace_id,
+                question.about,
+                content.to_bytes().decode(),
+                *self._seals.sign(_SEALED, _sealed_fields(question)),
+                format_timestamp(question.created_at),
+                format_timestamp(question.expires_at),
+            ),
+        )
+
+    async def ask(self, question: Question) -> None:
+        """The same as a transaction of its own."""
+        await self._database.transaction(lambda tx: self.ask_in(tx, question))
+        self.tell()
+
+    async def get(self, question_id: str) -> Question:
+        """One question; raises `CardUnknown`."""
+        return self._question(await self._row(question_id))
+
+    async def open(self) -> list[Question]:
+        """What waits, oldest first. Skips rows that do not parse, and those that were changed."""
+        rows = await self._database.fetch_all(
+            f"{_SELECT} WHERE state = 'open' ORDER BY created_at, id"
+        )
+        found, now = [], self._clock.now()
+        for row in rows:
+            with contextlib.suppress(CardUnknown):
+                found.append(self._question(_QuestionRow(*row)))
+        return [each for each in found if each.sealed and now < each.expires_at]
+
+    async def was_asked(self, about: str, *, since: datetime) -> bool:
+        """Whether this was asked not long ago, or still waits."""
+        row = await self._database.fetch_one(
+            "SELECT 1 FROM questions WHERE about = ? AND (created_at > ? OR state = 'open') "
+            "AND state <> 'outdated'",
+            (about, format_timestamp(since)),
+        )
+        return row is not None
+
+    async def answered_since(self, kind: QuestionKind, since: datetime) -> list[Question]:
+        """What the owner has answered of this kind, each with the answer as its state."""
+        rows = await self._database.fetch_all(
+            f"{_SELECT} WHERE kind = ? AND answered_at > ? "
+            "AND state NOT IN ('open', 'expired', 'outdated') ORDER BY answered_at, id",
+            (kind.value, format_timestamp(since)),
+        )
+        found = []
+        for row in rows:
+            with contextlib.suppress(CardUnknown):
+                found.append(self._question(_QuestionRow(*row)))
+        return [each for each in found if each.sealed]
+
+    async def count_since(self, kind: str, since: datetime) -> int:
+        """How many of this kind were asked."""
+        row = await self._database.fetch_one(
+            "SELECT count(*) FROM questions WHERE kind = ? AND created_at > ?",
+            (kind, format_timestamp(since)),
+        )
+        return int(row[0]) if row else 0
+
+    async def answer(
+        self,
+        question_id: str,
+        answer: Mapping[str, Any],
+        proof: OwnersProof,
+        *,
+        gesture: ApprovalStrength = ApprovalStrength.TAP,
+    ) -> Question:
+        """Store an answer with a proof from one of the owner's devices (rules 1 to 5).
+
+        `gesture` is what the page says was done, as it stands in what the device has signed. Raises
+        `DecisionNotSigned`, `StrongerProofNeeded`, `DecisionRefused` or `CardNotOpen`.
+        """
+        question = await self.get(question_id)
+        statement = answer_bytes(question, answer, gesture=gesture)
+        return await self._answer(question, answer, statement, proof)
+
+    async def answer_with_vault(self, question_id: str, answer: Mapping[str, Any]) -> Question:
+        """The same with the owner's own key: at Silas's machine, with the vault open."""
+        question = await self.get(question_id)
+        statement = answer_bytes(question, answer, gesture=ApprovalStrength.VAULT)
+        return await self._answer(
+            question, answer, statement, self._decisions.owner_proof(statement)
+        )
+
+    async def _answer(
+        self, question: Question, answer: Mapping[str, Any], statement: bytes, proof: OwnersProof
+    ) -> Question:
+        name, now = question.question_id, self._clock.now()
+        asked = _asked(question, answer, statement)
+        await self._decisions.require_signed(asked, proof)
+        if not question.sealed:
+            await self._audit.log("answer_unsigned", card_id=name, key_id=proof.key_id)
+            raise DecisionNotSigned
+        if now >= question.expires_at:
+            raise CardNotOpen("This card has expired: nobody answered it in time.")
+        value = value_of(answer) or "answered"
+        event = decision_made(
+            name, trace_id=question.trace_id, scope_id=question.scope_id, clock=self._clock
+        )
+
+        def record(tx: Transaction, _tokens: Tokens) -> None:
+            if tx.execute(_ANSWER, (value, format_timestamp(now), name)) != 1:
+                raise CardNotOpen("This card waits for no answer any more.")
+            self._queue.enqueue_in(tx, event)
+
+        risk, since = question.content.risk.value, question.created_at
+        entries = [
+            ("question_answered", {"card_id": name, "answer": value}),
+            answered_entry(name, verdict=value, risk=risk, asked_at=since),
+        ]
+        approve = _approvals(question) if value == YES else []
+        await self._decisions.decide(asked, proof, record=record, entries=entries, approve=approve)
+        self._queue.bus.notify_of([event])
+        self.tell()
+        return question.model_copy(update={"state": value})
+
+    async def answered(self, question_id: str) -> AnsweredQuestion | None:
+        """The answer, if there is one that is proven to be the owner's."""
+        row, decision = await self._row(question_id), await self._decisions.row(question_id)
+        question = self._question(row)
+        if decision is None or not question.sealed:
+            return None
+        if decision.statement is None:  # of an older version
+            answer = _read(row.answer)
+            statement = answer_bytes(question, answer, gesture=ApprovalStrength.TAP)
+        else:
+            statement, fields = decision.statement.encode(), decision.fields().get("answer")
+            answer = fields if isinstance(fields, dict) else {}
+        found = None
+        if _is_about(question, answer, statement):
+            found = await self._decisions.proven(_asked(question, answer, statement), decision)
+        if found is None:
+            await self._audit.log("answer_forged", card_id=question_id)
+            return None
+        return AnsweredQuestion(question, answer, found)
+
+    async def close(self, question_id: str, state: str) -> bool:
+        """End a question without an answer."""
+        values = (state, format_timestamp(self._clock.now()), question_id)
+        closed = await self._database.execute(_ANSWER, values) == 1
+        if closed:
+            self.tell()
+        return closed
+
+    def close_in(self, tx: Transaction, question_id: str, state: str) -> None:
+        """The same as part of a transaction; `tell` belongs after it."""
+        tx.execute(_ANSWER, (state, format_timestamp(self._clock.now()), question_id))
+
+    async def end_expired(self) -> int:
+        """Nobody answered in time: nothing follows from it."""
+        return await self._database.execute(
+            "UPDATE questions SET state = 'expired' WHERE state = 'open' AND expires_at <= ?",
+            (format_timestamp(self._clock.now()),),
+        )
+
+    def tell(self) -> None:
+        """Let whoever shows questions look again."""
+        for hear in tuple(self.news):
+            hear()
+
+    def _question(self, row: _QuestionRow) -> Question:
+        question, seal = row.question(), Seal(row.seal_key_id, row.seal)
+        sealed = self._seals.holds(seal, _SEALED, _sealed_fields(question), at=self._clock.now())
+        return question.model_copy(update={"sealed": sealed})
+
+    async def _row(self, question_id: str) -> _QuestionRow:
+        row = await self._database.fetch_one(f"{_SELECT} WHERE id = ?", (question_id,))
+        if row is None:
+            raise CardUnknown(f"There is no card {question_id!a}. `silas review list` shows them.")
+        return _QuestionRow(*row)
+
+
+def answer_bytes(
+    question: Question,
+    answer: Mapping[str, Any],
+    *,
+    gesture: ApprovalStrength = ApprovalStrength.TAP,
+) -> bytes:
+    """What the owner signs when answering. A tap is not named, as in what older pages sign."""
+    fields: dict[str, Any] = {
+        "type": "answer",
+        "card_id": question.question_id,
+        "content_hash": question.content_hash,
+        "answer": dict(answer),
+    }
+    if gesture is not ApprovalStrength.TAP:
+        fields["approval_strength"] = gesture.value
+    return canonical_bytes(fields)
+
+
+def value_of(answer: Mapping[str, Any]) -> str | None:
+    """Which of the choices an answer names, if it names one."""
+    return next((str(answer[name]) for name in _ANSWERS if answer.get(name)), None)
+
+
+def _approvals(question: Question) -> list[Approval]:
+    """What a yes to a question approves by itself (rule 4); raises `DecisionRefused`."""
+    content, scope = question.content, question.approval_scope
+    if scope is None:
+        return []
+    try:
+        if content.kind is QuestionKind.COMPANION:
+            action = content.body["action"]
+            return [Approval(ShownPayload(str(action["operation_id"]), action), scope)]
+        if content.kind is QuestionKind.MEMORY:
+            memory = content.body["memory"]
+            name = str(memory["items"][0]["memory_id"])
+            return [Approval(ShownPayload(name, memory), scope)]
+        if content.kind is QuestionKind.SKILL:
+            skill = content.body["skill"]
+            payload = ShownPayload(str(skill["version_id"]), skill)
+            return [Approval(payload, scope, use_at_once=True)]
+        return [Approval(autonomy_payload(content.body), scope, ttl=AUTONOMY_TTL)]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise DecisionRefused("This question does not show what it asks for.") from error
+
+
+def autonomy_payload(body: Mapping[str, object]) -> AutonomyPayload:
+    """The change of a threshold that a question shows; raises `KeyError` or `TypeError`."""
+    changes = body["changes"]
+    if not isinstance(changes, list):
+        raise TypeError("changes")
+    return AutonomyPayload(
+        proposal_id=str(body["proposal_id"]),
+        scope_id=str(body["scope_id"]),
+        goal_id=None,
+        changes=tuple(ThresholdChange(**each) for each in changes),
+        sample_size=int(str(body["sample_size"])),
+        correction_rate=float(str(body["correction_rate"])),
+        evidence_window=str(body["evidence_window"]),
+    )
+
+
+def _asked(question: Question, answer: Mapping[str, Any], statement: bytes) -> DecisionSubject:
+    value, refusing = value_of(answer), question.content.actions[-1].value
+    return DecisionSubject(
+        kind=question.content.kind,
+        ids=(question.question_id,),
+        statement=statement,
+        challenge=bytes.fromhex(question.content_hash),
+        risk=question.content.risk,
+        scope=question.approval_scope,
+        grants=value != refusing and value not in _TAKES_RIGHTS_AWAY,
+        intact=question.sealed,
+    )
+
+
+def _is_about(question: Question, answer: Mapping[str, Any], statement: bytes) -> bool:
+    """Whether a stored statement is this answer to this question, and says nothing else."""
+    return statement in [
+        answer_bytes(question, answer, gesture=gesture) for gesture in ApprovalStrength
+    ]
+
+
+def _sealed_fields(question: Question) -> dict[str, str]:
+    return {
+        "question_id": question.question_id,
+        "scope_id": question.scope_id,
+        "trace_id": question.trace_id,
+        "about": question.about,
+        "content_hash": question.content_hash,
+    }
+
+
+def _read(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,587 @@
+"""A skill looked at from outside: what somebody should know before they say yes to it.
+
+1. Any directory can be looked at, a damaged one too. Nothing of it is executed or imported, no link
+   is followed, and what is too large is said to be unread.
+2. Every finding names its file, its line, its rule and its weight. Any `danger` flags the skill.
+3. Every file is looked at by what it is: prose by `prose_rules`, commands by `command_rules`,
+   Python by `python_rules`; and every text for hidden characters, hidden commands and credentials.
+4. A clean report is no proof. What an approved skill can do is limited by its sandbox alone.
+"""
+
+import base64
+import io
+import os
+import re
+import stat
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from silas.gates.guards.normalise import base64_runs
+from silas.kernel import SkillError
+from silas.kernel.models import Data
+from silas.skills.command_rules import (
+    DANGER,
+    HARD_SECRETS,
+    INFO,
+    OBFUSCATED_JS,
+    URL,
+    WARN,
+    FindingWeight,
+    HostClass,
+    SkillFinding,
+    SkillScope,
+    TextFinding,
+    classify,
+    command_findings,
+    decoded_signs,
+    line_of,
+    main_domain,
+    secrets_in,
+    set_of_words,
+)
+from silas.skills.format import (
+    SIDECAR_FILE,
+    SKILL_FILE,
+    SkillInvalid,
+    lenient_front_matter,
+    parse_skill,
+)
+from silas.skills.prose_rules import is_defensive, prose_findings
+from silas.skills.python_rules import PythonFacts, python_facts, strings_of
+from silas.skills.sidecar import SkillSidecar
+from silas.skills.tree import SkillTreeRefused, path_problem
+from silas.storage.trees import Entry, shown, walk
+from silas.tools.tree import DIRECTORY, READ
+
+DESCRIPTION_MIN_CHARACTERS, DESCRIPTION_MAX_CHARACTERS = 24, 1024
+MAX_READ_BYTES = 1_000_000
+MAX_RULE_CHARACTERS = 300_000
+MAX_ALL_CHARACTERS = 5_000_000
+MAX_LOOKED_AT = 3_000
+_MAX_DEPTH = 16
+_MAX_FINDINGS = 500
+
+_PROSE = {".md", ".mdx", ".txt", ".rst", ".markdown", ".html", ".htm", ""}
+_SHELLS = {".sh", ".bash", ".zsh", ".command", ".ps1", ".psm1", ".bat", ".cmd", ".fish"}
+_SCRIPTS = {".js", ".mjs", ".cjs", ".ts", ".tsx", ".jsx", ".rb", ".pl", ".php", ".lua", ".scpt"}
+_OFFICE = {".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub", ".jar", ".whl", ".skill"}
+_PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".ttf", ".otf", ".woff", ".woff2"}
+_EXECUTED_DATA = {"package.json", "hooks.json", "settings.json", ".mcp.json", "mcp.json"}
+_PROGRAM_MAGIC = (
+    b"\x7fELF",
+    b"MZ",
+    b"\xfe\xed\xfa\xce",
+    b"\xfe\xed\xfa\xcf",
+    b"\xcf\xfa\xed\xfe",
+    b"\xce\xfa\xed\xfe",
+    b"\xca\xfe\xba\xbe",
+)
+_ARCHIVE_MAGIC = (b"PK\x03\x04", b"Rar!", b"7z\xbc\xaf", b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
+
+
+class SkillInspection(Data):
+    """Everything that was found, the weightiest first."""
+
+    flagged: bool
+    findings: tuple[SkillFinding, ...]
+
+
+@dataclass(frozen=True)
+class _TextFile:
+    path: str
+    text: str
+
+    @property
+    def ending(self) -> str:
+        return PurePosixPath(self.path).suffix.lower()
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.path).name
+
+
+@dataclass
+class _Report:
+    """Collects findings, each place once for each rule."""
+
+    findings: dict[tuple[str, int, str], SkillFinding] = field(default_factory=dict)
+
+    def add(self, file: str, line: int, rule: str, weight: FindingWeight, message: str) -> None:
+        key = (file, line, rule)
+        before = self.findings.get(key)
+        if before is None or _rank(weight) > _rank(before.weight):
+            self.findings[key] = SkillFinding(
+                file=file, line=line, rule=rule, weight=weight, message=message
+            )
+
+    def add_texts(self, file: "_TextFile", findings: Iterable[TextFinding]) -> None:
+        line = line_of(file.text)
+        for each in findings:
+            self.add(file.path, line(each.start), each.rule, each.weight, each.message)
+
+    def result(self) -> SkillInspection:
+        ordered = sorted(
+            self.findings.values(),
+            key=lambda each: (-_rank(each.weight), each.file, each.line, each.rule),
+        )
+        flagged = any(each.weight is DANGER for each in ordered)
+        return SkillInspection(flagged=flagged, findings=tuple(ordered[:_MAX_FINDINGS]))
+
+
+def _rank(weight: FindingWeight) -> int:
+    return list(FindingWeight).index(weight)
+
+
+def inspect_skill(directory: Path) -> SkillInspection:
+    """Look at a directory; raises `SkillTreeRefused` if it is none."""
+    report = _Report()
+    files = list(_readable_files(directory, report))
+    skill = next((each for each in files if each.path == SKILL_FILE), None)
+    front, body = lenient_front_matter(skill.text) if skill else ({}, "")
+    _check_format(directory, report, front)
+    scope = _scope_of(directory, files, front)
+    sidecar = _sidecar_of(directory)
+    files = list(_within_budget(files, report))
+    scripts = {each.path: python_facts(each.text, scope) for each in files if _is_python(each)}
+    for file in files:
+        _look_at(file, scope, report, scripts.get(file.path))
+    _check_declarations(scripts, sidecar, front, report)
+    if skill:
+        _check_references(skill, body, {each.path for each in files}, directory, report)
+    return report.result()
+
+
+# Files (rule 1)
+
+
+def _readable_files(directory: Path, report: _Report) -> Iterator[_TextFile]:
+    try:
+        root = os.open(directory, DIRECTORY & ~os.O_NOFOLLOW)
+    except OSError as error:
+        raise SkillTreeRefused(
+            f"{directory} cannot be read ({error.strerror}). Name the folder of a skill."
+        ) from error
+    try:
+        for count, entry in enumerate(walk(root, enter=_is_entered)):
+            if count >= MAX_LOOKED_AT:
+                message = f"holds more than {MAX_LOOKED_AT} files; the rest was not looked at"
+                report.add(".", 1, "too_much", WARN, message)
+                return
+            file = _entry(entry, report)
+            if file is not None:
+                yield file
+    except OSError as error:
+        report.add(".", 1, "unreadable", WARN, f"cannot be read to its end ({error.strerror})")
+    finally:
+        os.close(root)
+
+
+def _within_budget(files: list[_TextFile], report: _Report) -> Iterator[_TextFile]:
+    """As much of each file as is looked at, so that no skill keeps anybody waiting for long."""
+    left = MAX_ALL_CHARACTERS
+    for file in sorted(files, key=lambda each: (each.path != SKILL_FILE, each.path)):
+        text = file.text[: min(left, MAX_RULE_CHARACTERS)]
+        if len(text) < len(file.text):
+            report.add(file.path, 1, "too_much", WARN, "was not looked at to its end: too long")
+        left -= len(text)
+        yield _TextFile(file.path, text)
+
+
+def _is_entered(entry: Entry) -> bool:
+    return entry.depth < _MAX_DEPTH and entry.name != ".git"
+
+
+def _entry(entry: Entry, report: _Report) -> _TextFile | None:
+    path = shown(entry.path, most=300)
+    problem = path_problem(entry.path)
+    if problem is not None:
+        report.add(path, 1, "odd_name", WARN, problem)
+    mode = entry.status.st_mode
+    if stat.S_ISLNK(mode):
+        _check_link(entry, path, report)
+    elif not entry.is_directory and not stat.S_ISREG(mode):
+        report.add(path, 1, "special_file", WARN, "is neither a file nor a directory")
+    elif stat.S_ISREG(mode):
+        return _regular(entry, path, report)
+    return None
+
+
+def _check_link(entry: Entry, path: str, report: _Report) -> None:
+    try:
+        target = os.readlink(entry.name, dir_fd=entry.directory)
+    except OSError:
+        target = "/"
+    inside = os.path.normpath(os.path.join(*entry.above, target))  # noqa: PTH118 - text alone
+    leaves = target.startswith("/") or inside.startswith("..")
+    weight = DANGER if leaves else WARN
+    where = "out of the skill" if leaves else "to another file"
+    report.add(path, 1, "link", weight, f"is a link that leads {where}")
+
+
+def _regular(entry: Entry, path: str, report: _Report) -> _TextFile | None:
+    try:
+        descriptor = os.open(entry.name, READ, dir_fd=entry.directory)
+        with os.fdopen(descriptor, "rb") as file:
+            raw = file.read(MAX_READ_BYTES + 1)
+    except OSError as error:
+        report.add(path, 1, "unreadable", WARN, f"cannot be read ({error.strerror})")
+        return None
+    ending = PurePosixPath(path).suffix.lower()
+    if _is_binary(raw, path, ending, report):
+        return None
+    if len(raw) > MAX_READ_BYTES:
+        report.add(path, 1, "too_much", WARN, "is too large to be looked at to its end")
+    text = raw[:MAX_READ_BYTES].decode("utf-8", "replace")
+    if "\ufffd" in text[:-4] and "\ufffd".encode() not in raw:
+        report.add(path, 1, "not_utf8", INFO, "is no UTF-8 text")
+    return _TextFile(path, text)
+
+
+def _is_binary(raw: bytes, path: str, ending: str, report: _Report) -> bool:
+    if raw.startswith(_PROGRAM_MAGIC) and (b"\x00" in raw[:512]):
+        disguised = ending in _PICTURES | _PROSE | {".json", ".py", ".sh", ".dat"}
+        hidden = PurePosixPath(path).name.startswith(".") or (disguised and ending != "")
+        weight = DANGER if hidden else WARN
+        report.add(path, 1, "binary_program", weight, "is a program that nobody can read")
+        return True
+    if raw.startswith(_ARCHIVE_MAGIC) and ending not in _OFFICE:
+        report.add(path, 1, "archive", WARN, "is an archive; what is in it was not looked at")
+    if raw.startswith(b"PK\x03\x04"):
+        _check_zip(raw, path, report)
+    if ending in (".pyc", ".pyo", ".so", ".dylib", ".dll", ".class", ".wasm"):
+        report.add(path, 1, "binary_program", WARN, "is compiled code that nobody can read")
+        return True
+    return b"\x00" in raw[:8192]
+
+
+def _check_zip(raw: bytes, path: str, report: _Report) -> None:
+    try:
+        members = zipfile.ZipFile(io.BytesIO(raw)).infolist()
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
+        return
+    if any(member.flag_bits & 1 for member in members):
+        report.add(path, 1, "password_archive", DANGER, "is an archive with a password")
+    if any(name.filename.startswith(("/", "..")) or "/../" in name.filename for name in members):
+        report.add(path, 1, "archive_traversal", DANGER, "is an archive that writes outside")
+
+
+# Texts (rule 3)
+
+
+def _is_python(file: _TextFile) -> bool:
+    return file.ending == ".py" or "python" in _shebang(file)
+
+
+def _shebang(file: _TextFile) -> str:
+    return file.text[:80].split("\n", 1)[0] if file.text.startswith("#!") else ""
+
+
+def _look_at(
+    file: _TextFile, scope: SkillScope, report: _Report, facts: PythonFacts | None
+) -> None:
+    report.add_texts(file, _hidden_characters(file))
+    report.add_texts(file, _hidden_commands(file.text))
+    report.add_texts(file, _credentials(file.text))
+    if facts is not None:
+        _look_at_python(file, scope, report, facts)
+    elif file.ending in _SHELLS | _SCRIPTS or _shebang(file):
+        _look_at_script(file, scope, report)
+    elif file.ending in _PROSE:
+        report.add_texts(file, _prose(file.text, scope))
+    else:
+        executed = file.name in _EXECUTED_DATA
+        found = command_findings(file.text, scope)
+        report.add_texts(file, found if executed else (_at_most(each, WARN) for each in found))
+
+
+def _prose(text: str, scope: SkillScope) -> Iterator[TextFinding]:
+    for each in (*command_findings(text, scope), *prose_findings(text, scope)):
+        concrete = any(
+            classify(url, scope) is HostClass.HIDDEN
+            for url in URL.findall(text[each.start : each.start + 300])
+        )
+        if each.weight is DANGER and not concrete and is_defensive(text, each.start):
+            yield _at_most(each, WARN)
+        else:
+            yield each
+    for found in re.finditer(r"(?m)(?:^|[\s(])!`[^`\n]{1,400}`", text):
+        yield TextFinding(
+            start=found.start(),
+            rule="inline_shell",
+            weight=WARN,
+            message="holds a command that other agents run when they load the skill",
+        )
+
+
+def _at_most(finding: TextFinding, weight: FindingWeight) -> TextFinding:
+    if _rank(finding.weight) <= _rank(weight):
+        return finding
+    return finding.model_copy(update={"weight": weight})
+
+
+def _look_at_python(
+    file: _TextFile, scope: SkillScope, report: _Report, facts: PythonFacts
+) -> None:
+    for each in facts.findings:
+        report.add(file.path, each.line, each.rule, each.weight, each.message)
+    if any(each.rule == "unreadable_script" for each in facts.findings):
+        report.add_texts(file, command_findings(file.text, scope))
+    for line, text in strings_of(file.text):
+        for found in prose_findings(text, scope) if len(text) > 60 else ():
+            if found.weight is DANGER and not is_defensive(text, found.start):
+                report.add(file.path, line, found.rule, found.weight, found.message)
+
+
+_UPLOADS = re.compile(
+    r"\bcurl\b[^\n]{0,300}\s(?:-d|-F|-T|--data|--form|--upload|-X\s*POST)|\b(?:nc|ncat)\s+\S+\s+\d+"
+    r"|\bfetch\s*\(|\baxios\b|https?\.request|XMLHttpRequest|Invoke-(?:WebRequest|RestMethod)[^\n]{0,200}POST"
+    r"|\bscp\s|\brsync\s[^\n]{0,200}:|net\.connect|Net::HTTP|LWP::",
+    re.IGNORECASE,
+)
+_READS_FILES = re.compile(
+    r"\b(?:cat|cp|tar|zip|base64|find|grep|gzip|security|sqlite3|dd|strings)\b|readFile|createReadStream"
+    r"|Get-Content|Copy-Item|File\.read|<\s*[\"']?[~$/]|for\s+\w+\s+in",
+    re.IGNORECASE,
+)
+
+
+def _look_at_script(file: _TextFile, scope: SkillScope, report: _Report) -> None:
+    code = _without_comments(file)
+    for each in command_findings(code, scope):
+        report.add_texts(file, [each])
+    keys = HARD_SECRETS.search(code)
+    if keys and _UPLOADS.search(code) and _READS_FILES.search(code):
+        line = code[: keys.start()].count("\n") + 1
+        report.add(
+            file.path, line, "steals_secrets", DANGER, "reads files with keys, and sends data"
+        )
+    if len(OBFUSCATED_JS.findall(code)) >= 10:
+        report.add(file.path, 1, "obfuscated", DANGER, "is written so that nobody can read it")
+    if re.search(r"\beval\s*\(|new\s+Function\s*\(", code) and file.ending in _SCRIPTS:
+        report.add(file.path, 1, "evaluates_text", WARN, "executes a text as code")
+
+
+def _without_comments(file: _TextFile) -> str:
+    """The code with comment lines blanked, so that lines keep their numbers."""
+    mark = "//" if file.ending in {".js", ".mjs", ".cjs", ".ts", ".tsx", ".jsx", ".php"} else "#"
+    lines = file.text.split("\n")
+    return "\n".join(
+        " " * len(line) if line.lstrip().startswith(mark) and not line.startswith("#!") else line
+        for line in lines
+    )
+
+
+_FLAGS = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,6}\U000e007f")
+_TAGS = re.compile("[\U000e0001-\U000e007f]{3,}")
+_OVERRIDES = re.compile("[\u202a\u202b\u202d\u202e\u2066-\u2069]")
+_ZERO_WIDTH = re.compile("[\u200b\u200c\u200d\u2060\u2061-\u2064\ufeff\u180e]{6,}")
+_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}")
+_FEW = re.compile("[\u200b\u2060\u2061-\u2064\u00ad]")
+
+
+def _hidden_characters(file: _TextFile) -> Iterator[TextFinding]:
+    if file.text.isascii():
+        return
+    text = _FLAGS.sub(lambda found: " " * len(found[0]), file.text)
+    for pattern, weight, message in (
+        (_TAGS, DANGER, "holds a text in characters that nobody sees"),
+        (_ZERO_WIDTH, DANGER, "holds a run of characters without width, which can carry a text"),
+        (_SELECTORS, DANGER, "holds a run of invisible selectors, which can carry a text"),
+        (_OVERRIDES, DANGER if file.ending not in _PROSE else WARN, "changes the order of letters"),
+        (_FEW, INFO, "holds a character without width"),
+    ):
+        found = pattern.search(text, 1)
+        if found:
+            yield TextFinding(
+                start=found.start(), rule="hidden_characters", weight=weight, message=message
+            )
+
+
+_SHORT_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/]{20,31}={0,2}(?![A-Za-z0-9+/_-])")
+_HEX = re.compile(
+    r"(?:\\x[0-9a-fA-F]{2}){12,}|(?<![0-9a-fA-F])(?:[0-9a-fA-F]{2}){24,2000}(?![0-9a-fA-F])"
+)
+
+
+def _hidden_commands(text: str) -> Iterator[TextFinding]:
+    for found in (*base64_runs(text), *_SHORT_BASE64.finditer(text[:200_000])):
+        if decoded_signs(_from_base64(found[0])):
+            yield _hidden_command(found.start())
+    for found in _HEX.finditer(text[:400_000]):
+        digits = found[0].replace("\\x", "")
+        if decoded_signs(bytes.fromhex(digits).decode("latin-1")):
+            yield _hidden_command(found.start())
+
+
+def _hidden_command(start: int) -> TextFinding:
+    return TextFinding(
+        start=start, rule="encoded_command", weight=DANGER, message="holds an encoded command"
+    )
+
+
+def _from_base64(letters: str) -> str:
+    plain = letters.rstrip("=")[:8000]
+    raw = (
+        base64.b64decode(plain + "=" * (-len(plain) % 4), validate=False)
+        if len(plain) % 4 != 1
+        else b""
+    )
+    for encoding in ("ascii", "utf-16-le"):
+        try:
+            text = raw.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if text.isprintable() or "\n" in text:
+            return text
+    return ""
+
+
+def _credentials(text: str) -> Iterator[TextFinding]:
+    for name, found in secrets_in(text):
+        yield TextFinding(
+            start=found.start(),
+            rule="credential",
+            weight=WARN,
+            message=f"holds what looks like a secret ({name})",
+        )
+
+
+# The format, what is declared, what is referred to
+
+
+def _check_format(directory: Path, report: _Report, front: dict[str, Any]) -> None:
+    try:
+        parse_skill(directory, name=str(front.get("name") or directory.name))
+    except SkillInvalid as error:
+        for each in error.problems:
+            foreign = "no key of the standard" in each.message or "must be text" in each.message
+            weight = INFO if foreign else WARN
+            report.add(each.file, each.line, "format", weight, each.message)
+    except SkillTreeRefused as error:
+        report.add(".", 1, "format", WARN, error.message)
+    except SkillError as error:
+        report.add(".", 1, "format", WARN, error.message)
+    description = front.get("description")
+    for message in description_problems(description if isinstance(description, str) else ""):
+        report.add(SKILL_FILE, 1, "description", INFO, message)
+    for key in ("hooks", "install"):
+        if key in front:
+            report.add(SKILL_FILE, 1, "acts_by_itself", WARN, f"asks for `{key}`")
+
+
+_STEPS = re.compile(r"(?:^|\s)(?:\d{1,2}[.)]|step\s+\d)\s", re.IGNORECASE)
+_ORDER_WORDS = re.compile(
+    r"\b(?:first|then|next|after that|afterwards|finally|lastly)\b", re.IGNORECASE
+)
+_BULLETS = re.compile(r"(?m)^\s*[-*]\s")
+
+
+def description_problems(
+    description: str,
+    *,
+    shortest: int = DESCRIPTION_MIN_CHARACTERS,
+    longest: int = DESCRIPTION_MAX_CHARACTERS,
+) -> tuple[str, ...]:
+    """What keeps a description from telling when the skill is wanted; fixed rules decide."""
+    problems = []
+    if len(description.strip()) < shortest:
+        problems.append(f"the description has fewer than {shortest} characters; say when to use it")
+    if len(description) > longest:
+        problems.append(
+            f"the description has more than {longest} characters; say only when to use it"
+        )
+    steps, order = len(_STEPS.findall(description)), len(_ORDER_WORDS.findall(description))
+    if steps >= 2 or order >= 3 or len(_BULLETS.findall(description)) >= 3:
+        problems.append("the description lists steps; say when to use the skill, not how it works")
+    return tuple(problems)
+
+
+def _scope_of(directory: Path, files: list[_TextFile], front: dict[str, Any]) -> SkillScope:
+    names = f"{directory.resolve().name} {front.get('name', '')} {front.get('author', '')}"
+    words = {
+        word
+        for word in re.split(r"[^a-z0-9]+", names.lower())
+        if len(word) >= 3 and word not in _GENERAL_WORDS
+    }
+    words.add(re.sub(r"[^a-z0-9]", "", str(front.get("name", "")).lower()))
+    counts: Counter[str] = Counter()
+    seen: set[str] = set()
+    for file in files:
+        for line in file.text.split("\n"):
+            if re.search(
+                r"\|\s*\S*sh\b|-c\s+[\"']?\$\(|\|\s*iex|chmod|download", line, re.IGNORECASE
+            ):
+                continue
+            fresh = {url.rstrip(".,)") for url in URL.findall(line)} - seen
+            seen |= fresh
+            counts.update(main_domain(_host(url)) for url in fresh)
+    for key in ("homepage", "website", "repository", "url"):
+        if isinstance(front.get(key), str):
+            counts[main_domain(_host(front[key]))] += 2
+    return SkillScope(
+        words=frozenset(words),
+        hosts=frozenset(host for host, count in counts.items() if count >= 2 and host),
+    )
+
+
+_GENERAL_WORDS = set_of_words(
+    "skill skills tool tools agent agents helper auto data code file files openclaw clawdbot claude"
+    " codex cli manager the and for api app web bot pro plus utils util core main setup install"
+    " installer search finder tracker assistant automation google youtube crypto wallet trading"
+)
+
+
+def _host(url: str) -> str:
+    found = re.match(r"https?://(?:[^/@\s]*@)?([^/:?#\s]+)", url, re.IGNORECASE)
+    return found[1].lower().rstrip(".,)") if found else ""
+
+
+def _sidecar_of(directory: Path) -> SkillSidecar:
+    try:
+        return parse_skill(directory).sidecar
+    except SkillError:
+        return SkillSidecar()
+
+
+def _check_declarations(
+    scripts: Mapping[str, PythonFacts],
+    sidecar: SkillSidecar,
+    front: dict[str, Any],
+    report: _Report,
+) -> None:
+    declared = set(sidecar.requirements.environment)
+    asked = str(front)
+    for path, facts in scripts.items():
+        for name, line in facts.environment.items():
+            if name not in declared and name not in asked and name not in _USUAL_VARIABLES:
+                message = f"reads the variable {name}, which {SIDECAR_FILE} does not declare"
+                report.add(path, line, "undeclared_environment", WARN, message)
+        if facts.network and not sidecar.hosts:
+            message = f"uses the network, and {SIDECAR_FILE} declares no hosts"
+            report.add(path, facts.network, "undeclared_network", WARN, message)
+
+
+_USUAL_VARIABLES = set_of_words("HOME PATH USER LANG TMPDIR TERM PWD SHELL EDITOR NO_COLOR TZ")
+_LINK = re.compile(r"\]\((?!https?:|mailto:|#|<)([^)\s]{1,300})\)")
+
+
+def _check_references(
+    skill: _TextFile, body: str, present: set[str], directory: Path, report: _Report
+) -> None:
+    line = line_of(skill.text)
+    offset = skill.text.find(body) if body else 0
+    for found in _LINK.finditer(body):
+        target = found[1].split("#")[0].removeprefix("./")
+        place = line(max(0, offset) + found.start())
+        if target.startswith(("/", "~", "..")):
+            report.add(
+                SKILL_FILE, place, "reference_outside", WARN, f"refers to {found[1]!r}, outside"
+            )
+        elif target and target not in present and not (directory / target).exists():
+            report.add(
+                SKILL_FILE, place, "missing_reference", INFO, f"refers to {target!r}, not there"
+            )

@@ -1,0 +1,736 @@
+"""A skill becomes usable: looked at, shown whole, approved, tried out, indexed; and goes again.
+
+1. Its files are copied first, and everything that follows is about the copy. What happens to the
+   source after that changes nothing.
+2. The card shows what the skill does, asks for and is given, what was taken out of it, what was
+   found in it, and every file with its digest. A yes is to exactly that: its token has the scope
+   `skill_install`, and is used up in the transaction that stores the decision.
+3. The copy is read again and compared when the yes is followed, after the trial, and before every
+   use. A copy that is not what was shown is not installed.
+4. The trial runs each tool once in the sandbox, with an example of its author's or with arguments
+   made up from its schema, and with no way out. What fails is shown. A script that asks for a host
+   that its skill does not list has gone beyond what was asked for: the skill is not installed.
+5. Row, seal, version and audit entry are one transaction. A crash before it leaves a yes that is
+   followed again, for as long as a yes may be followed; one after it changes nothing more.
+6. A changed byte is another version, with a card of its own that shows what is different.
+7. A skill is disabled, removed, or put back to the version before without a card: nothing comes
+   into force that the owner has not approved before.
+"""
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from silas.approval import ApprovalEngine, ApprovalScope, ApprovalToken
+from silas.audit.models import AuditTrail
+from silas.gates.risk import ActionKind, Reversibility, RiskLevel, risk_of
+from silas.kernel import ApprovalError, Clock, IdFactory, SandboxError, SkillError, TaintLevel
+from silas.kernel.models import Data
+from silas.review.decisions import Decisions, QuestionKind
+from silas.review.questions import (
+    QUESTION,
+    YES,
+    AnsweredQuestion,
+    Question,
+    QuestionChoice,
+    QuestionContent,
+    QuestionStore,
+    ShownPayload,
+)
+from silas.sandbox.models import SandboxLimits, SandboxResult, SandboxRunner, checked_request
+from silas.skills.command_rules import SkillFinding
+from silas.skills.format import Skill, read_skill
+from silas.skills.inspection import inspect_skill
+from silas.skills.sidecar import ScriptArgument, ScriptDeclaration
+from silas.skills.store import (
+    BroughtTool,
+    SkillRecord,
+    SkillState,
+    SkillStore,
+    SkillUnknown,
+    SkillVersion,
+    VersionState,
+)
+from silas.skills.tools import script_command
+from silas.skills.tree import SkillChanged, SkillFile, compare_trees, read_tree
+from silas.storage import Durability, Transaction
+
+DECLINE = "decline"
+_LIFETIME = timedelta(days=7)
+_INSTALL = frozenset({ApprovalScope.SKILL_INSTALL})
+_NOWHERE = "nowhere.invalid"
+"""The host of a trial: no name server knows it, so every way out is refused, and noted."""
+_TRIAL = SandboxLimits(wall_seconds=20, cpu_seconds=10, output_bytes=4_000)
+_SHOWN_OUTPUT_CHARS = 2_000
+_MADE_UP_TEXT = "example"
+_CHANGED = "Its files were changed after they were shown. Nothing was installed: propose it again."
+_TOO_LATE = "The yes came too late to be followed. Nothing was installed: propose it again."
+_ENDINGS = {
+    VersionState.DECLINED: "skill_declined",
+    VersionState.BLOCKED: "skill_blocked",
+    VersionState.LAPSED: "skill_lapsed",
+}
+"""What the audit log calls it that a version was not installed."""
+Listener = Callable[[str], Awaitable[object]]
+"""Is told the name of a skill when something about it has changed, or was decided."""
+
+
+class SkillRefused(SkillError):
+    """This skill cannot be installed as it is. The sentence says what stands against it."""
+
+    code = "E_SKILL_REFUSED"
+
+
+class ShownTool(Data):
+    """A tool that a skill would bring, as the card shows it."""
+
+    name: str
+    script: str
+    description: str
+    action: str
+    reversibility: str
+    inverse: str | None
+    contained: bool
+
+
+class ShownChange(Data):
+    """What is different from the version in force."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+class ShownSkill(Data):
+    """What the owner signs: everything that is installed, and everything that it is given."""
+
+    version_id: str
+    name: str
+    digest: str
+    description: str
+    source: str
+    activation: str
+    replaces: str | None
+    """The digest of the version in force."""
+    tools: tuple[ShownTool, ...]
+    hosts: tuple[str, ...]
+    """What its scripts may reach; they get no credential."""
+    composes_with: tuple[str, ...]
+    needs: tuple[str, ...]
+    """Programs, packages and variables that it expects. Silas installs none, and passes none on."""
+    not_granted: tuple[str, ...]
+    """What it asked for and does not get."""
+    unresolved: tuple[str, ...]
+    """What the import could not settle."""
+    transformation: dict[str, Any] | None
+    """What the import has changed; None: it is as its author wrote it."""
+    findings: tuple[SkillFinding, ...]
+    """What was found in its files, the weightiest first."""
+    changes: ShownChange
+    files: tuple[SkillFile, ...]
+
+
+class Trial(Data):
+    """What one tool did when it was tried out."""
+
+    tool: str
+    args: dict[str, Any]
+    made_up: bool
+    exit_code: int
+    printed: str
+    reached_for: tuple[str, ...] = ()
+    """The hosts that it asked for."""
+    beyond: tuple[str, ...] = ()
+    """Those of them that its skill does not list."""
+
+
+@dataclass(frozen=True)
+class StagedSkill:
+    """A skill in a folder of Silas' own, ready to be put before the owner."""
+
+    directory: Path
+    source: str
+    not_granted: tuple[str, ...] = ()
+    report: dict[str, Any] | None = None
+    """What the import has changed."""
+    unresolved: tuple[str, ...] = ()
+    """What a person has to look at."""
+
+
+@dataclass
+class SkillInstaller:
+    """Puts skills before the owner, and follows the answers."""
+
+    store: SkillStore
+    questions: QuestionStore
+    decisions: Decisions
+    approvals: ApprovalEngine
+    sandbox: SandboxRunner
+    audit: AuditTrail
+    clock: Clock
+    ids: IdFactory
+    owner_id: str
+    taken_tools: frozenset[str]
+    """The names of the tools that Silas itself has."""
+    trials: Path
+    """Where scripts are tried out."""
+    changed: list[Listener] = field(default_factory=list)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def propose(self, staged: StagedSkill) -> Question:
+        """Put a skill before the owner; raises `SkillRefused` (rules 1 and 2)."""
+        skill = await asyncio.to_thread(_read, staged.directory)
+        async with self._turn:
+            record = await self._require_free(skill)
+            await asyncio.to_thread(self.store.trees.put, staged.directory, skill.tree)
+            shown = await self._shown(skill, staged, record)
+            question = self._question(shown)
+            version = SkillVersion(
+                name=skill.name,
+                digest=skill.digest,
+                state=VersionState.PROPOSED,
+                source=staged.source,
+                question_id=question.question_id,
+                report=staged.report,
+                created_at=self.clock.now(),
+            )
+            await self._ask(question, version)
+        return question
+
+    async def answered(self, about: str) -> None:
+        """Follow the owner's answer, once, also after a crash (rules 3 to 5)."""
+        _, name, digest = about.split(":", 2)
+        async with self._turn:
+            version = await self.store.version(name, digest)
+            if version is None or version.question_id is None:
+                return
+            found = await self.questions.answered(version.question_id)
+            if found is None:
+                return
+            if version.state is VersionState.INSTALLED:
+                await self._carry_out(found)
+            elif version.state is VersionState.PROPOSED:
+                await self._follow(version, found)
+
+    async def end_expired(self) -> None:
+        """Nobody decided in time: nothing is installed, and nothing is kept."""
+        async with self._turn:
+            for version in await self.store.proposed():
+                question = await self.questions.get(version.question_id or "")
+                if question.state in ("expired", "outdated"):
+                    await self._end(version, VersionState.LAPSED, "Nobody decided in time.")
+
+    async def _follow(self, version: SkillVersion, found: AnsweredQuestion) -> None:
+        if found.value != YES:
+            await self._end(version, VersionState.DECLINED, "You declined it.")
+            return
+        payload = payload_of(found.question)
+        token = await self._token(found, payload)
+        if token is None:
+            await self._end(version, VersionState.LAPSED, _TOO_LATE)
+            return
+        try:
+            skill = await asyncio.to_thread(self._shown_copy, version, found.question)  # 3
+            trial = await self._try_out(skill)  # 4
+            await asyncio.to_thread(self.store.trees.read, version.digest)  # 3
+        except SkillError as error:
+            reason = _CHANGED if isinstance(error, SkillChanged) else error.message
+            await self._end(version, VersionState.BLOCKED, reason)
+            return
+        beyond = sorted({host for each in trial for host in each.beyond})
+        tried = version.model_copy(update={"trial": [each.model_dump() for each in trial]})
+        if beyond:
+            reason = f"Its trial asked for {', '.join(beyond)}, which it does not list."
+            await self._end(tried, VersionState.BLOCKED, reason)
+            return
+        await self._install(skill, tried)
+        await self._carry_out(found, token)
+
+    async def _token(self, found: AnsweredQuestion, payload: ShownPayload) -> ApprovalToken | None:
+        """The token of this yes, used up for exactly what was shown; None if it is not valid."""
+        try:
+            token = await self.decisions.token_of(found.decision, payload.id)
+        except ApprovalError as error:
+            name = found.question.question_id
+            await self.audit.log("decision_refused", card_id=name, reason=error.message)
+            return None
+        if token is None:
+            return None
+        valid, _ = await self.approvals.enter(token, payload, accept=_INSTALL)
+        return token if valid else None
+
+    async def _carry_out(self, found: AnsweredQuestion, token: ApprovalToken | None = None) -> None:
+        """The yes was followed: it opens nothing any more."""
+        payload = payload_of(found.question)
+        token = token or await self._token(found, payload)
+        if token is not None:
+            await self.approvals.carried_out(token, payload)
+
+    def _shown_copy(self, version: SkillVersion, question: Question) -> Skill:
+        """The copy, if it still is what the card showed."""
+        shown = ShownSkill.model_validate(question.content.body["skill"])
+        tree = self.store.trees.read(version.digest)
+        if (shown.name, shown.digest, shown.files) != (version.name, tree.digest, tree.files):
+            raise SkillChanged
+        return read_skill(self.store.trees.path(version.digest), tree, name=version.name)
+
+    async def _install(self, skill: Skill, version: SkillVersion) -> None:
+        """Rule 5."""
+        before = await self.store.get(skill.name)
+        in_force = before if before is not None and before.digest is not None else None
+        record = record_of(skill, now=self.clock.now()).model_copy(
+            update={"previous": in_force.digest if in_force else None}
+        )
+        installed = version.model_copy(update={"state": VersionState.INSTALLED, "reason": ""})
+        await self.store.put_in_force(record, installed, "skill_installed")
+        await self._tell_changed(skill.name)
+
+    async def _end(self, version: SkillVersion, state: VersionState, reason: str) -> None:
+        """It is not installed; of its files nothing is kept, unless the version is in force."""
+        ended = version.model_copy(update={"state": state, "reason": reason})
+        record = await self.store.get(version.name)
+        if record is not None and version.digest in (record.digest, record.previous):
+            ended = ended.model_copy(update={"state": VersionState.INSTALLED})
+        entry = {"skill": version.name, "digest": version.digest, "reason": reason}
+
+        def write(tx: Transaction) -> None:
+            self.store.save_version_in(tx, ended)
+            self.audit.append(tx, _ENDINGS[state], entry)
+
+        await self.store.database.transaction(write, durability=Durability.TRUST)
+        await self.store.erase_unneeded(version.digest)
+        await self._tell_changed(version.name)
+
+    # What the owner does with a skill that is installed (rule 7).
+
+    async def disable(self, name: str) -> SkillRecord:
+        """Keep a skill, and let nothing use it."""
+        record = await self._sealed(name)
+        if record.state is SkillState.DISABLED:
+            raise SkillRefused(f"{name} is disabled already.")
+        return await self._changed(record, "skill_disabled", state=SkillState.DISABLED)
+
+    async def enable(self, name: str) -> SkillRecord:
+        """Let a disabled skill be used again, as the version that was approved."""
+        record = await self._sealed(name)
+        if record.state is not SkillState.DISABLED:
+            raise SkillRefused(f"{name} is not disabled.")
+        return await self._changed(record, "skill_enabled", state=SkillState.INSTALLED)
+
+    async def roll_back(self, name: str) -> SkillRecord:
+        """Put the version before into force; the two change places."""
+        record = await self._sealed(name)
+        if record.bundled or record.previous is None:
+            raise SkillRefused(f"There is no earlier version of {name} to go back to.")
+        async with self._turn:
+            tree = await asyncio.to_thread(self.store.trees.read, record.previous)
+            directory = self.store.trees.path(record.previous)
+            skill = await asyncio.to_thread(read_skill, directory, tree, name=name)
+        now = self.clock.now()
+        back = record_of(skill, now=now).model_copy(
+            update={"previous": record.digest, "state": record.state}
+        )
+        return await self._changed(back, "skill_rolled_back")
+
+    async def remove(self, name: str) -> SkillRecord:
+        """Take a skill away: its files and its versions are erased."""
+        record = await self.store.require(name)
+        if record.bundled:
+            raise SkillRefused(f"{name} comes with Silas. `silas skills disable {name}` ends it.")
+        for version in await self.store.versions(name):
+            if version.question_id is not None:
+                await self.questions.close(version.question_id, "outdated")
+        gone = {"state": SkillState.REMOVED, "digest": None, "previous": None, "tools": ()}
+        removed = await self._changed(record, "skill_removed", **gone)
+        await self.store.forget_versions(name, keep=())
+        return removed
+
+    async def _sealed(self, name: str) -> SkillRecord:
+        record = await self.store.require(name)
+        if not record.sealed or record.digest is None:
+            raise SkillRefused(
+                f"The row of {name} is not as you approved it. Remove it, and install it again."
+            )
+        return record
+
+    async def _changed(self, record: SkillRecord, event: str, **fields: Any) -> SkillRecord:
+        changed = await self.store.change(record.model_copy(update=fields), event)
+        await self._tell_changed(record.name)
+        return changed
+
+    async def _tell_changed(self, name: str) -> None:
+        for listener in self.changed:
+            await listener(name)
+
+    # What is put before the owner.
+
+    async def _require_free(self, skill: Skill) -> SkillRecord | None:
+        """The row of the skill that this would be a version of; raises `SkillRefused`."""
+        record = await self.store.get(skill.name)
+        if record is not None and record.bundled:
+            raise SkillRefused(f"{skill.name} comes with Silas. Give the skill another name.")
+        in_force = record is not None and record.usable and record.digest == skill.digest
+        if in_force:
+            raise SkillRefused(f"Exactly this version of {skill.name} is installed already.")
+        for other in await self.store.listed():
+            names = {each.name for each in other.tools}
+            taken = sorted(names & set(skill.sidecar.tools)) if other.name != skill.name else []
+            if taken:
+                raise SkillRefused(
+                    f"The tool {taken[0]} is the skill {other.name}'s. Name it otherwise in "
+                    "silas.yaml, or remove the other skill first."
+                )
+        own = sorted(self.taken_tools & set(skill.sidecar.tools))
+        if own:
+            raise SkillRefused(f"The tool {own[0]} is Silas' own. Name it otherwise in silas.yaml.")
+        return record
+
+    async def _shown(
+        self, skill: Skill, staged: StagedSkill, record: SkillRecord | None
+    ) -> ShownSkill:
+        directory = self.store.trees.path(skill.digest)
+        report = await asyncio.to_thread(inspect_skill, directory)
+        changes = ShownChange()
+        replaces = record.digest if record is not None else None
+        if replaces is not None:
+            with contextlib.suppress(SkillChanged):
+                before = await asyncio.to_thread(self.store.trees.read, replaces)
+                found = compare_trees(before, skill.tree)
+                changes = ShownChange(
+                    added=found.added, changed=found.changed, removed=found.removed
+                )
+        asked = skill.manifest.allowed_tools
+        return ShownSkill(
+            version_id=version_id(skill.name, skill.digest),
+            name=skill.name,
+            digest=skill.digest,
+            description=skill.description,
+            source=staged.source,
+            activation=skill.sidecar.activation.value,
+            replaces=replaces,
+            tools=shown_tools(skill),
+            hosts=skill.sidecar.hosts,
+            composes_with=skill.sidecar.composes_with,
+            needs=_needs(skill),
+            not_granted=(
+                *staged.not_granted,
+                *([f"tools without asking (allowed-tools): {asked}"] if asked else []),
+            ),
+            unresolved=staged.unresolved,
+            transformation=staged.report,
+            findings=report.findings,
+            changes=changes,
+            files=skill.tree.files,
+        )
+
+    def _question(self, shown: ShownSkill) -> Question:
+        now, name = self.clock.now(), self.ids.new(QUESTION)
+        verb = "Update" if shown.replaces else "Install"
+        return Question(
+            question_id=name,
+            scope_id=self.owner_id,
+            trace_id=f"trace_{name}",
+            about=f"skill:{shown.name}:{shown.digest}",
+            content=QuestionContent(
+                kind=QuestionKind.SKILL,
+                intent=f"{verb} the skill {shown.name}?",
+                rationale=f"From {shown.source}. It says of itself: {shown.description}",
+                risk=_risk(),
+                taint=TaintLevel.EXTERNAL,
+                actions=[
+                    QuestionChoice(value=YES, label=f"{verb} {shown.name}"),
+                    QuestionChoice(value=DECLINE, label="Do not install it"),
+                ],
+                body={"summary": summary_of(shown), "skill": shown.model_dump(mode="json")},
+            ),
+            created_at=now,
+            expires_at=now + _LIFETIME,
+        )
+
+    async def _ask(self, question: Question, version: SkillVersion) -> None:
+        older = [each for each in await self.store.proposed() if each.name == version.name]
+        entry = {
+            "skill": version.name,
+            "digest": version.digest,
+            "source": version.source,
+            "card_id": question.question_id,
+        }
+
+        def write(tx: Transaction) -> None:
+            for each in older:
+                if each.question_id is not None:
+                    self.questions.close_in(tx, each.question_id, "outdated")
+                if each.digest != version.digest:
+                    ended = {"state": VersionState.LAPSED, "reason": "A newer one was proposed."}
+                    self.store.save_version_in(tx, each.model_copy(update=ended))
+            self.store.save_version_in(tx, version)
+            self.questions.ask_in(tx, question)
+            self.audit.append(tx, "skill_proposed", entry)
+
+        await self.store.database.transaction(write, durability=Durability.TRUST)
+        self.questions.tell()
+        for each in older:
+            await self.store.erase_unneeded(each.digest)
+
+    # The trial (rule 4).
+
+    async def _try_out(self, skill: Skill) -> list[Trial]:
+        tried = []
+        for path, declared in sorted(skill.sidecar.scripts.items()):
+            tried.append(await self._try(skill, path, declared))
+        return tried
+
+    async def _try(self, skill: Skill, path: str, declared: ScriptDeclaration) -> Trial:
+        made_up = not declared.examples
+        args = made_up_arguments(declared) if made_up else dict(declared.examples[0])
+        call = declared.call(args)
+        directory = self.store.trees.path(skill.digest)
+        self.trials.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.trials) as work:
+            request = checked_request(
+                argv=(*script_command(directory, path), *call.words),
+                env={"PYTHONUNBUFFERED": "1"},
+                cwd=work,
+                read=(str(directory),),
+                write=(work,),
+                network=(_NOWHERE,),
+                limits=_TRIAL,
+                stdin=call.stdin.encode(),
+                one_stream=True,
+            )
+            try:
+                ran = await self.sandbox.run(request)
+            except SandboxError as error:
+                raise SkillRefused(f"It could not be tried out: {error.message}") from error
+        return _trial(declared.tool_name(path), args, ran, made_up=made_up, listed=skill)
+
+
+def _trial(
+    tool: str, args: dict[str, Any], ran: SandboxResult, *, made_up: bool, listed: Skill
+) -> Trial:
+    wanted = sorted({each.host for each in ran.network if each.host != _NOWHERE})
+    allowed = {host.partition(":")[0] for host in listed.sidecar.hosts}
+    return Trial(
+        tool=tool,
+        args=args,
+        made_up=made_up,
+        exit_code=ran.exit_code,
+        printed=ran.text[:_SHOWN_OUTPUT_CHARS],
+        reached_for=tuple(wanted),
+        beyond=tuple(each for each in wanted if each.partition(":")[0] not in allowed),
+    )
+
+
+def _read(directory: Path, *, without: Sequence[str] = ()) -> Skill:
+    tree = read_tree(directory, without=without)
+    return read_skill(directory, tree, name=directory.name)
+
+
+def _read_below(directory: Path) -> list[tuple[Path, Skill]]:
+    if not directory.is_dir():
+        return []
+    found = sorted(each for each in directory.iterdir() if each.is_dir())
+    # Whoever installs the package may have compiled its files; that is no part of a skill.
+    return [(path, _read(path, without=["__pycache__"])) for path in found]
+
+
+def version_id(name: str, digest: str) -> str:
+    """How a token names one version of a skill."""
+    return f"skill_{name}_{digest[:32]}"
+
+
+def payload_of(question: Question) -> ShownPayload:
+    """What a yes to this question approves."""
+    skill = question.content.body["skill"]
+    return ShownPayload(str(skill["version_id"]), skill)
+
+
+def record_of(skill: Skill, *, now: Any, bundled: bool = False) -> SkillRecord:
+    """A skill in force."""
+    tools = [
+        BroughtTool(name=tool, effect=_effect(skill, skill.sidecar.scripts[path]))
+        for tool, path in sorted(skill.sidecar.tools.items())
+    ]
+    return SkillRecord(
+        name=skill.name,
+        state=SkillState.INSTALLED,
+        digest=skill.digest,
+        bundled=bundled,
+        description=skill.description,
+        activation=skill.sidecar.activation.value,
+        tools=tuple(tools),
+        installed_at=now,
+        changed_at=now,
+    )
+
+
+def _effect(skill: Skill, declared: ScriptDeclaration) -> Any:
+    """What a tool declares; an inverse that the skill does not bring undoes nothing."""
+    effect = declared.effect
+    if effect is None or declared.inverse is None or declared.inverse in skill.sidecar.tools:
+        return effect
+    return effect.model_copy(update={"reversibility": Reversibility.IRREVERSIBLE})
+
+
+def made_up_arguments(declared: ScriptDeclaration) -> dict[str, Any]:
+    """Arguments that fit, for a tool without an example: as few and as small as possible."""
+    return {name: _made_up(each) for name, each in declared.arguments.items() if each.is_required}
+
+
+def _made_up(argument: ScriptArgument) -> Any:
+    if argument.enum:
+        return argument.enum[0]
+    match argument.type.value:
+        case "integer":
+            return int(argument.minimum or 0) if argument.minimum is not None else 1
+        case "number":
+            return argument.minimum if argument.minimum is not None else 1.0
+        case "boolean":
+            return False
+        case "array":
+            return [_MADE_UP_TEXT] * (argument.min_length or 0)
+    least, most = argument.min_length or 0, argument.max_length
+    text = _MADE_UP_TEXT if most is None else _MADE_UP_TEXT[:most]
+    return text.ljust(least, "x")
+
+
+def _risk() -> RiskLevel:
+    """A stranger's text gets rights that can be taken back."""
+    return risk_of(
+        ApprovalScope.SKILL_INSTALL,
+        ActionKind.GRANT,
+        reversibility=Reversibility.REVERSIBLE,
+        taint=TaintLevel.EXTERNAL,
+        inside_envelope=False,
+    )
+
+
+def shown_tools(skill: Skill) -> tuple[ShownTool, ...]:
+    """The tools of a skill, as cards and lists show them."""
+    found = []
+    for path, declared in sorted(skill.sidecar.scripts.items()):
+        effect = _effect(skill, declared)
+        found.append(
+            ShownTool(
+                name=declared.tool_name(path),
+                script=path,
+                description=declared.description,
+                action=effect.action.value if effect else "not declared",
+                reversibility=effect.reversibility.value if effect else "irreversible",
+                inverse=declared.inverse,
+                contained=declared.contained and not skill.sidecar.hosts,
+            )
+        )
+    return tuple(found)
+
+
+def _needs(skill: Skill) -> tuple[str, ...]:
+    needs = skill.sidecar.requirements
+    return (
+        *(f"the program {each}" for each in needs.programs),
+        *(f"the Python package {each}" for each in needs.packages),
+        *(f"the variable {each}, which it does not get" for each in needs.environment),
+        *needs.other,
+    )
+
+
+def summary_of(shown: ShownSkill) -> list[str]:
+    """The card in sentences: what the skill would be given, and what it would not."""
+    lines = ["It sees its own files and a copy of the workspace of the plan that names it."]
+    lines.append(
+        f"Its scripts reach {', '.join(shown.hosts)}, and nothing else."
+        if shown.hosts
+        else "Its scripts reach no host."
+    )
+    lines.append("It gets no credential, no variable of yours and no memory.")
+    for tool in shown.tools:
+        where = "inside of the sandbox alone" if tool.contained else "also outside of the sandbox"
+        undone = {
+            "reversible": f"{tool.inverse} undoes it" if tool.inverse else "nothing to undo",
+            "hard": "hard to undo",
+        }.get(tool.reversibility, "cannot be undone")
+        lines.append(f"Tool {tool.name}: {tool.action}, with effects {where}, {undone}.")
+    if not shown.tools:
+        lines.append("It brings no tool: it is text for the worker.")
+    lines += [f"Asked for, not granted: {each}" for each in shown.not_granted]
+    lines += [f"It expects {each}." for each in shown.needs]
+    lines += _adapted(shown)
+    return [*lines, *_changes(shown)]
+
+
+def _adapted(shown: ShownSkill) -> list[str]:
+    if shown.transformation is None:
+        return []
+    rewritten = [
+        f"{each['script']}: {each['how']}" for each in shown.transformation.get("rewritten", ())
+    ]
+    origin = f"It was written for {shown.transformation.get('dialect')}, and adapted."
+    return [
+        origin,
+        *(f"Rewritten: {each}" for each in rewritten),
+        *(f"Look at this yourself: {each}" for each in shown.unresolved),
+    ]
+
+
+def _changes(shown: ShownSkill) -> Sequence[str]:
+    if shown.replaces is None:
+        return []
+    parts = [
+        (word, paths)
+        for word, paths in (
+            ("added", shown.changes.added),
+            ("changed", shown.changes.changed),
+            ("removed", shown.changes.removed),
+        )
+        if paths
+    ]
+    told = "; ".join(f"{word} {', '.join(paths)}" for word, paths in parts)
+    return [f"Different from the version in force: {told}."] if told else []
+
+
+__all__ = [
+    "ShownSkill",
+    "SkillInstaller",
+    "SkillRefused",
+    "SkillUnknown",
+    "StagedSkill",
+    "made_up_arguments",
+    "payload_of",
+    "record_of",
+    "version_id",
+]
+
+
+async def install_bundled(
+    store: SkillStore, directory: Path, *, event: str | None = "skill_bundled"
+) -> list[str]:
+    """Put the skills of the package into force; returns the names of those that are new or changed.
+
+    Whoever installs a package of Silas accepts what it brings: `silas init` names it. A skill of
+    the package that the owner has disabled stays disabled.
+    """
+    changed = []
+    for path, skill in await asyncio.to_thread(_read_below, directory):
+        before = await store.get(skill.name)
+        known = before is not None and before.sealed and before.bundled
+        if known and before is not None and before.digest == skill.digest:
+            continue
+        await asyncio.to_thread(store.trees.put, path, skill.tree)
+        now = store.clock.now()
+        state = before.state if known and before is not None else SkillState.INSTALLED
+        version = SkillVersion(
+            name=skill.name,
+            digest=skill.digest,
+            state=VersionState.INSTALLED,
+            source="Silas",
+            created_at=now,
+        )
+        record = record_of(skill, now=now, bundled=True).model_copy(update={"state": state})
+        await store.put_in_force(record, version, event)
+        changed.append(skill.name)
+    return changed

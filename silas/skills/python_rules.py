@@ -1,0 +1,533 @@
+"""What Python scripts give away, read as a syntax tree and never imported.
+
+1. Texts that are put together (`"cu" + "rl"`, joined lists, f-strings) are read as one.
+2. What is decoded, downloaded, read from files with keys, or the whole environment marks the names
+   that it is assigned to, and the functions that return it.
+3. Marked values decide: decoded or downloaded ones that are executed, secrets that are sent.
+4. What honest scripts do as well (`subprocess`, `eval` of a literal, `requests.post`) weighs little.
+5. A script that is no Python is said to be so: nobody can check it.
+"""
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from silas.skills.command_rules import (
+    DANGER,
+    HARD_SECRETS,
+    INFO,
+    SOFT_SECRETS,
+    URL,
+    WARN,
+    FindingWeight,
+    HostClass,
+    SkillScope,
+    classify,
+    command_findings,
+    is_collector,
+)
+
+_DECODERS = {
+    *("base64.b64decode", "base64.b32decode", "base64.b16decode", "base64.b85decode"),
+    *("base64.urlsafe_b64decode", "base64.decodebytes", "base64.a85decode", "bytes.fromhex"),
+    *("bytearray.fromhex", "binascii.unhexlify", "binascii.a2b_base64", "codecs.decode"),
+    *("zlib.decompress", "bz2.decompress", "lzma.decompress", "gzip.decompress", "marshal.loads"),
+    *("b64decode", "unhexlify", "urlsafe_b64decode", "a85decode", "b85decode", "fromhex"),
+}
+_FETCHERS = {
+    *("requests.get", "requests.post", "httpx.get", "urllib.request.urlopen", "urlopen"),
+    *("request.urlopen", "requests.request", "urllib.urlopen", "urllib2.urlopen"),
+}
+_SENDERS = {
+    *("requests.post", "requests.put", "requests.request", "requests.get", "requests.patch"),
+    *("httpx.post", "httpx.put", "httpx.get", "httpx.request", "urllib.request.urlopen", "urlopen"),
+    *("urllib.request.Request", "Request", "request.urlopen", "aiohttp.request"),
+    *("session.post", "client.post", "session.put", "s.sendall", "sock.sendall", "sock.send"),
+    *("s.send", "socket.send", "socket.sendall", "conn.request", "connection.request"),
+    *("smtp.sendmail", "server.sendmail", "server.send_message", "socket.gethostbyname"),
+    *("ftp.storbinary", "boto3.client", "session.get", "client.get"),
+}
+_SEND_METHODS = {
+    "post",
+    "put",
+    "request",
+    "sendall",
+    "sendto",
+    "sendmail",
+    "storbinary",
+    "upload_file",
+}
+_RUNNERS = {
+    *("os.system", "os.popen", "subprocess.run", "subprocess.call", "subprocess.Popen", "Popen"),
+    *(
+        "subprocess.check_output",
+        "subprocess.check_call",
+        "subprocess.getoutput",
+        "commands.getoutput",
+    ),
+    *("subprocess.getstatusoutput", "pty.spawn", "os.execv", "os.execl", "os.execvp", "os.spawnl"),
+    *("asyncio.create_subprocess_shell", "asyncio.create_subprocess_exec", "check_output", "run"),
+}
+_EVALUATORS = {"exec", "eval", "builtins.exec", "builtins.eval", "compile", "__builtins__.exec"}
+_SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "asyncio.create_subprocess_shell"}
+_CREDENTIAL_NAME = re.compile(
+    r"(OPENAI|ANTHROPIC|AWS|GITHUB|GH|GOOGLE|GEMINI|STRIPE|SLACK|NPM|AZURE|HF|PYPI|DISCORD|TELEGRAM|SSH"
+    r"|DATABASE|NOTION|VAULT|KUBE)_?(?:\w*_)?(?:KEY|TOKEN|SECRET|PASSWORD|URL|ACCESS_KEY)\b"
+)
+_MEMORY_CALLS = {"VirtualAlloc", "VirtualAllocEx", "CreateRemoteThread", "WriteProcessMemory"}
+_COLLECTS = {"append", "extend", "update", "add", "write", "setdefault"}
+_ENV_NAME = re.compile(r"[A-Z][A-Z0-9_]{1,60}")
+_STARTS_BY_ITSELF = re.compile(
+    r"LaunchAgents|\.bashrc|\.zshrc|\.bash_profile|/etc/cron|\.config/systemd|authorized_keys"
+    r"|CurrentVersion\\\\?Run|Start Menu.{0,40}Startup|\.git/hooks",
+)
+_OWN_RULES = re.compile(r"\b(?:SOUL|AGENTS|CLAUDE|MEMORY|IDENTITY|HEARTBEAT)\.md\b")
+
+
+@dataclass(frozen=True)
+class PythonFinding:
+    """A finding in a script, by its line."""
+
+    line: int
+    rule: str
+    weight: FindingWeight
+    message: str
+
+
+@dataclass
+class PythonFacts:
+    """What a script does, for rules that look at the whole skill."""
+
+    findings: list[PythonFinding] = field(default_factory=list)
+    environment: dict[str, int] = field(default_factory=dict)
+    """Variables that are read, and where first."""
+    network: int = 0
+    """The line of the first request; 0: none."""
+
+
+def python_facts(source: str, scope: SkillScope) -> PythonFacts:
+    """Read one script; what cannot be parsed becomes a finding (rule 5)."""
+    facts = PythonFacts()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None) or 1
+        message = f"is no Python that can be read ({getattr(error, 'msg', None) or error})"
+        facts.findings.append(PythonFinding(line, "unreadable_script", WARN, message))
+        return facts
+    try:
+        _Reader(facts, scope, source).read(tree)
+    except RecursionError:
+        message = "is nested too deeply to be read"
+        facts.findings.append(PythonFinding(1, "unreadable_script", WARN, message))
+    return facts
+
+
+def _dotted(node: ast.AST) -> str:
+    """`os.path.join` for the expression that says so; calls inside of it are left out."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        inner = _dotted(node.value)
+        return f"{inner}.{node.attr}" if inner else node.attr
+    if isinstance(node, ast.Call):
+        return _import_of(node) or _dotted(node.func)
+    return ""
+
+
+def _import_of(call: ast.Call) -> str:
+    """`os` for `__import__("os")` and `importlib.import_module("os")`."""
+    if _dotted_plain(call.func) in ("__import__", "importlib.import_module") and call.args:
+        return folded(call.args[0]) or ""
+    return ""
+
+
+def _dotted_plain(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    return f"{_dotted_plain(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ""
+
+
+def folded(node: ast.AST) -> str | None:  # noqa: PLR0911 - one case for each way to spell a text
+    """The text that an expression gives as far as it can be seen; None if it gives none."""
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, str):
+            return node.value
+        return node.value.decode("latin-1") if isinstance(node.value, bytes) else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div | ast.Mod):
+        left, right = folded(node.left), folded(node.right)
+        if left is None and right is None:
+            return None
+        joint = "/" if isinstance(node.op, ast.Div) else ""
+        return f"{left or '{}'}{joint}{right or '{}'}"
+    if isinstance(node, ast.JoinedStr):
+        return "".join(folded(each) or "{}" for each in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return folded(node.value)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        step, inner = node.slice.step, folded(node.value)
+        backwards = isinstance(step, ast.UnaryOp) and isinstance(step.op, ast.USub)
+        return inner[::-1] if inner is not None and backwards else None
+    if isinstance(node, ast.Call):
+        return _folded_call(node)
+    if isinstance(node, ast.List | ast.Tuple) and node.elts:
+        parts = [folded(each) for each in node.elts]
+        return " ".join(part or "{}" for part in parts) if any(parts) else None
+    return None
+
+
+def _folded_call(node: ast.Call) -> str | None:
+    name = _dotted_plain(node.func)
+    if name == "chr" and node.args and isinstance(node.args[0], ast.Constant):
+        value = node.args[0].value
+        return chr(value) if isinstance(value, int) and 0 < value < 0x110000 else None
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "join" and node.args:
+        joint = folded(node.func.value)
+        if joint is not None and isinstance(node.args[0], ast.List | ast.Tuple):
+            return joint.join(folded(each) or "{}" for each in node.args[0].elts)
+    paths = ("os.path.join", "os.path.expanduser", "Path", "pathlib.Path", "Path.home", "join")
+    if name in paths or name.endswith((".joinpath", ".expanduser", ".format")):
+        parts = [folded(each) for each in node.args]
+        if isinstance(node.func, ast.Attribute) and name.endswith(
+            (".joinpath", ".expanduser", ".format")
+        ):
+            parts.insert(0, folded(node.func.value))
+        return "/".join(part for part in parts if part) or ("~" if name == "Path.home" else None)
+    return None
+
+
+def _credential(name: str | None) -> set[str]:
+    """The mark of a variable that holds somebody's credential; none for any other."""
+    found = _CREDENTIAL_NAME.match(name or "")
+    return {f"credential of {found[1]}"} if found else set()
+
+
+def _what_runs(node: ast.Call) -> Iterator[ast.AST]:
+    """The parts of a call that are executed: not what a program is merely handed."""
+    for each in node.args[:1]:
+        if not isinstance(each, ast.List | ast.Tuple):
+            yield each
+            continue
+        before = ""
+        for number, word in enumerate(each.elts):
+            if number == 0 or before in ("-c", "-e", "-Command", "/c"):
+                yield word
+            before = folded(word) or ""
+
+
+class _Reader:
+    """Goes through one script: marks first, findings then."""
+
+    def __init__(self, facts: PythonFacts, scope: SkillScope, source: str) -> None:
+        self.facts = facts
+        self.scope = scope
+        self.marks: dict[str, set[str]] = {}
+        self.aliases: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
+        urls = URL.findall(source)
+        self.hidden_host = any(is_collector(url) for url in urls) or any(
+            classify(url, scope) is HostClass.HIDDEN for url in urls
+        )
+
+    def read(self, tree: ast.Module) -> None:
+        nodes = list(ast.walk(tree))
+        self._aliases(nodes)
+        for _round in range(4):
+            before = sum(map(len, self.marks.values()))
+            self._mark(nodes)
+            if sum(map(len, self.marks.values())) == before:
+                break
+        for node in nodes:
+            if isinstance(node, ast.Call):
+                self._call(node)
+            elif isinstance(node, ast.Subscript | ast.Attribute):
+                self._environment(node)
+        self._secrets_beside_network(nodes)
+        self._shells_over_sockets(nodes)
+
+    def _note(self, node: ast.AST, rule: str, weight: FindingWeight, message: str) -> None:
+        line = getattr(node, "lineno", 1)
+        self.facts.findings.append(PythonFinding(line, rule, weight, message))
+
+    def _aliases(self, nodes: list[ast.AST]) -> None:
+        for node in nodes:
+            if isinstance(node, ast.Import):
+                for each in node.names:
+                    self.aliases[each.asname or each.name.split(".")[0]] = (
+                        each.name if each.asname else each.name.split(".")[0]
+                    )
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                for each in node.names:
+                    self.aliases[each.asname or each.name] = f"{node.module}.{each.name}"
+
+    def _name(self, node: ast.AST) -> str:
+        name = _dotted(node)
+        first, dot, rest = name.partition(".")
+        full = f"{self.aliases.get(first, first)}{dot}{rest}"
+        if isinstance(node, ast.Call) and full == "getattr" and len(node.args) > 1:
+            return f"{self._name(node.args[0])}.{folded(node.args[1]) or ''}"
+        return full.removeprefix("builtins.")
+
+    # Marks (rule 2)
+
+    def _mark(self, nodes: list[ast.AST]) -> None:
+        for node in nodes:
+            match node:
+                case ast.Assign(targets=targets, value=value):
+                    self._assign(targets, value)
+                case ast.AnnAssign(value=ast.expr() as value) | ast.AugAssign(value=value):
+                    self._assign([node.target], value)
+                case ast.NamedExpr(target=named, value=value):
+                    self._assign([named], value)
+                case ast.For() | ast.AsyncFor() | ast.comprehension():
+                    self._assign([node.target], node.iter)
+                case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+                    self._assign([target], value)
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    self._mark_function(node)
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=method)):
+                    for each in node.args if method in _COLLECTS else ():
+                        self.marks.setdefault(owner, set()).update(self.marks_of(each))
+
+    def _mark_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Return | ast.Yield) and inner.value is not None:
+                self.marks.setdefault(node.name, set()).update(self.marks_of(inner.value))
+
+    def _assign(self, targets: list[ast.expr], value: ast.expr) -> None:
+        text = folded(value)
+        if text is not None and len(targets) == 1 and isinstance(targets[0], ast.Name):
+            self.texts[targets[0].id] = text
+        marks = self.marks_of(value)
+        if not marks:
+            return
+        for target in targets:
+            for inner in ast.walk(target):
+                if isinstance(inner, ast.Name):
+                    self.marks.setdefault(inner.id, set()).update(marks)
+
+    def marks_of(self, value: ast.AST) -> set[str]:
+        """What the values in an expression are marked with."""
+        # `for name in os.environ`: the whole of it, not one variable.
+        marks = {"environment"} if self._name(value) == "os.environ" else set[str]()
+        for node in ast.walk(value):
+            if isinstance(node, ast.Name):
+                marks |= self.marks.get(node.id, set())
+            elif isinstance(node, ast.Call):
+                marks |= self._marks_of_call(node)
+            elif isinstance(node, ast.Subscript) and self._name(node.value) == "os.environ":
+                marks |= _credential(folded(node.slice))
+            elif isinstance(node, ast.Constant | ast.BinOp | ast.JoinedStr):
+                text = folded(node)
+                if text and HARD_SECRETS.search(text + " "):
+                    marks.add("keys")
+                elif text and SOFT_SECRETS.search(text):
+                    marks.add("settings")
+        return marks
+
+    def _marks_of_call(self, node: ast.Call) -> set[str]:
+        name = self._name(node)
+        if name in _DECODERS or name.endswith((".b64decode", ".fromhex", ".unhexlify")):
+            return {"decoded"}
+        if name in _FETCHERS or name.endswith(".urlopen"):
+            return {"downloaded"}
+        whole = name in ("os.environ.items", "os.environ.copy", "os.environ.values")
+        if whole or name in ("dict", "str", "repr", "json.dumps", "list", "sorted", "pickle.dumps"):
+            whole = whole or any(self._is_environment(each) for each in node.args)
+            return {"environment"} if whole else set()
+        if name in ("os.getenv", "os.environ.get") and node.args:
+            return _credential(folded(node.args[0]))
+        text = folded(node)
+        private = name == "pyperclip.paste" or name.startswith("browser_cookie3.")
+        return {"keys"} if private or (text and HARD_SECRETS.search(text + " ")) else set()
+
+    def _is_environment(self, node: ast.AST) -> bool:
+        return any(
+            self._name(each) == "os.environ"
+            for each in ast.walk(node)
+            if isinstance(each, ast.Attribute) and not isinstance(node, ast.Subscript)
+        )
+
+    # Findings (rules 3 and 4)
+
+    def _call(self, node: ast.Call) -> None:
+        name = self._name(node)
+        arguments = [*node.args, *(each.value for each in node.keywords)]
+        if name in _EVALUATORS or name.endswith(".exec_module"):
+            self._evaluation(node, name)
+        if name in _RUNNERS or name.endswith((".exec_command", "os.system", "os.popen")):
+            self._running(node, name)
+        if name in ("os.getenv", "os.environ.get") and node.args:
+            self._variable(folded(node.args[0]), node)
+        if self._sends(node, name):
+            self.facts.network = self.facts.network or node.lineno
+            self._sending(node, arguments)
+        if name in ("open", "Path.write_text") or name.endswith((".write_text", ".open")):
+            self._writing(node, name)
+        if name.endswith(("shutil.rmtree", "rmtree")) and node.args:
+            self._removal(node)
+        if name.rpartition(".")[2] in _MEMORY_CALLS:
+            self._note(node, "runs_hidden_code", DANGER, "writes code into memory to run it")
+        if name in ("pickle.loads", "pickle.load", "marshal.loads", "yaml.unsafe_load"):
+            self._note(node, "loads_objects", INFO, "loads objects, which may run code")
+
+    def _evaluation(self, node: ast.Call, name: str) -> None:
+        marks = {mark for each in node.args for mark in self.marks_of(each)}
+        if name == "compile" and not marks & {"decoded", "downloaded"}:
+            return
+        if marks & {"decoded", "downloaded"} or self._is_spelled_out(node):
+            what = "downloaded" if "downloaded" in marks else "encoded"
+            self._note(node, "runs_hidden_code", DANGER, f"executes {what} code")
+        else:
+            self._note(node, "evaluates_text", WARN, f"executes a text as code with {name}")
+
+    @staticmethod
+    def _is_spelled_out(node: ast.Call) -> bool:
+        """Whether the code is put together out of numbers or turned around."""
+        for inner in (each for argument in node.args for each in ast.walk(argument)):
+            if isinstance(inner, ast.Call) and _dotted_plain(inner.func) in ("chr", "bytes"):
+                return True
+            if isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.Slice):
+                return isinstance(inner.slice.step, ast.UnaryOp)
+        return False
+
+    def _running(self, node: ast.Call, name: str) -> None:
+        text = self._text(node.args[0]) if node.args else None
+        by_shell = name in _SHELLS or any(
+            each.arg == "shell" and isinstance(each.value, ast.Constant) and each.value.value
+            for each in node.keywords
+        )
+        marks = {mark for each in _what_runs(node) for mark in self.marks_of(each)}
+        if marks & {"decoded"} or ("downloaded" in marks and by_shell):
+            self._note(node, "runs_hidden_code", DANGER, "runs a decoded or downloaded command")
+        for found in command_findings(text, self.scope) if text else ():
+            if found.weight is not INFO:
+                self._note(node, found.rule, found.weight, found.message)
+        if by_shell and (text is None or "{}" in text):
+            self._note(node, "shell_interpolation", WARN, "puts values into a line for the shell")
+        elif name not in ("run",) or text:
+            self._note(node, "runs_programs", INFO, "runs other programs")
+
+    def _text(self, node: ast.expr) -> str | None:
+        """The text of an expression, or of the name that it was given to."""
+        return self.texts.get(node.id) if isinstance(node, ast.Name) else folded(node)
+
+    def _sends(self, node: ast.Call, name: str) -> bool:
+        if name in _SENDERS:
+            return True
+        return (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr in _SEND_METHODS
+            and not name.startswith(("self.queue", "queue.", "q.", "cache."))
+        )
+
+    def _sending(self, node: ast.Call, arguments: list[ast.expr]) -> None:
+        body = [
+            *node.args,
+            *(e.value for e in node.keywords if e.arg not in ("headers", "auth", "cookies")),
+        ]
+        marks = {mark for each in body for mark in self.marks_of(each)}
+        near = {url for each in arguments for url in URL.findall(folded(each) or "")}
+        hidden = self.hidden_host or any(
+            classify(url, self.scope) is HostClass.HIDDEN for url in near
+        )
+        if "keys" in marks or "environment" in marks:
+            what = "files with keys" if "keys" in marks else "the whole environment"
+            self._note(node, "steals_secrets", DANGER, f"sends {what} over the network")
+        elif len({mark for mark in marks if mark.startswith("credential of")}) > 1:
+            message = "sends credentials of several services to one address"
+            self._note(node, "steals_secrets", DANGER, message)
+        elif "settings" in marks and hidden:
+            self._note(node, "steals_secrets", DANGER, "sends settings to a hidden address")
+        elif any(is_collector(url) for url in near):
+            self._note(
+                node, "sends_to_hidden_host", DANGER, "sends data to where anybody may collect it"
+            )
+
+    def _writing(self, node: ast.Call, name: str) -> None:
+        target = node.func.value if isinstance(node.func, ast.Attribute) else None
+        text = (folded(target) if target is not None else None) or (
+            folded(node.args[0]) if node.args else None
+        )
+        mode = folded(node.args[1]) if name == "open" and len(node.args) > 1 else "w"
+        if not text or not mode or not set(mode) & set("wax+"):
+            return
+        if _STARTS_BY_ITSELF.search(text):
+            risky = bool(self.marks.keys() & {"payload"}) or self.hidden_host
+            self._note(
+                node, "persistence", DANGER if risky else WARN, "writes what starts by itself"
+            )
+        elif _OWN_RULES.search(text):
+            self._note(node, "memory_write", WARN, "writes an agent's own memory or rules")
+        elif text.startswith(("/etc/", "/usr/", "/bin/", "/Library/")):
+            self._note(node, "writes_outside", WARN, "writes outside of its workspace")
+
+    def _removal(self, node: ast.Call) -> None:
+        text = folded(node.args[0])
+        if text is not None and text.rstrip("/") in ("", "~", "/home", "/usr", "/etc", "C:\\"):
+            self._note(node, "destroys", DANGER, "deletes far more than a skill could be about")
+
+    def _environment(self, node: ast.Subscript | ast.Attribute) -> None:
+        if isinstance(node, ast.Subscript) and self._name(node.value) == "os.environ":
+            self._variable(folded(node.slice), node)
+
+    def _variable(self, name: str | None, node: ast.AST) -> None:
+        if name and _ENV_NAME.fullmatch(name):
+            self.facts.environment.setdefault(name, getattr(node, "lineno", 1))
+
+    def _secrets_beside_network(self, nodes: list[ast.AST]) -> None:
+        """Keys that are read in a script that also sends: no honest skill needs both."""
+        if not self.facts.network or any(
+            each.rule == "steals_secrets" for each in self.facts.findings
+        ):
+            return
+        for node in nodes:
+            if not isinstance(node, ast.Call):
+                continue
+            name = self._name(node)
+            reads = name == "open" or name.endswith((".read_text", ".read_bytes", ".open", "copy"))
+            reads = reads or name.endswith(
+                ("copy2", "copyfile", "copytree", "glob", "walk", "sqlite3.connect")
+            )
+            if reads and "keys" in self.marks_of(node):
+                self._note(node, "steals_secrets", DANGER, "reads files with keys, and sends data")
+                return
+
+    def _shells_over_sockets(self, nodes: list[ast.AST]) -> None:
+        names = {self._name(node) for node in nodes if isinstance(node, ast.Call)}
+        ends = {name.rpartition(".")[2] for name in names}
+        if {"socket.socket", "socket.create_connection"} & names and "connect" in ends | {
+            name for name in ends if name == "create_connection"
+        } | ({"connect"} if "create_connection" in ends else set()):
+            shell = "dup2" in ends or "pty.spawn" in names
+            commands = bool(names & _RUNNERS) and "recv" in ends
+            if shell or commands:
+                call = next(
+                    node
+                    for node in nodes
+                    if isinstance(node, ast.Call) and self._name(node).startswith("socket.")
+                )
+                self._note(
+                    call, "reverse_shell", DANGER, "lets somebody run commands over a socket"
+                )
+        if "pynput.keyboard.Listener" in names or "keyboard.on_press" in names:
+            first = next(node for node in nodes if isinstance(node, ast.Call))
+            weight = DANGER if self.facts.network else WARN
+            self._note(first, "records_keys", weight, "records what is typed")
+
+
+def strings_of(source: str) -> Iterator[tuple[int, str]]:
+    """The texts in a script with their lines, for rules about hidden commands."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant | ast.BinOp) and (text := folded(node)):
+            yield node.lineno, text

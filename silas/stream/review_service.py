@@ -1,0 +1,378 @@
+"""Asks the owner what there is to ask, when there is reason to (`Proactive`), and follows answers.
+
+`GateQuestions` asks about a gate in the middle of a turn. Nobody there to be asked, no answer in
+time, an answer that nobody signed, or something too long to be shown whole: the answer is no.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from silas.audit.models import AuditTrail
+from silas.gates import GateResult
+from silas.gates.risk import RiskLevel
+from silas.kernel import Clock, IdFactory, TaintLevel
+from silas.kernel.ids import person_of
+from silas.kernel.models import Data
+from silas.queue.consumer import Handled
+from silas.queue.models import QueueMessage
+from silas.review.cards import UNDO, Card, CardStore
+from silas.review.decisions import QuestionKind
+from silas.review.questions import (
+    BLOCK,
+    QUESTION,
+    YES,
+    Question,
+    QuestionChoice,
+    QuestionContent,
+    QuestionStore,
+)
+from silas.stream.answers import MOST_OPEN, Answers, question_of
+from silas.stream.autonomy import Autonomy
+from silas.stream.cards import asking
+from silas.stream.errors import ConversationMoved
+from silas.stream.models import MAX_TEXT
+from silas.stream.offers import (
+    FEWEST,
+    UNDO_TTL,
+    batch_of,
+    draft_of,
+    from_habit,
+    from_next_steps,
+    is_batchable,
+    question_about,
+    repeated_command,
+    summary_of,
+    undo_item,
+)
+from silas.stream.ports import RecordProposal
+from silas.stream.store import Origin
+from silas.stream.turn_context import TurnContext, Write
+from silas.work.before_images import BeforeImage, BeforeImages, net_changes
+from silas.work.models import ENDED_WELL, WorkItem, WorkItemResult, WorkItemStatus, WorkItemType
+from silas.work.wording import status_words
+
+_LATELY = timedelta(days=14)
+_MOST_LOOKED_AT = 200
+
+Listener = Callable[[str], Awaitable[None]]
+"""Is told what the question was about, once its answer is kept and its signature checked."""
+
+
+class ReviewPolicy(Data):
+    """The settings, as far as the desk is concerned."""
+
+    suggestions: bool = True
+    cooldown: timedelta = timedelta(minutes=180)
+    most_waiting: int = 5
+    suggestions_per_hour: int = 10
+    proposals_per_week: int = 3
+    keep_before_images: timedelta = timedelta(days=30)
+
+
+@dataclass
+class ReviewService:
+    """Asks questions, and follows their answers."""
+
+    questions: QuestionStore
+    cards: CardStore
+    autonomy: Autonomy
+    images: BeforeImages
+    policy: ReviewPolicy
+    _room: TurnContext | None = None
+    _elsewhere: dict[QuestionKind, Listener] = field(default_factory=dict)
+
+    def on_answer(self, kind: QuestionKind, listener: Listener) -> None:
+        """Let the answers to questions of this kind be followed in another room."""
+        self._elsewhere[kind] = listener
+
+    def attach(self, room: TurnContext) -> None:
+        """The conversation that this desk belongs to; until then nothing is asked."""
+        self._room = room
+
+    async def surface(self, scope_id: str, *, now: datetime) -> None:
+        """Offer what can be decided together; only the owner is asked anything."""
+        del now
+        if self._room is None or person_of(scope_id) != self._room.policy.owner_id:
+            return
+        if len(await self.cards.open_cards()) >= FEWEST:
+            await self._offer_batch(self._room)
+
+    async def look(self) -> None:
+        """The same, without anybody having said anything."""
+        if self._room is not None:
+            await self._offer_batch(self._room)
+
+    async def heartbeat(self) -> None:
+        """Look for something to suggest or to propose."""
+        await self.images.prune(self.policy.keep_before_images)
+        room = self._room
+        if room is not None:
+            now, owner = room.clock.now(), room.policy.owner_id
+            await self._suggest(room, await room.store.latest_scope(owner), now)
+            await self._propose(room, owner, now)
+
+    async def follow(self, message: QueueMessage, name: str) -> Handled:
+        """What an answer leads to."""
+        answered = await self.questions.answered(name)
+        listener = self._elsewhere.get(answered.question.content.kind) if answered else None
+        if answered is not None and listener is not None:
+            await listener(answered.question.about)
+            return Handled()
+        answers = Answers(self.questions, self.autonomy)
+        return await answers.follow(self._attached, message, name)
+
+    async def ask_changes(self, proposal: RecordProposal) -> Write | None:
+        """A card with all changes of one turn; None if enough of them wait already."""
+        waiting = [
+            each for each in await self.questions.open() if each.content.kind is QuestionKind.RECORD
+        ]
+        if len(waiting) >= MOST_OPEN:
+            return None
+        return self._asking(question_of(proposal, now=self._attached.clock.now()))
+
+    async def edit(self, origin: Origin, item: WorkItem) -> tuple[Write, ...]:
+        """A plan's text as a draft, if it has one."""
+        room = self._attached
+        question = draft_of(room, origin, item, await room.store.taint_of(item))
+        return (self._asking(question),) if question else ()
+
+    @property
+    def _attached(self) -> TurnContext:
+        if self._room is None:
+            raise ConversationMoved
+        return self._room
+
+    async def after_work(
+        self, message: QueueMessage, item: WorkItem, result: WorkItemResult
+    ) -> tuple[Write, ...]:
+        """What work that has ended leaves to ask: its undo, what next, what to do about it."""
+        room = self._room
+        if room is None:
+            return ()
+        origin = await room.store.origin(message.trace_id)
+        if origin is None or person_of(origin.scope_id) != room.policy.owner_id:
+            return ()
+        asked = self._offers(room, origin, item, result, taint=message.taint)
+        fresh = [each for each in asked if not await self._was_asked(each, room.clock.now())]
+        writes = [self._asking(each) for each in fresh]
+        undo = await self._undo(room, origin, item, result)
+        return (*writes, *undo)
+
+    def _offers(
+        self,
+        room: TurnContext,
+        origin: Origin,
+        item: WorkItem,
+        result: WorkItemResult,
+        *,
+        taint: TaintLevel,
+    ) -> list[Question]:
+        stuck = question_about(room, origin, item, result, taint=taint)
+        steps = result.next_steps if self.policy.suggestions else []
+        next_ = from_next_steps(room, item, steps, scope_id=origin.scope_id, taint=taint)
+        return [*([stuck] if stuck else []), *next_]
+
+    def _asking(self, question: Question) -> Write:
+        return lambda tx: self.questions.ask_in(tx, question)
+
+    async def _undo(
+        self, room: TurnContext, origin: Origin, item: WorkItem, result: WorkItemResult
+    ) -> tuple[Write, ...]:
+        if result.status not in ENDED_WELL | {WorkItemStatus.HEALTHY}:
+            return ()
+        writes = []
+        for done, images in await self._taken_over(room, item):
+            undo = undo_item(done, images, title=item.title)
+            if undo is None or await room.items.known([undo.id]):
+                continue
+            _, write = asking(
+                room,
+                origin,
+                undo,
+                # The runtime has written this plan; what the run has read is no part of it.
+                taint=await room.store.taint_of(item),
+                message=f"“{item.title}” is {status_words(result.status)}. "
+                f"To undo it: {summary_of(images)}",
+                replaces=item.id,
+                requested_by=UNDO,
+                valid_for=UNDO_TTL,
+                card_id=f"card_{undo.id}",
+            )
+            writes.append(write)
+        return tuple(writes)
+
+    async def _taken_over(
+        self, room: TurnContext, item: WorkItem
+    ) -> list[tuple[WorkItem, list[BeforeImage]]]:
+        """What a task has changed, what the tasks of a project have in each directory, or what the
+        last repair of a goal has; each with an item that worked there."""
+        found: dict[str, tuple[WorkItem, list[BeforeImage]]] = {}
+        for done in await self._parts(room, item):
+            where = (done.workspace.path if done.workspace else None) or ""
+            images = [each for each in await self.images.of(done.id) if each.taken]
+            found.setdefault(where, (done, []))[1].extend(images)
+        whole = [(done, net_changes(images)) for done, images in found.values()]
+        return [(done, images) for done, images in whole if images]
+
+    async def _parts(self, room: TurnContext, item: WorkItem) -> list[WorkItem]:
+        if item.type is WorkItemType.TASK:
+            return [item]
+        below = await room.items.list_by_parent(item.id)
+        if item.type is WorkItemType.GOAL:
+            ended = [each for each in below if each.status in ENDED_WELL]
+            return sorted(ended, key=lambda each: (str(each.created_at), each.id))[-1:]
+        return below
+
+    async def _offer_batch(self, room: TurnContext) -> None:
+        pairs = await self._waiting(room)
+        ids = {card.card_id for card, _ in pairs}
+        waiting = [
+            each for each in await self.questions.open() if each.content.kind is QuestionKind.BATCH
+        ]
+        for batch in waiting:
+            if not set(batch.content.body["item_ids"]) <= ids:
+                await self.questions.close(batch.question_id, "outdated")
+        if len(pairs) < FEWEST:
+            return
+        question = batch_of(room, pairs, most=await self.autonomy.batch_size())
+        # A smaller batch that the owner has chosen stays; one that grew is asked anew.
+        if question is None or any(each.about == question.about for each in waiting):
+            return
+        if await self.questions.was_asked(question.about, since=room.clock.now() - _LATELY):
+            return
+        for batch in waiting:
+            if set(batch.content.body["item_ids"]) < set(question.content.body["item_ids"]):
+                await self.questions.close(batch.question_id, "outdated")
+        await self.questions.ask(question)
+
+    async def _waiting(self, room: TurnContext) -> list[tuple[Card, WorkItem]]:
+        found = []
+        for card in await self.cards.open_cards():
+            items = [item for name in card.plan_hashes if (item := await room.items.get(name))]
+            if is_batchable(card, items) and room.clock.now() < card.expires_at:
+                found.append((card, items[0]))
+        return found
+
+    async def _suggest(self, room: TurnContext, scope_id: str, now: datetime) -> None:
+        if not self.policy.suggestions:
+            return
+        ended = [each for status in ENDED_WELL for each in await room.items.list_by_status(status)]
+        done = sorted(ended, key=lambda item: (str(item.created_at), item.id))
+        recent = [
+            item
+            for item in done[-_MOST_LOOKED_AT:]
+            if item.created_at
+            and now - item.created_at < _LATELY
+            # What a stranger had a part in does not become the owner's own wish by repetition.
+            and await room.store.taint_of(item) is TaintLevel.OWNER
+        ]
+        found = repeated_command(recent)
+        if found is None:
+            return
+        question = from_habit(room, *found, scope_id=scope_id)
+        if not await self._was_asked(question, now, within=_LATELY):
+            await self.questions.ask(question)
+
+    async def _propose(self, room: TurnContext, scope_id: str, now: datetime) -> None:
+        week = now - timedelta(days=7)
+        if await self.questions.count_since("autonomy", week) >= self.policy.proposals_per_week:
+            return
+        question = await self.autonomy.proposal(room, scope_id)
+        if question and not await self.questions.was_asked(question.about, since=week):
+            await self.questions.ask(question)
+
+    async def _was_asked(
+        self, question: Question, now: datetime, *, within: timedelta | None = None
+    ) -> bool:
+        if question.content.kind is QuestionKind.SUGGESTION:
+            hour = await self.questions.count_since("suggestion", now - timedelta(hours=1))
+            waiting = [
+                each
+                for each in await self.questions.open()
+                if each.content.kind is QuestionKind.SUGGESTION
+            ]
+            if hour >= self.policy.suggestions_per_hour or len(waiting) >= self.policy.most_waiting:
+                return True
+        since = now - (within or self.policy.cooldown)
+        return await self.questions.was_asked(question.about, since=since)
+
+
+PATIENCE = timedelta(seconds=120)
+_LOOK_SECONDS = 0.2
+_LET_THROUGH = ("response", "message")
+"""What a yes lets through. Beside a response, the message is only what it answers."""
+
+
+@dataclass(frozen=True)
+class GateQuestions:
+    """Puts a gate's question before the owner as a card, and waits for the answer."""
+
+    questions: QuestionStore
+    audit: AuditTrail
+    clock: Clock
+    ids: IdFactory
+    owner_id: str
+    is_watched: Callable[[], bool]
+    """Whether anybody could see the card now."""
+    patience: timedelta = PATIENCE
+
+    async def approve_gate(
+        self, result: GateResult, *, connection_id: str, context: Mapping[str, Any]
+    ) -> bool:
+        """Whether it may go on."""
+        value = next((str(context[key]) for key in _LET_THROUGH if key in context), "")
+        reason = "nobody is there" if not self.is_watched() else ""
+        if len(value) > MAX_TEXT:
+            reason = "it is too long to be shown whole"
+        if reason:
+            await self.audit.log("gate_unasked", gate=result.gate_name, reason=reason)
+            return False
+        question = self._question(result, value, connection_id=connection_id, context=context)
+        await self.questions.ask(question)
+        try:
+            return await self._answer(question)
+        finally:
+            if await self.questions.close(question.question_id, "expired"):
+                await self.audit.log("gate_unanswered", gate=result.gate_name)
+
+    async def _answer(self, question: Question) -> bool:
+        while self.clock.now() < question.expires_at:
+            found = await self.questions.answered(question.question_id)
+            if found is not None:
+                return found.value == YES
+            await asyncio.sleep(_LOOK_SECONDS)
+        return False
+
+    def _question(
+        self, result: GateResult, value: str, *, connection_id: str, context: Mapping[str, Any]
+    ) -> Question:
+        now, name = self.clock.now(), self.ids.new(QUESTION)
+        known = {"connection_id": connection_id, "reason": result.reason}
+        return Question(
+            question_id=name,
+            scope_id=self.owner_id,
+            trace_id=str(context.get("trace_id") or f"trace_{name}"),
+            about=f"gate:{name}",
+            content=QuestionContent(
+                kind=QuestionKind.GATE,
+                intent=f"Let this through? The gate “{result.gate_name}” asks.",
+                rationale=result.reason or "A rule of yours wants your word for it.",
+                risk=RiskLevel.MEDIUM,
+                taint=TaintLevel.EXTERNAL,
+                actions=[
+                    QuestionChoice(value=YES, label="Let it through this once"),
+                    QuestionChoice(value=BLOCK, label="Block it"),
+                ],
+                body={
+                    "gate_name": result.gate_name,
+                    "value": value,
+                    "context": json.loads(json.dumps(known)),
+                },
+            ),
+            created_at=now,
+            expires_at=now + self.patience,
+        )

@@ -1,0 +1,135 @@
+"""Skills in the conversation: who is told of which, what the planner reads, who may name one.
+
+1. The proxy and the planner get names and descriptions, within a share of the context: first those
+   of the goal that they speak for, then what was used last. A visitor's conversation gets those of
+   its goal alone. Names and descriptions stand on the card that the owner signed; orders are taken
+   out of them before a model sees them.
+2. The planner looks among all of them (`find_skills`) and reads what one says (`read_skill`). What
+   it has read there is a stranger's text, and so is the plan that it then writes.
+3. A `manual` skill is in a plan only if the request names it.
+4. A goal whose skill is another version now is not run: it is put before the owner anew.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field
+
+from silas.kernel import SkillError, TaintLevel, WorkError
+from silas.kernel.models import Data
+from silas.skills.loading import SkillResolver
+from silas.skills.sidecar import Activation
+from silas.stream.reading_tools import ReadingTool, answered_view, refused_view
+from silas.stream.turn_context import Turn, TurnContext
+from silas.tools.execution import ModelView
+from silas.work.models import WorkItem
+from silas.work.plan import Plan
+
+_NOTHING = "No skill fits. Plan without one."
+
+
+class FindSkillsArguments(Data):
+    """Words that say what is to be done."""
+
+    words: Annotated[str, Field(min_length=1, max_length=500)]
+
+
+class ReadSkillArguments(Data):
+    """Which skill."""
+
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+
+
+async def prepare_skills(services: TurnContext, turn: Turn) -> Turn:
+    """Step 6.5: names and descriptions of skills, as many as have room (rule 1)."""
+    goal = turn.goal or services.active_goal
+    owners = services.is_owners(turn.origin)
+    return replace(turn, skills=await described_skills(services, goal, owners=owners))
+
+
+async def described_skills(
+    room: TurnContext, goal: WorkItem | None = None, *, owners: bool
+) -> dict[str, str]:
+    """What an agent is told of skills (rule 1)."""
+    if room.skills is None:
+        return {}
+    first = goal.skills if goal is not None else ()
+    found = await room.skills.described(first)
+    if not owners:
+        found = {name: text for name, text in found.items() if name in first}
+    return room.context.fit_skills(found) if room.context is not None else found
+
+
+def planner_skill_tools(skills: SkillResolver | None) -> list[ReadingTool]:
+    """What the planner looks among skills with (rule 2)."""
+    if skills is None:
+        return []
+
+    async def find(args: FindSkillsArguments) -> ModelView:
+        found = await skills.search(args.words)
+        lines = [f"- {name}: {text}" for name, text in found.items()]
+        text = "\n".join(lines) or _NOTHING
+        return _view(text, [f"the skill {name}" for name in found])
+
+    async def read(args: ReadSkillArguments) -> ModelView:
+        try:
+            return _view(await skills.body(args.name), [f"the skill {args.name}"])
+        except SkillError as error:
+            return refused_view(error.message, taint=TaintLevel.OWNER)
+
+    return [
+        ReadingTool(
+            name="find_skills",
+            description=(
+                "Look among all skills that are installed, also those that are not in <skills>. "
+                'Example: {"words": "fill in a pdf form"}'
+            ),
+            arguments=FindSkillsArguments,
+            run=find,
+            contained=True,
+            private=False,
+        ),
+        ReadingTool(
+            name="read_skill",
+            description=(
+                "Read what a skill says, before a plan names it in `skills`. "
+                'Example: {"name": "pdf-forms"}'
+            ),
+            arguments=ReadSkillArguments,
+            run=read,
+            contained=True,
+            private=False,
+        ),
+    ]
+
+
+def _view(text: str, sources: list[str]) -> ModelView:
+    if not sources:
+        return answered_view(text, taint=TaintLevel.OWNER)
+    return answered_view(text, taint=TaintLevel.EXTERNAL, sources=sources)
+
+
+async def require_chosen(skills: SkillResolver | None, plan: Plan, *, asked: str) -> None:
+    """Raise `WorkError` if a plan names a skill that only the owner may name (rule 3)."""
+    if skills is None:
+        return
+    for name in sorted({name for item in plan.items for name in item.skills}):
+        record = await skills.loader.store.get(name)
+        manual = record is not None and record.activation == Activation.MANUAL
+        if manual and not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", asked):
+            raise WorkError(
+                f"skills: {name} is used only where the owner names it, and the request does not. "
+                "Leave it out."
+            )
+
+
+async def skill_tool_names(skills: SkillResolver | None, names: Iterable[str]) -> frozenset[str]:
+    """The tools that these skills bring."""
+    if skills is None:
+        return frozenset()
+    records = [await skills.loader.store.get(name) for name in names]
+    return frozenset(
+        tool.name for record in records if record and record.usable for tool in record.tools
+    )

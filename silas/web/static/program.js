@@ -1,0 +1,11 @@
+// @ts-check
+// What to type for `silas` on the machine where Silas runs: its path, where the name is not found.
+let program = "silas";
+
+/** Take over what Silas says of itself. */
+export function learnProgram(name) {
+  if (name) program = name;
+}
+
+/** A command of Silas's as it can be typed. */
+export const typed = (command) => `${program} ${command}`;

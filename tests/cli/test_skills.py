@@ -1,0 +1,122 @@
+"""`silas skills`: asked for, read, approved at the terminal, used, ended."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.machine import Machine, failure_of, output_of
+from tests.cli.test_devices import serving
+from tests.skills.place import make_skill
+
+PLAN = """---
+id: greet
+type: task
+title: Greet Ada
+skills: [greeting]
+without_proof: true
+---
+```call tool=greet
+{"name": "Ada"}
+```
+"""
+
+
+@pytest.fixture
+def skill(owner: Machine) -> Path:
+    home = Path(owner.environ["HOME"])
+    home.mkdir(exist_ok=True)
+    return make_skill(home)
+
+
+def listed(owner: Machine) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(output_of(owner.run("skills", "list", "--json")))
+    return found
+
+
+def when_installed(owner: Machine, name: str) -> dict[str, Any]:
+    """The running Silas follows an answer as soon as it hears of it."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        for each in listed(owner)["skills"]:
+            if each["name"] == name and each["state"] == "installed":
+                return dict(each)
+    raise AssertionError(f"{name} was not installed: {listed(owner)}")
+
+
+def test_a_skill_is_asked_for_read_approved_and_taken_away(owner: Machine, skill: Path) -> None:
+    with serving(owner):
+        asked = json.loads(
+            output_of(owner.run("skills", "install", "greeting", "--json", cwd=skill.parent))
+        )
+        assert asked["asks"] == "Install the skill greeting?"
+        assert listed(owner)["waiting"][0]["card_id"] == asked["card_id"]
+        shown = output_of(owner.run("review", "show", asked["card_id"]))
+        assert "Its scripts reach no host." in shown
+        assert "scripts/greet.py" in shown
+        read = output_of(owner.run("skills", "read", asked["card_id"], "scripts/greet.py"))
+        assert read.rstrip() == (skill / "scripts" / "greet.py").read_text().rstrip()
+        code, _ = owner.type(
+            "review",
+            "answer",
+            asked["card_id"],
+            "approve",
+            answers=[("Answer exactly this so?", "y")],
+        )
+        assert code == 0
+        installed = when_installed(owner, "greeting")
+        assert (installed["tools"], installed["hosts"]) == (["greet"], [])
+        told = output_of(owner.run("skills", "show", "greeting"))
+        assert "tool greet: observe, reversible, inside the sandbox alone" in told
+        assert "tried out: greet worked" in told
+        assert "greeting is disabled." in output_of(owner.run("skills", "disable", "greeting"))
+        assert "greeting  disabled" in output_of(owner.run("skills", "list"))
+        assert "greeting is enabled." in output_of(owner.run("skills", "enable", "greeting"))
+        assert "no earlier version" in failure_of(owner.run("skills", "rollback", "greeting"))[1]
+        assert "greeting is removed." in output_of(owner.run("skills", "remove", "greeting"))
+        assert "greeting" not in [each["name"] for each in listed(owner)["skills"]]
+
+
+def test_without_a_running_silas_a_skill_waits_and_is_installed_by_the_next_one(
+    owner: Machine, skill: Path
+) -> None:
+    asked = json.loads(output_of(owner.run("skills", "install", str(skill), "--json")))
+    shown = output_of(owner.run("review", "show", asked["card_id"]))
+    hashed = shown.rpartition("hash ")[2].split()[0]
+    output_of(owner.run("review", "answer", asked["card_id"], "approve", "--hash", hashed))
+    assert [each["name"] for each in listed(owner)["waiting"]] == ["greeting"]
+    with serving(owner):
+        when_installed(owner, "greeting")
+    plan = skill.parent / "greet.md"
+    plan.write_text(PLAN)
+    checked = json.loads(output_of(owner.run("plan", "check", str(plan), "--json")))
+    hashed = json.loads(output_of(owner.run("plan", "hash", str(plan), "--json")))
+    assert checked["missing"] == ""
+    assert checked["items"][0]["plan_hash"] == hashed["items"][0]["plan_hash"]
+    code, told = owner.type("plan", "run", str(plan), answers=[("execute it?", "y")])
+    assert code == 0, told
+    assert "hello Ada" in told
+    used = json.loads(output_of(owner.run("skills", "show", "greeting", "--json")))
+    assert used["skill"]["last_used_at"] is not None
+    assert [each["title"] for each in used["used_by"]] == ["Greet Ada"]
+
+
+def test_the_beginnings_of_a_skill_are_written_and_can_be_asked_for(owner: Machine) -> None:
+    about = "Use it when somebody wants tea, and say which kind."
+    made = output_of(owner.run("skills", "new", "tea-time", "--description", about))
+    assert "silas skills install tea-time" in made
+    asked = json.loads(output_of(owner.run("skills", "install", "tea-time", "--json")))
+    assert (asked["name"], asked["flagged"]) == ("tea-time", False)
+    assert (
+        "is there already"
+        in failure_of(owner.run("skills", "new", "tea-time", "--description", about))[1]
+    )
+
+
+def test_what_is_no_skill_is_refused_with_a_sentence(owner: Machine, tmp_path: Path) -> None:
+    code, told = failure_of(owner.run("skills", "install", str(tmp_path / "nowhere")))
+    assert code == 240
+    assert "There is no" in told
+    assert "There is no skill" in failure_of(owner.run("skills", "show", "nothing"))[1]
