@@ -3,6 +3,7 @@
 import { day, h, icon, time } from "/dom.js";
 import { answerOf } from "/keys.js";
 import { workOpener } from "/results.js";
+import { sessionFetch } from "/session.js";
 import { onChange, openCards, state } from "/state.js";
 import { usageParts } from "/usage.js";
 import { visible } from "/visible.js";
@@ -51,7 +52,10 @@ function decidingPart() {
   node.addEventListener("toggle", async () => {
     if (!node.open) return;
     try {
-      const found = await answerOf(await fetch("/api/metrics"), "This cannot be read right now.");
+      const found = await answerOf(
+        await sessionFetch("/api/metrics"),
+        "This cannot be read right now.",
+      );
       lines.replaceChildren(
         h("li", { class: "meta" }, `The last ${found.days} days`),
         ...found.lines.map((line) => h("li", {}, visible(line))),

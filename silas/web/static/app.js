@@ -13,6 +13,7 @@ import { memoryView } from "/memory.js";
 import { firstRun } from "/onboarding.js";
 import { isLocked, lockedView, pairingView, takeCode } from "/pairing.js";
 import { reviewView } from "/review.js";
+import { openSessions } from "/session.js";
 import { settingsDialog } from "/settings.js";
 import { readSetup } from "/setup.js";
 import { DESK, makeShell } from "/shell.js";
@@ -126,13 +127,6 @@ function run(device) {
     if (what === "connection" && state.connection === "revoked")
       enter({ code: null, revoked: true });
     if (what === "connection" && state.connection === "waiting") lookForLock(device);
-    if (what === "ready" && state.ready) {
-      state.session = openSession(state.ready.ticket);
-      state.session.then(() => {
-        changed("session");
-        welcome(page);
-      });
-    }
     if (what === "cards") notify(state.cards.get(detail));
     if (what === "messages" && detail) remind(detail);
     if (what === "error") {
@@ -141,6 +135,7 @@ function run(device) {
     }
   });
   root.replaceChildren(shell.node);
+  openSessions(connection, () => welcome(page));
   connection.open();
   if (matchMedia(DESK).matches) shell.view("stream").focus();
 }
@@ -160,15 +155,6 @@ async function welcome(page) {
   }
   changed("setup");
   if (!state.setup.finished && !state.unsent.size) firstRun(page, state.setup);
-}
-
-// The session is for what goes over HTTP; the conversation does not need it.
-function openSession(ticket) {
-  return fetch("/api/session", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ ticket }),
-  }).catch(() => {});
 }
 
 // Whoever looks elsewhere is told that something waits; what it is stays in here.

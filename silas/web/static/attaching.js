@@ -1,7 +1,8 @@
 // @ts-check
 // Files for the next message: chosen, dropped or pasted, and brought to Silas before it is sent.
 import { h, icon } from "/dom.js";
-import { answerOf, signedFetch } from "/keys.js";
+import { answerOf } from "/keys.js";
+import { signedFetch } from "/session.js";
 import { state } from "/state.js";
 import { visible } from "/visible.js";
 

@@ -2,7 +2,7 @@
 // A secret that somebody has asked for: typed here, sent to the vault, and never part of the talk.
 import { h, icon, outsideLink } from "/dom.js";
 import { Hold } from "/hold.js";
-import { signedFetch } from "/keys.js";
+import { signedFetch } from "/session.js";
 import { visible } from "/visible.js";
 
 const REFUSED = { 404: "It is not asked for any more.", 409: "It is stored already." };

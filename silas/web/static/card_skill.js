@@ -4,13 +4,14 @@ import { sha256 } from "/canonical.js";
 import { h, icon } from "/dom.js";
 import { answerOf } from "/keys.js";
 import { codeBlock } from "/markdown.js";
+import { sessionFetch } from "/session.js";
 import { visible } from "/visible.js";
 
 const WEIGHTS = { danger: "Danger", warn: "Warning", info: "Note" };
 const NOT_SHOWN = "This file cannot be shown right now. Do not say yes to what you cannot read.";
 const OTHER = "This is not the file that would be signed. Nothing of it is shown.";
 
-const read = async (path) => answerOf(await fetch(`/api/skills/${path}`), NOT_SHOWN);
+const read = async (path) => answerOf(await sessionFetch(`/api/skills/${path}`), NOT_SHOWN);
 const steps = (path) => path.split("/").map(encodeURIComponent).join("/");
 
 /** What was found in the files, the weightiest first. */

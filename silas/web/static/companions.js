@@ -4,7 +4,8 @@ import { companionPart } from "/companion.js";
 import { creation } from "/companion_new.js";
 import { health, meter, question } from "/companion_parts.js";
 import { h, icon } from "/dom.js";
-import { answerOf, signedFetch } from "/keys.js";
+import { answerOf } from "/keys.js";
+import { sessionFetch, signedFetch } from "/session.js";
 import { changed, onChange, state } from "/state.js";
 import { visible } from "/visible.js";
 
@@ -15,7 +16,7 @@ const GONE = 404;
 /** `read(path)` and `change(call, arguments)`; `done` is called after each change that is not `quiet`. */
 export function makeDesk({ device, tell, done }) {
   async function read(path = "") {
-    const answer = await fetch(`/api/companions${path}`).catch(() => null);
+    const answer = await sessionFetch(`/api/companions${path}`).catch(() => null);
     if (!answer) throw new Error(CANNOT);
     return answerOf(answer, CANNOT);
   }

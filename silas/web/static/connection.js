@@ -34,6 +34,13 @@ export class Connection {
     socket.onclose = (event) => this.#closed(socket, event);
   }
 
+  /** Be let in once more, for a new ticket. */
+  renew() {
+    const before = this.#socket;
+    this.open();
+    before?.close();
+  }
+
   get isOpen() {
     return state.connection === "open" && this.#socket?.readyState === WebSocket.OPEN;
   }

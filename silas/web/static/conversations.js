@@ -1,8 +1,9 @@
 // @ts-check
 // The conversations: a line above the messages, and a drawer with all of them and the search.
 import { h, icon } from "/dom.js";
-import { answerOf, nonce, signedFetch } from "/keys.js";
+import { answerOf, nonce } from "/keys.js";
 import { workDetails } from "/results.js";
+import { signedFetch } from "/session.js";
 import {
   addMessages,
   changed,

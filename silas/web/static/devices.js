@@ -1,9 +1,9 @@
 // @ts-check
 // The owner's devices: seen and ended here.
 import { h } from "/dom.js";
-import { signedFetch } from "/keys.js";
 import { passkeySection } from "/passkeys.js";
 import { typed } from "/program.js";
+import { sessionFetch, signedFetch } from "/session.js";
 import { visible } from "/visible.js";
 
 // Asked for here, with a tap, and never by itself.
@@ -45,7 +45,7 @@ export function devicesDialog(device) {
     ),
   );
   const draw = async () => {
-    const answer = await fetch("/api/devices");
+    const answer = await sessionFetch("/api/devices");
     if (!answer.ok) {
       note.textContent = "The list cannot be read right now.";
       return;

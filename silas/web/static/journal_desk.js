@@ -1,7 +1,8 @@
 // @ts-check
 // How the journal is read and changed, and how its times and names are written.
 import { h } from "/dom.js";
-import { answerOf, nonce, signedFetch } from "/keys.js";
+import { answerOf, nonce } from "/keys.js";
+import { sessionFetch, signedFetch } from "/session.js";
 
 /** `read(day)`, `change(operation, arguments, said)` and `send(path, body)`; `done` is called after each change. */
 export function makeDesk({ device, tell, done }) {
@@ -50,7 +51,7 @@ export function makeDesk({ device, tell, done }) {
 const CANNOT = "The journal cannot be read right now.";
 
 async function look(path) {
-  const answer = await fetch(`/api/journal${path}`).catch(() => null);
+  const answer = await sessionFetch(`/api/journal${path}`).catch(() => null);
   if (!answer) throw new Error(CANNOT);
   return answerOf(answer, CANNOT);
 }

@@ -3,6 +3,7 @@
 import { h } from "/dom.js";
 import { field } from "/journal_desk.js";
 import { typed } from "/program.js";
+import { sessionFetch } from "/session.js";
 import { visible } from "/visible.js";
 
 const MOST_BYTES = 8 * 1024 * 1024;
@@ -62,7 +63,7 @@ function takingAlong() {
 }
 
 async function download() {
-  const answer = await fetch("/api/journal/export");
+  const answer = await sessionFetch("/api/journal/export");
   if (!answer.ok) throw new Error();
   const link = h("a");
   link.href = URL.createObjectURL(await answer.blob());

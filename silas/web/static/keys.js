@@ -71,7 +71,7 @@ export function nonce() {
 }
 
 /** A change over HTTP, signed by this device. */
-export async function signedFetch(device, path, value) {
+export async function sendSigned(device, path, value) {
   const body = JSON.stringify(value);
   const [at, once] = [timestamp(), nonce()];
   const signature = await sign(device, {

@@ -1,7 +1,8 @@
 // @ts-check
 // Memory: what Silas remembers, where it came from and how sure it is; put right, or forgotten.
 import { h, icon } from "/dom.js";
-import { answerOf, nonce, sign, signedFetch } from "/keys.js";
+import { answerOf, nonce, sign } from "/keys.js";
+import { sessionFetch, signedFetch } from "/session.js";
 import { onChange } from "/state.js";
 import { visible } from "/visible.js";
 
@@ -11,7 +12,10 @@ const OPS = { store: "Kept", update: "Changed", delete: "Deleted", link: "Linked
 const DATE = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "long", year: "numeric" });
 
 const read = async (path) =>
-  answerOf(await fetch(`/api/memory/${path}`), "What is remembered cannot be read right now.");
+  answerOf(
+    await sessionFetch(`/api/memory/${path}`),
+    "What is remembered cannot be read right now.",
+  );
 
 const short = (text) => {
   const line = text.replace(/\s+/g, " ").trim();

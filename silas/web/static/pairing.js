@@ -2,7 +2,7 @@
 // The way in: this browser becomes one of the owner's devices, with one tap. A Silas that is locked
 // is opened with its passphrase first.
 import { h, icon } from "/dom.js";
-import { answerOf, pair, signedFetch } from "/keys.js";
+import { answerOf, pair, sendSigned } from "/keys.js";
 import { learnProgram, typed } from "/program.js";
 import { CONVERSATION_MARK } from "/state.js";
 
@@ -220,7 +220,7 @@ async function unlock({ passphrase, code, device }) {
         headers: { "Content-Type": "application/json" },
         body: JSON.stringify(body),
       })
-    : await signedFetch(device, "/api/unlock", body);
+    : await sendSigned(device, "/api/unlock", body);
   // Somebody else was faster: it is open, and there is nothing to unlock any more.
   if (answer.status !== 404) await answerOf(answer, "Silas did not take this.");
 }

@@ -2,8 +2,9 @@
 // Passkeys: what a person proves with a finger, a face or a PIN, over exactly the hash of a plan.
 import { base64, canonicalBytes, sha256 } from "/canonical.js";
 import { h } from "/dom.js";
-import { answerOf, signedFetch } from "/keys.js";
+import { answerOf } from "/keys.js";
 import { typed } from "/program.js";
+import { sessionFetch, signedFetch } from "/session.js";
 import { visible } from "/visible.js";
 
 export const url64 = (buffer) =>
@@ -19,7 +20,7 @@ const NONE =
 
 /** What there is: `{passkeys, named, first}`. */
 export async function passkeysHere() {
-  const answer = await fetch("/api/passkeys");
+  const answer = await sessionFetch("/api/passkeys");
   if (!answer.ok) throw new Error("The passkeys cannot be read right now.");
   return answer.json();
 }

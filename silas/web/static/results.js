@@ -4,6 +4,7 @@
 import { row } from "/card_diff.js";
 import { h } from "/dom.js";
 import { answerOf } from "/keys.js";
+import { sessionFetch } from "/session.js";
 import { visible } from "/visible.js";
 
 /**
@@ -22,7 +23,7 @@ const drawn = new Map();
 
 /** @param {string} id @param {string} [rest] */
 async function read(id, rest = "") {
-  const answer = await fetch(`/api/work/${encodeURIComponent(id)}${rest}`).catch(() => null);
+  const answer = await sessionFetch(`/api/work/${encodeURIComponent(id)}${rest}`).catch(() => null);
   if (!answer) throw new Error(CANNOT);
   return answerOf(answer, CANNOT);
 }

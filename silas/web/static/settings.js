@@ -1,7 +1,8 @@
 // @ts-check
 // Settings: who thinks, how it speaks, what it may read, what tells you something, where you are let in.
 import { h } from "/dom.js";
-import { answerOf, signedFetch } from "/keys.js";
+import { answerOf } from "/keys.js";
+import { sessionFetch, signedFetch } from "/session.js";
 import { modelChoice, readSetup } from "/setup.js";
 import { onChange, state } from "/state.js";
 import { visible } from "/visible.js";
@@ -90,7 +91,10 @@ export function settingsDialog(page) {
       close,
     );
     try {
-      const now = await answerOf(await fetch("/persona/state"), "This cannot be read right now.");
+      const now = await answerOf(
+        await sessionFetch("/persona/state"),
+        "This cannot be read right now.",
+      );
       body.replaceChild(mannerChoice(page.device, now), part);
     } catch (problem) {
       part.textContent = problem.message;
@@ -109,7 +113,10 @@ export function settingsDialog(page) {
       close,
     );
     try {
-      const now = await answerOf(await fetch("/api/folders"), "This cannot be read right now.");
+      const now = await answerOf(
+        await sessionFetch("/api/folders"),
+        "This cannot be read right now.",
+      );
       const toCard = (card) => {
         node.close();
         page.show("review", card);
@@ -171,7 +178,7 @@ function mannerChoice(device, first) {
   const change = async (path, value, done) => {
     try {
       await answerOf(await signedFetch(device, path, value), "That did not work.");
-      draw(await answerOf(await fetch("/persona/state"), "This cannot be read right now."));
+      draw(await answerOf(await sessionFetch("/persona/state"), "This cannot be read right now."));
       note.textContent = done;
     } catch (problem) {
       note.textContent = problem.message;

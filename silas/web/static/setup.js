@@ -1,12 +1,13 @@
 // @ts-check
 // Who thinks: a model on this machine, one of a provider, or nobody. It is asked before it is used.
 import { h, icon } from "/dom.js";
-import { answerOf, signedFetch } from "/keys.js";
+import { answerOf } from "/keys.js";
+import { sessionFetch, signedFetch } from "/session.js";
 import { visible } from "/visible.js";
 
 /** How things stand: what is chosen, and what can be. */
 export async function readSetup() {
-  const answer = await fetch("/api/setup");
+  const answer = await sessionFetch("/api/setup");
   if (!answer.ok) throw new Error("Silas does not say how it is set up right now.");
   return answer.json();
 }
@@ -15,7 +16,7 @@ export async function readSetup() {
 export const finishSetup = (device, name) => signedFetch(device, "/api/setup/finish", { name });
 
 async function readLocal() {
-  const answer = await fetch("/api/setup/local");
+  const answer = await sessionFetch("/api/setup/local");
   return answer.ok ? answer.json() : [];
 }
 

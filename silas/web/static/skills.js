@@ -2,14 +2,15 @@
 // Skills: which there are, what each may do and when it was used; asked for, ended, taken away.
 import { fileList, findingList } from "/card_skill.js";
 import { h, icon } from "/dom.js";
-import { answerOf, signedFetch } from "/keys.js";
+import { answerOf } from "/keys.js";
+import { sessionFetch, signedFetch } from "/session.js";
 import { onChange } from "/state.js";
 import { visible } from "/visible.js";
 
 const DATE = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "long", year: "numeric" });
 const UNREADABLE = "Skills cannot be read right now.";
 
-const read = async (path) => answerOf(await fetch(`/api/skills${path}`), UNREADABLE);
+const read = async (path) => answerOf(await sessionFetch(`/api/skills${path}`), UNREADABLE);
 const used = (skill) =>
   skill.last_used_at ? `Used ${DATE.format(new Date(skill.last_used_at))}` : "Never used";
 

@@ -96,7 +96,11 @@ function touched(trace) {
   changed("work", trace);
 }
 
-export const onChange = (listen) => listeners.add(listen);
+/** Hear of every change; the answer ends it. */
+export function onChange(listen) {
+  listeners.add(listen);
+  return () => listeners.delete(listen);
+}
 
 export const openCards = () =>
   [...state.cards.values()].filter((card) => card.state === "open" && card.kind !== "result");

@@ -3,6 +3,7 @@
 import { groupedChart, meterOf, plainTable } from "/charts.js";
 import { h, icon } from "/dom.js";
 import { answerOf } from "/keys.js";
+import { sessionFetch } from "/session.js";
 import { visible } from "/visible.js";
 
 const SPANS = [
@@ -53,7 +54,7 @@ export function usageParts() {
     const node = h("details", { class: "usage-part" }, head, box);
     const show = async () => {
       try {
-        const asked = await fetch(`/api/usage/${span}`);
+        const asked = await sessionFetch(`/api/usage/${span}`);
         fill(box, await answerOf(asked, "This cannot be read right now."));
       } catch (problem) {
         box.replaceChildren(h("p", {}, problem.message));

@@ -1,7 +1,8 @@
 // @ts-check
 // Those who talk to Silas with a link of the owner's: the links, who was here, what waits.
 import { h, time } from "/dom.js";
-import { answerOf, signedFetch } from "/keys.js";
+import { answerOf } from "/keys.js";
+import { signedFetch } from "/session.js";
 import { onChange } from "/state.js";
 import { typed } from "/program.js";
 import { visible } from "/visible.js";
