@@ -121,7 +121,6 @@ async def test_consent_is_read_refused_given_and_asked_again(
     await box.get_by_role("button", name="I agree").click()
     await expect(page.locator(".companions-note")).to_contain_text("Read it again")
     assert (await only(place))["needs_consent"]
-    await comes_back(person)
     await expect(box).to_contain_text("Everything is kept.")
     await box.get_by_role("button", name="I agree").click()
     await expect(box.locator("> summary")).to_have_text(f"You agreed to {MODEL}")
@@ -135,6 +134,30 @@ async def test_consent_is_read_refused_given_and_asked_again(
     await expect(box.locator("> summary")).to_have_text(f"Before {MODEL} is asked")
     await expect(box).to_contain_text("30 days")
     assert person.complaints == [REFUSED]
+
+
+async def test_words_that_change_under_the_finger_are_not_agreed_to(
+    place: Place, browser: Browser
+) -> None:
+    person = await beginning_one(place, browser)
+    page = person.page
+    await page.get_by_label("A new category").fill("Gym")
+    await page.get_by_text("More", exact=True).click()
+    await page.get_by_label("Its model").select_option(MODEL)
+    await page.get_by_role("button", name="Create companion").click()
+    box = page.locator(".companion-consent")
+    await box.wait_for()
+    agent = (await only(place))["id"]
+    await of(place, "describe_provider", agent_id=agent, training="Everything is kept.")
+    await dispatch.call(
+        place.house.journal, "create_category", {"name": "Work"}, scope=OWNER, actor="owner"
+    )  # the page looks again
+    await expect(box).to_contain_text("Everything is kept.")
+    await box.get_by_role("button", name="I agree").click()
+    await expect(page.locator(".companions-note")).to_contain_text("Read it again")
+    assert (await only(place))["needs_consent"]
+    await box.get_by_role("button", name="I agree").click()
+    await expect(box.locator("> summary")).to_have_text(f"You agreed to {MODEL}")
 
 
 async def test_a_budget_and_what_it_sees_are_set_in_the_page(

@@ -1,4 +1,4 @@
-"""In a real Chromium: what goes over HTTP waits for its session, and gets a new one when it ended."""
+"""In a real Chromium: what goes over HTTP waits for its session; an ended one is opened anew."""
 
 import asyncio
 

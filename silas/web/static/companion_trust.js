@@ -12,10 +12,24 @@ const RISKS = {
   high: "high risk on: rarely",
 };
 
-/** What its model means for privacy: read, then agreed to or not. */
+/** The version that the owner began to read, by companion. @type {Map<string, string>} */
+const begun = new Map();
+
+/**
+ * What its model means for privacy: read, then agreed to or not. A box that is drawn anew with other
+ * words under somebody's finger is not agreed to: Silas is told the version that was there at first,
+ * and refuses it.
+ */
 export function consent({ companion, disclosure }, desk) {
   if (!disclosure) return null;
   const { confirmed } = disclosure;
+  if (confirmed) begun.delete(companion.id);
+  else if (!begun.has(companion.id)) begun.set(companion.id, disclosure.policy_version);
+  const agree = async () => {
+    const policy_version = begun.get(companion.id) ?? disclosure.policy_version;
+    begun.delete(companion.id);
+    if (!(await desk.change("consent", { agent_id: companion.id, policy_version }))) desk.look();
+  };
   const facts = [
     ["Where", disclosure.host ?? disclosure.provider],
     ["Training", disclosure.training],
@@ -68,7 +82,7 @@ export function consent({ companion, disclosure }, desk) {
       confirmed
         ? button("Take it back", "quiet", "revoke_consent", {})
         : [
-            button("I agree", "primary", "consent", { policy_version: disclosure.policy_version }),
+            h("button", { type: "button", class: "primary", onclick: agree }, "I agree"),
             button("No: work without a model", "", "configure", { offline: true }),
           ],
     ),

@@ -13,7 +13,7 @@ const CANNOT = "The companions cannot be read right now.";
 const MANY = 12;
 const GONE = 404;
 
-/** `read(path)` and `change(call, arguments)`; `done` is called after each change that is not `quiet`. */
+/** `read(path)`, `change(call, arguments)`, and `look()`: `done`, as after each change that is not `quiet`. */
 export function makeDesk({ device, tell, done }) {
   async function read(path = "") {
     const answer = await sessionFetch(`/api/companions${path}`).catch(() => null);
@@ -34,7 +34,7 @@ export function makeDesk({ device, tell, done }) {
       return null;
     }
   }
-  return { read, change, tell, device };
+  return { read, change, tell, device, look: done };
 }
 
 /** The surface. */
