@@ -42,7 +42,7 @@ from silas.kernel import IdFactory, TaintLevel
 from silas.queue import Bus, QueueName, QueueStore
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock, MemoryVault
-from silas.testing.fakes import RecordingAudit, approval_engine, owners_keys
+from silas.testing.fakes import RecordingAudit, approval_engine, owners_keys, with_schema
 
 OFFLINE = ModelDestination(provider="offline", model="brain")
 
@@ -375,7 +375,7 @@ async def open_device(
 async def _migrated(
     database: type[SqliteDatabase], path: Path, schema: str, clock: FakeClock
 ) -> SqliteDatabase:
-    opened = database.open(path)
+    opened = database.open(with_schema(path, schema))
     await migrate(opened, load_migrations(schema), clock=clock)
     return opened
 

@@ -5,13 +5,18 @@ something to approve, who approves it and where approvals leave a trace; counter
 of a context; gate providers, commands, models and desks.
 """
 
+import asyncio
+import functools
 import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from silas.approval import ApprovalEngine, ApprovalPolicy, KeyManager, NonceStore
@@ -19,10 +24,10 @@ from silas.audit.models import AuditEntry, AuditTrail, ExaminedLog, Proven
 from silas.context.models import ContextGroup
 from silas.gates import Gate, GateAction, GateResult
 from silas.gates.models import CommandOutcome, GateBlock
-from silas.kernel import Clock, IdFactory, LlmError, canonical_bytes
+from silas.kernel import Clock, IdFactory, LlmError, SystemClock, canonical_bytes
 from silas.memory.models import MemoryItem, MemoryQuery, MemoryType, TrustLevel
 from silas.secrets.vault import Names, Vault, VaultDescription
-from silas.storage import Database, Transaction
+from silas.storage import Database, SqliteDatabase, Transaction, load_migrations, migrate
 
 
 class FakeClock:
@@ -338,3 +343,33 @@ class FakeDesk:
         self.done.append((what, detail))
         if what in self._broken:
             raise LlmError
+
+
+def with_schema(path: Path, schema: str) -> Path:
+    """Lay a database with this schema there, unless there is a file; returns the path.
+
+    The migrations run once in a process, and what they made is copied: to run all of them takes
+    longer than most tests. Whoever opens a copy migrates it as any other, which sees by the
+    recorded checksums that nothing is missing.
+    """
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_bytes(_migrated(schema))
+    return path
+
+
+@functools.cache
+def _migrated(schema: str) -> bytes:
+    """What the shipped migrations make. A loop may be running here, so another thread has one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, _migrate_new(schema)).result()
+
+
+async def _migrate_new(schema: str) -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "new.db"
+        database = SqliteDatabase.open(path)
+        await migrate(database, load_migrations(schema), clock=SystemClock())
+        await database.close()
+        return path.read_bytes()

@@ -18,6 +18,7 @@ from silas.gates.guards.jailbreak import LEFT_OUT
 from silas.kernel import TaintLevel
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
+from silas.testing.fakes import with_schema
 from silas.testing.work import LOOKS, SENDS, FakeApprover, FakeWorker, LaterApprover
 from silas.tools import RESEARCH_TOOLS
 from silas.tools.declaration import Tool, ToolRegistry
@@ -61,7 +62,10 @@ WORST: list[tuple[str, Any]] = [
 
 @pytest.fixture
 async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
-    database, clock = SqliteDatabase.open(tmp_path / "silas.db"), FakeClock()
+    database, clock = (
+        SqliteDatabase.open(with_schema(tmp_path / "silas.db", "runtime")),
+        FakeClock(),
+    )
     await migrate(database, load_migrations("runtime"), clock=clock)
     yield Shop(database, clock, tmp_path)
     await database.close()

@@ -25,6 +25,7 @@ from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.kernel import TaintLevel, canonical_bytes
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
+from silas.testing.fakes import with_schema
 from silas.testing.work import (
     SENDS,
     FakeApprover,
@@ -303,7 +304,10 @@ async def test_only_what_is_allowed_exists_for_it() -> None:
 
 @pytest.fixture
 async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
-    database, clock = SqliteDatabase.open(tmp_path / "silas.db"), FakeClock()
+    database, clock = (
+        SqliteDatabase.open(with_schema(tmp_path / "silas.db", "runtime")),
+        FakeClock(),
+    )
     await migrate(database, load_migrations("runtime"), clock=clock)
     yield Shop(database, clock, tmp_path)
     await database.close()

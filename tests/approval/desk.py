@@ -14,6 +14,7 @@ from silas.approval import (
 from silas.kernel import IdFactory
 from silas.storage import Durability, SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock, MemoryVault, RecordingAudit
+from silas.testing.fakes import with_schema
 
 YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
 
@@ -57,7 +58,7 @@ async def open_desk(
     path: Path, *, vault: MemoryVault | None = None, clock: FakeClock | None = None
 ) -> Desk:
     clock = clock or FakeClock()
-    database = WatchedDatabase.open(path)
+    database = WatchedDatabase.open(with_schema(path, "runtime"))
     await migrate(database, load_migrations("runtime"), clock=clock)
     keys = KeyManager(vault or MemoryVault(), clock=clock)
     if not keys.exists():

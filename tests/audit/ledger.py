@@ -17,6 +17,7 @@ from silas.kernel import IdFactory
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.storage.writer import ConnectionReader
 from silas.testing import FakeClock, MemoryVault
+from silas.testing.fakes import with_schema
 
 
 def make_keys() -> KeyManager:
@@ -54,7 +55,7 @@ class Ledger:
 
 async def open_ledger(folder: Path, *, keys: KeyManager | None = None, **options: Any) -> Ledger:
     clock = FakeClock()
-    database = SqliteDatabase.open(folder / "silas.db")
+    database = SqliteDatabase.open(with_schema(folder / "silas.db", "runtime"))
     await migrate(database, load_migrations("runtime"), clock=clock)
     keys = keys or make_keys()
     settings: dict[str, Any] = {

@@ -9,6 +9,7 @@ from silas.kernel import SystemClock
 from silas.secrets import create_vault
 from silas.settings.load import load_settings
 from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.testing.fakes import with_schema
 from tests.cli.desk import Desk
 from tests.cli.machine import Machine, free_port
 from tests.secrets.files import FAST_N, PASSPHRASE
@@ -35,7 +36,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 async def _make_database(path: Path) -> None:
-    database = SqliteDatabase.open(path)
+    database = SqliteDatabase.open(with_schema(path, "runtime"))
     await migrate(database, load_migrations("runtime"), clock=SystemClock())
     await database.close()
 

@@ -13,6 +13,7 @@ from silas.queue import Bus, QueueStore
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
 from silas.testing.companions import CompanionDevice, opened_device
+from silas.testing.fakes import with_schema
 from tests.companions.making import make_companion
 
 
@@ -24,7 +25,7 @@ def ids(clock: FakeClock) -> IdFactory:
 @pytest.fixture
 async def database(tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteDatabase]:
     """`agent.db`."""
-    database = SqliteDatabase.open(tmp_path / "agent.db")
+    database = SqliteDatabase.open(with_schema(tmp_path / "agent.db", "agent"))
     await migrate(database, load_migrations("agent"), clock=clock)
     yield database
     await database.close()
@@ -42,7 +43,7 @@ async def companion(store: CompanionStore) -> Companion:
 
 @pytest.fixture
 async def journal(tmp_path: Path, clock: FakeClock, ids: IdFactory) -> AsyncIterator[Journal]:
-    database = SqliteDatabase.open(tmp_path / "journal.db")
+    database = SqliteDatabase.open(with_schema(tmp_path / "journal.db", "journal"))
     await migrate(database, load_migrations("journal"), clock=clock)
     yield await Journal.open(database, clock=clock, ids=ids)
     await database.close()
@@ -50,7 +51,7 @@ async def journal(tmp_path: Path, clock: FakeClock, ids: IdFactory) -> AsyncIter
 
 @pytest.fixture
 async def queue(tmp_path: Path, clock: FakeClock, ids: IdFactory) -> AsyncIterator[QueueStore]:
-    database = SqliteDatabase.open(tmp_path / "silas.db")
+    database = SqliteDatabase.open(with_schema(tmp_path / "silas.db", "runtime"))
     await migrate(database, load_migrations("runtime"), clock=clock)
     yield QueueStore(database, clock=clock, ids=ids, holder="here", bus=Bus(poll_seconds=0.01))
     await database.close()

@@ -47,6 +47,7 @@ from silas.kernel import IdFactory, format_timestamp
 from silas.queue import Bus, QueueMessage, QueueName, QueueStore
 from silas.storage import DatabaseBusy, DiskFull, SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
+from silas.testing.fakes import with_schema
 from tests.companions.making import House, let_sleep, set_dormant
 
 TASK_CHANGED = SubscriptionDraft(
@@ -176,7 +177,7 @@ async def other_device(path: Path, clock: FakeClock, *, host_id: str) -> AsyncIt
     ids, bases = IdFactory(clock), {}
     async with AsyncExitStack() as stack:
         for name in ("agent", "journal", "runtime"):
-            bases[name] = SqliteDatabase.open(path / f"{name}.db")
+            bases[name] = SqliteDatabase.open(with_schema(path / f"{name}.db", name))
             stack.push_async_callback(bases[name].close)
             await migrate(bases[name], load_migrations(name), clock=clock)
         journal = await Journal.open(bases["journal"], clock=clock, ids=ids)

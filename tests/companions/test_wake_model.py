@@ -36,6 +36,7 @@ from silas.kernel import IdFactory
 from silas.queue import Bus, QueueStore
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
+from silas.testing.fakes import with_schema
 from tests.companions.making import House, set_dormant
 
 SEVEN = time(7)
@@ -130,7 +131,7 @@ class Companions(RuleBasedStateMachine):
         ids = IdFactory(self.clock)
         databases = {}
         for name, schema in (("agent", "agent"), ("journal", "journal"), ("silas", "runtime")):
-            databases[name] = SqliteDatabase.open(folder / f"{name}.db")
+            databases[name] = SqliteDatabase.open(with_schema(folder / f"{name}.db", schema))
             self.stack.push_async_callback(databases[name].close)
             await migrate(databases[name], load_migrations(schema), clock=self.clock)
         self.store = CompanionStore(databases["agent"], clock=self.clock, ids=ids, host_id="host-a")

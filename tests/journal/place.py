@@ -9,7 +9,7 @@ from typing import Any
 from silas.journal import OWNER, AccessScope, Journal, NotificationBatch, Outcome, dispatch
 from silas.kernel import IdFactory
 from silas.storage import SqliteDatabase, load_migrations, migrate
-from silas.testing.fakes import FakeClock
+from silas.testing.fakes import FakeClock, with_schema
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Place:
 @asynccontextmanager
 async def opened(path: Path, clock: FakeClock | None = None) -> AsyncIterator[Place]:
     clock = clock or FakeClock()
-    database = SqliteDatabase.open(path)
+    database = SqliteDatabase.open(with_schema(path, "journal"))
     await migrate(database, load_migrations("journal"), clock=clock)
     journal = await Journal.open(database, clock=clock, ids=IdFactory(clock))
     heard: list[NotificationBatch] = []

@@ -16,6 +16,7 @@ from silas.queue.inspection import QueueInspector
 from silas.queue.models import PRIORITY
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
+from silas.testing.fakes import with_schema
 from tests.queue.messages import message, plan_request
 
 QUEUES = (QueueName.PROXY, QueueName.PLANNER)
@@ -55,7 +56,8 @@ class Store(RuleBasedStateMachine):
         self.runner.run(migrate(self.database, load_migrations("runtime"), clock=self.clock))
 
     def open(self) -> None:
-        self.database = SqliteDatabase.open(Path(self.folder.name) / "silas.db")
+        path = with_schema(Path(self.folder.name) / "silas.db", "runtime")
+        self.database = SqliteDatabase.open(path)
         self.store = QueueStore(
             self.database, clock=self.clock, ids=IdFactory(self.clock), holder="me", policy=POLICY
         )

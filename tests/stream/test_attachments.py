@@ -35,6 +35,7 @@ from silas.stream.attachments import (
     unseen_images,
 )
 from silas.testing import FakeClock
+from silas.testing.fakes import with_schema
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
@@ -42,7 +43,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[AttachmentStore]:
     clock = FakeClock()
-    database = SqliteDatabase.open(tmp_path / "silas.db")
+    database = SqliteDatabase.open(with_schema(tmp_path / "silas.db", "runtime"))
     await migrate(database, load_migrations("runtime"), clock=clock)
     yield AttachmentStore(database, tmp_path / "attachments", clock)
     await database.close()

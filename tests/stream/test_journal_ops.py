@@ -21,6 +21,7 @@ from silas.stream.steps.records import apply_ops
 from silas.stream.store import Origin
 from silas.stream.turn_context import Turn, TurnContext
 from silas.testing import FakeClock
+from silas.testing.fakes import with_schema
 from silas.testing.stream import FakeContext, FakeProxy, direct
 from silas.work.ports import ToolCaller
 from tests.stream.house import House, standing_house
@@ -34,7 +35,7 @@ DONE = {"op": "finish_task", "task": "Squats"}
 
 @asynccontextmanager
 async def a_journal(tmp_path: Path, clock: Clock) -> AsyncIterator[Journal]:
-    database = SqliteDatabase.open(tmp_path / "journal.db")
+    database = SqliteDatabase.open(with_schema(tmp_path / "journal.db", "journal"))
     await migrate(database, load_migrations("journal"), clock=clock)
     journal = await Journal.open(database, clock=clock, ids=IdFactory(clock))
     try:

@@ -24,6 +24,7 @@ from silas.approval.devices import Attached
 from silas.kernel import SystemClock, canonical_bytes, format_timestamp
 from silas.secrets import create_vault
 from silas.settings.load import load_settings
+from silas.testing.fakes import with_schema
 from silas.web.access import request_bytes
 from silas.web.front import Front
 from tests.cli.machine import free_port
@@ -84,6 +85,8 @@ async def make_home(directory: Path, environ: dict[str, str]) -> None:
     create_vault(
         data / "vault.json", environ=environ, choice="passphrase", unsafe_scrypt_n_for_tests=FAST_N
     )
+    for name, schema in (("silas", "runtime"), ("journal", "journal"), ("agent", "agent")):
+        with_schema(data / f"{name}.db", schema)
     await set_up(settings_for(directory, environ), environ=environ, clock=SystemClock())
     # The first run has tests of its own; everybody else has been here before.
     (data / "first_run.json").write_text("{}")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from silas.kernel import WorkError
 from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock, RecordingAudit
+from silas.testing.fakes import with_schema
 from silas.work import (
     AttemptOutcome,
     AttemptStore,
@@ -94,7 +95,7 @@ class Walk:
 @given(st.lists(st.one_of(START, FINISH, OWNER, CRASH, REPLAN), max_size=12))
 def test_any_order_of_events_leaves_an_honest_state(steps: list[tuple[object, ...]]) -> None:
     async def walk(folder: str) -> None:
-        database = SqliteDatabase.open(Path(folder, "silas.db"))
+        database = SqliteDatabase.open(with_schema(Path(folder, "silas.db"), "runtime"))
         await migrate(database, load_migrations("runtime"), clock=FakeClock())
         walk = Walk(database)
         await walk.begin()
