@@ -6,6 +6,7 @@
    sentence and code. Whoever sits at the machine also gets the details of an error.
 4. Until Silas is open, and while it closes, its process can be asked how it is and told to stop.
    One whose vault is locked also serves the page, which asks for the passphrase.
+5. The routes of an open Silas are made when they are asked for first (`RoutesOnDemand`).
 """
 
 import contextlib
@@ -15,12 +16,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.params import Depends as DependsParam
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 import silas
@@ -44,7 +46,7 @@ from silas.web.access import (
     told_program,
 )
 from silas.web.attachments import attachment_routes
-from silas.web.command_routes import command_routes
+from silas.web.command_routes import Responses, Routes, RoutesOnDemand, command_routes
 from silas.web.commands import ApiCommand, Body, PageAccess, sentence_of
 from silas.web.companions import companion_routes
 from silas.web.conversations import CONVERSATION_COMMANDS, ConversationApi
@@ -74,6 +76,8 @@ PlacePath = Annotated[str, Field(min_length=1, max_length=4096)]
 Short = Annotated[str, Field(min_length=1, max_length=200)]
 _STARTING = "Silas is just starting or stopping. Try again in a moment."
 _METRIC_DAYS = 30
+REFUSALS: Responses = {422: {"model": Refusal}}
+"""How a request that cannot be understood is answered, by every route."""
 _log = logging.getLogger(__name__)
 
 
@@ -92,7 +96,7 @@ class ProcessApi:
     def __init__(self) -> None:
         self._groups: tuple[CommandGroup, ...] = ()
         self._alone = make_starting_api(())
-        self._open: FastAPI | None = None
+        self._open: ASGIApp | None = None
 
     def add(self, group: CommandGroup) -> None:
         """Let these commands be asked for, from now until the end of the process."""
@@ -102,7 +106,7 @@ class ProcessApi:
     @contextlib.contextmanager
     def opened(self, front: Front, hub: Hub) -> Iterator[None]:
         """Answer for this Silas until the end of the block."""
-        self._open = make_api(front, hub, self._groups)
+        self._open = open_api(front, hub, self._groups)
         try:
             yield
         finally:
@@ -121,10 +125,29 @@ class ProcessApi:
         await (self._open or self._alone)(scope, receive, send)
 
 
-def make_api(front: Front, hub: Hub, groups: Iterable[CommandGroup]) -> FastAPI:
-    """Every route of an open Silas. Nobody is served their description: it is for tests alone."""
-    admit = admission(front.sessions, front.devices, front.nonces)
-    app = _api(admit, [make_routes(front, hub), *map(_group_routes, groups)])
+def make_api(
+    front: Front, hub: Hub, groups: Iterable[CommandGroup], *, described: Responses | None = None
+) -> FastAPI:
+    """Every route of an open Silas, made at once.
+
+    Nobody is served their description: it is for tests alone, which name the answers to describe.
+    """
+    app = _open_app(front, hub)
+    _all_routes(front, hub, groups).add_to(
+        app, dependencies=[_admitting(front)], responses=described
+    )
+    return app
+
+
+def open_api(front: Front, hub: Hub, groups: Iterable[CommandGroup]) -> RoutesOnDemand:
+    """The same routes, made when they are asked for."""
+    routes = _all_routes(front, hub, groups)
+    return RoutesOnDemand(_open_app(front, hub), routes, dependencies=[_admitting(front)])
+
+
+def _open_app(front: Front, hub: Hub) -> FastAPI:
+    """The conversation and the files of the pages, which everybody asks for."""
+    app = _app()
 
     @app.websocket("/ws")
     async def conversation(socket: WebSocket) -> None:
@@ -132,6 +155,18 @@ def make_api(front: Front, hub: Hub, groups: Iterable[CommandGroup]) -> FastAPI:
 
     app.router.routes.extend([*page_routes(), *visitor_page()])
     return app
+
+
+def _all_routes(front: Front, hub: Hub, groups: Iterable[CommandGroup]) -> Routes:
+    routes = make_routes(front, hub)
+    for group in groups:
+        routes.include(_group_routes(group))
+    return routes
+
+
+def _admitting(front: Front) -> DependsParam:
+    admit: DependsParam = Depends(admission(front.sessions, front.devices, front.nonces))
+    return admit
 
 
 def make_starting_api(groups: Iterable[CommandGroup]) -> FastAPI:
@@ -144,15 +179,15 @@ def make_locked_api(door: LockedDoor, groups: Iterable[CommandGroup]) -> FastAPI
     """What can be asked of a process whose vault is locked (rule 4)."""
     app = _api(open_alone, [locked_routes(door), *map(_group_routes, groups)])
     app.router.routes.extend(page_routes())
-    app.include_router(_refusing(door.refusal))
+    _refusing(door.refusal).add_to(app)
     return app
 
 
-def _refusing(reason: Callable[[], SilasError]) -> APIRouter:
+def _refusing(reason: Callable[[], SilasError]) -> Routes:
     """Answers whatever nobody else has answered."""
-    rest = APIRouter()
+    rest = Routes()
 
-    @rest.api_route("/{path:path}", methods=["GET", "POST"], include_in_schema=False)
+    @rest.route("GET", "POST", path="/{path:path}", include_in_schema=False)
     @page(PageAccess.OPEN)
     async def refuse(path: str) -> None:
         raise reason()
@@ -160,21 +195,24 @@ def _refusing(reason: Callable[[], SilasError]) -> APIRouter:
     return rest
 
 
-def _api(admit: Callable[..., Any], routers: Iterable[APIRouter]) -> FastAPI:
+def _api(admit: Callable[..., Any], parts: Iterable[Routes]) -> FastAPI:
+    app = _app()
+    for routes in parts:
+        routes.add_to(app, dependencies=[Depends(admit)], responses=REFUSALS)
+    return app
+
+
+def _app() -> FastAPI:
     app = FastAPI(
         title="Silas", version=silas.__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    for router in routers:
-        app.include_router(
-            router, dependencies=[Depends(admit)], responses={422: {"model": Refusal}}
-        )
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(SilasError, _not_done)
     app.add_exception_handler(Exception, _failed)
     return app
 
 
-def _group_routes(group: CommandGroup) -> APIRouter:
+def _group_routes(group: CommandGroup) -> Routes:
     return command_routes(group.prefix, group.commands, lambda: group.target)
 
 
@@ -330,47 +368,45 @@ async def _list_waiting(front: Front) -> WaitingShown:
 _REVIEW = (ApiCommand(_list_waiting, alias="waiting"),)
 
 
-def make_routes(front: Front, hub: Hub) -> APIRouter:
+def make_routes(front: Front, hub: Hub) -> Routes:
     """The routes of one front."""
-    router = APIRouter()
+    routes = Routes()
 
-    @router.get("/health", response_model_exclude_none=True)
+    @routes.get("/health", response_model_exclude_none=True)
     @page(PageAccess.OPEN)
     async def health(request: Request) -> Health:
         return Health(connections=len(hub.pages), program=told_program(request))
 
-    @router.get(LIVE)
+    @routes.get(LIVE)
     async def live() -> StreamingResponse:
         return StreamingResponse(hub.live(), media_type="application/x-ndjson")
 
-    router.include_router(_entry_routes(front))
-    router.include_router(_device_routes(front, hub))
-    router.include_router(_metric_routes(front))
-    router.include_router(_approval_routes(front))
-    router.include_router(_secret_routes(front, hub))
-    router.include_router(attachment_routes(front.attachments))
-    router.include_router(journal_routes(front))
-    router.include_router(
-        companion_routes(front), dependencies=[Depends(hub.hear_companion_commands)]
-    )
-    router.include_router(memory_routes(front))
-    router.include_router(persona_routes(front))
+    routes.include(_entry_routes(front))
+    routes.include(_device_routes(front, hub))
+    routes.include(_metric_routes(front))
+    routes.include(_approval_routes(front))
+    routes.include(_secret_routes(front, hub))
+    routes.include(attachment_routes(front.attachments))
+    routes.include(journal_routes(front))
+    routes.include(companion_routes(front), dependencies=[Depends(hub.hear_companion_commands)])
+    routes.include(memory_routes(front))
+    routes.include(persona_routes(front))
     told = partial(hub.tell_conversations, front)
     conversations = ConversationApi(front.search, told)
-    router.include_router(
+    routes.include(
         command_routes("/api/conversations", CONVERSATION_COMMANDS.values(), lambda: conversations)
     )
-    router.include_router(work_routes(front.calls.bench))
-    router.include_router(usage_routes(front.usage))
-    router.include_router(visit_routes(front.visits))
-    router.include_router(command_routes("/api/answers", _ANSWERS, lambda: front.answers))
-    router.include_router(command_routes("/api/review", _REVIEW, lambda: front))
-    router.include_router(command_routes("/api/visitors", VISITOR_COMMANDS, lambda: front.visits))
-    router.include_router(_place_routes(front))
-    router.include_router(skill_routes(front.skills))
-    router.include_router(passkey_routes(front.passkeys))
-    router.include_router(setup_routes(front.setup, front.memory))
-    return router
+    routes.include(work_routes(front.calls.bench))
+    routes.include(usage_routes(front.usage))
+    routes.include(visit_routes(front.visits))
+    routes.include(command_routes("/api/answers", _ANSWERS, lambda: front.answers))
+    routes.include(command_routes("/api/review", _REVIEW, lambda: front))
+    routes.include(command_routes("/api/visitors", VISITOR_COMMANDS, lambda: front.visits))
+    routes.include(_place_routes(front))
+    routes.include(skill_routes(front.skills))
+    routes.include(passkey_routes(front.passkeys))
+    routes.include(setup_routes(front.setup, front.memory))
+    return routes
 
 
 async def _open_place(places: OpenedPlaces, path: PlacePath) -> PlaceAsked:
@@ -396,29 +432,29 @@ _PLACE_COMMANDS = (
 )
 
 
-def _place_routes(front: Front) -> APIRouter:
+def _place_routes(front: Front) -> Routes:
     """What may be read: the commands, and the list as the page reads it."""
-    router = command_routes("/api/folders", _PLACE_COMMANDS, lambda: front.places)
+    routes = command_routes("/api/folders", _PLACE_COMMANDS, lambda: front.places)
 
-    @router.get("")
+    @routes.get("")
     @page(PageAccess.SESSION)
     async def folders() -> OpenPlaces:
         return await _list_places(front.places)
 
-    return router
+    return routes
 
 
-def _entry_routes(front: Front) -> APIRouter:
+def _entry_routes(front: Front) -> Routes:
     """For a browser that has no session yet."""
-    router = APIRouter()
+    routes = Routes()
 
-    @router.post("/api/pair")
+    @routes.post("/api/pair")
     @page(PageAccess.OPEN)
     async def pair(wanted: Pair, request: Request) -> Paired:
         device = await _pair(front, wanted, request.headers.get("origin", ""))
         return Paired(device_id=device.device_id, name=device.name)
 
-    @router.post("/api/session", status_code=204)
+    @routes.post("/api/session", status_code=204)
     @page(PageAccess.OPEN)
     async def session(wanted: Ticket, request: Request, response: Response) -> None:
         secret = front.sessions.open(wanted.ticket)
@@ -432,7 +468,7 @@ def _entry_routes(front: Front) -> APIRouter:
             secure=request.headers.get("origin", "").startswith("https://"),
         )
 
-    return router
+    return routes
 
 
 async def _pair(front: Front, wanted: Pair, origin: str) -> Device:
@@ -451,23 +487,23 @@ async def _pair(front: Front, wanted: Pair, origin: str) -> Device:
         raise HTTPException(403, PairingRefused.sentence()) from error
 
 
-def _metric_routes(front: Front) -> APIRouter:
-    router = APIRouter()
+def _metric_routes(front: Front) -> Routes:
+    routes = Routes()
 
-    @router.get("/api/metrics")
+    @routes.get("/api/metrics")
     @page(PageAccess.SESSION)
     async def metrics() -> DecidingShown:
         """How deciding went in the last days, as Activity shows it."""
         found = await metrics_of(front.audit, front.clock, days=_METRIC_DAYS)
         return DecidingShown(days=_METRIC_DAYS, lines=list(map(in_words, found)))
 
-    return router
+    return routes
 
 
-def _device_routes(front: Front, hub: Hub) -> APIRouter:
-    router = APIRouter()
+def _device_routes(front: Front, hub: Hub) -> Routes:
+    routes = Routes()
 
-    @router.get("/api/devices")
+    @routes.get("/api/devices")
     @page(PageAccess.SESSION)
     async def devices(request: Request) -> list[DeviceShown]:
         asking = getattr(request.state, "device", None)
@@ -483,20 +519,20 @@ def _device_routes(front: Front, hub: Hub) -> APIRouter:
             if each.trusted
         ]
 
-    @router.post("/api/devices/{device_id}/revoke")
+    @routes.post("/api/devices/{device_id}/revoke")
     @page(PageAccess.SIGNED)
     async def revoke(device_id: str, _nothing: dict[str, Any]) -> dict[str, bool]:
         await front.devices.revoke(device_id)
         await hub.drop_untrusted(front)
         return {"revoked": True}
 
-    return router
+    return routes
 
 
-def _approval_routes(front: Front) -> APIRouter:
-    router = APIRouter()
+def _approval_routes(front: Front) -> Routes:
+    routes = Routes()
 
-    @router.get("/api/approvals")
+    @routes.get("/api/approvals")
     @page(PageAccess.SESSION)
     async def approvals() -> list[ApprovalShown]:
         tokens = front.calls.bench.approvals.tokens
@@ -516,7 +552,7 @@ def _approval_routes(front: Front) -> APIRouter:
             for each in issued
         ]
 
-    @router.post("/api/approvals/{name}/revoke")
+    @routes.post("/api/approvals/{name}/revoke")
     @page(PageAccess.SIGNED)
     async def revoke(name: str, _nothing: dict[str, Any]) -> RevokedApprovals:
         work = front.calls.bench
@@ -526,16 +562,16 @@ def _approval_routes(front: Front) -> APIRouter:
             stopped=[each.id for each in taken.stopped],
         )
 
-    return router
+    return routes
 
 
 _NOT_ASKED = "Nobody has asked for this secret, or not any more."
 
 
-def _secret_routes(front: Front, hub: Hub) -> APIRouter:
-    router = APIRouter()
+def _secret_routes(front: Front, hub: Hub) -> Routes:
+    routes = Routes()
 
-    @router.post("/secrets/{ref_id:path}")
+    @routes.post("/secrets/{ref_id:path}")
     @page(PageAccess.SIGNED)
     async def store_secret(ref_id: str, secret: SecretValue) -> Stored:
         state, told = await front.secrets.fulfil(ref_id, secret.value)
@@ -549,7 +585,7 @@ def _secret_routes(front: Front, hub: Hub) -> APIRouter:
         hub.tell(CardClosed(request_id=f"secret:{ref_id}", state="stored"))
         return Stored()
 
-    @router.post("/api/secrets/decline")
+    @routes.post("/api/secrets/decline")
     @page(PageAccess.SIGNED)
     async def decline_secret(named: NamedSecret) -> Stored:
         if not await front.secrets.decline(named.ref_id):
@@ -558,4 +594,4 @@ def _secret_routes(front: Front, hub: Hub) -> APIRouter:
         hub.tell(CardClosed(request_id=f"secret:{named.ref_id}", state="declined"))
         return Stored(stored=False)
 
-    return router
+    return routes

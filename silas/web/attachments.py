@@ -12,7 +12,7 @@ import re
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import HTTPException, Request, Response
 from pydantic import Field, ValidationError
 
 from silas.stream.attachments import (
@@ -25,6 +25,7 @@ from silas.stream.attachments import (
     kind_of,
 )
 from silas.web.access import page
+from silas.web.command_routes import Routes
 from silas.web.commands import Body, PageAccess
 from silas.web.errors import InvalidRequest
 from silas.web.wire import FileAttached
@@ -48,19 +49,19 @@ class BroughtAttachment(Body):
     content: Annotated[str, Field(max_length=MAX_BASE64_CHARS)]
 
 
-def attachment_routes(store: AttachmentStore) -> APIRouter:
+def attachment_routes(store: AttachmentStore) -> Routes:
     """The routes."""
-    router = APIRouter(prefix=UPLOAD)
+    routes = Routes(UPLOAD)
 
     # The body is no parameter: it is read by the guard, which asks for the session first (rule 1).
-    @router.post("")
+    @routes.post("")
     @page(PageAccess.SIGNED)
     async def bring(request: Request) -> FileAttached:
         name, content = await asyncio.to_thread(_read, await request.body())
         file = await store.keep(name, content)
         return FileAttached(sha256=file.sha256, name=file.name, kind=file.kind, size=file.size)
 
-    @router.get("/{sha256}/{name:path}")
+    @routes.get("/{sha256}/{name:path}")
     @page(PageAccess.SESSION)
     async def give_back(sha256: Digest, name: str) -> Response:
         content = await store.content(sha256)
@@ -68,7 +69,7 @@ def attachment_routes(store: AttachmentStore) -> APIRouter:
             raise HTTPException(404, AttachmentUnknown.sentence())
         return saved_answer(clean_name(name), content, kind_of(content))
 
-    return router
+    return routes
 
 
 def saved_answer(name: str, content: bytes, kind: FileKind) -> Response:

@@ -6,14 +6,12 @@ is one route for each command of `silas.web.companion_commands`.
 
 from typing import Any
 
-from fastapi import APIRouter
-
 from silas.companions.errors import NetworkDenied
 from silas.companions.service import CompanionService
 from silas.companions.views import CompanionList, DisclosureView
 from silas.companions.words import CHECKS, TOOLS
 from silas.web.access import page
-from silas.web.command_routes import command_routes
+from silas.web.command_routes import Routes, command_routes
 from silas.web.commands import PageAccess
 from silas.web.companion_commands import COMPANION_COMMANDS
 from silas.web.front import Front
@@ -24,12 +22,12 @@ _MAX_LISTED = 100
 _MAX_SEARCH_CHARACTERS = 200
 
 
-def companion_routes(front: Front) -> APIRouter:
+def companion_routes(front: Front) -> Routes:
     """The routes."""
     commands = COMPANION_COMMANDS.values()
-    router = command_routes("/api/companions", commands, lambda: front.companions)
+    routes = command_routes("/api/companions", commands, lambda: front.companions)
 
-    @router.get("")
+    @routes.get("")
     @page(PageAccess.SESSION)
     async def overview() -> dict[str, Any]:
         service = front.companions
@@ -46,13 +44,13 @@ def companion_routes(front: Front) -> APIRouter:
             ],
         }
 
-    @router.get("/find/{words:path}")
+    @routes.get("/find/{words:path}")
     @page(PageAccess.SESSION)
     async def find(words: str) -> CompanionList:
         wanted = words[:_MAX_SEARCH_CHARACTERS]
         return await front.companions.listed(words=wanted, limit=_MAX_LISTED)
 
-    @router.get("/of/{agent_id}")
+    @routes.get("/of/{agent_id}")
     @page(PageAccess.SESSION)
     async def one(agent_id: str) -> dict[str, Any]:
         service = front.companions
@@ -66,17 +64,17 @@ def companion_routes(front: Front) -> APIRouter:
             "words": {"tools": dict(TOOLS), "checks": dict(CHECKS)},
         }
 
-    @router.get("/runs/{run_key}")
+    @routes.get("/runs/{run_key}")
     @page(PageAccess.SESSION)
     async def trace(run_key: str) -> dict[str, Any]:
         return {"trace": await front.companions.trace(run_key)}
 
-    @router.get("/reports/{report_id}/{claim_id}")
+    @routes.get("/reports/{report_id}/{claim_id}")
     @page(PageAccess.SESSION)
     async def why(report_id: str, claim_id: str) -> dict[str, Any]:
         return {"sources": await front.companions.why(report_id, claim_id)}
 
-    return router
+    return routes
 
 
 async def _disclosure(service: CompanionService, agent_id: str) -> DisclosureView | None:

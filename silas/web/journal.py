@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import HTTPException, Request, Response
 from pydantic import Field, ValidationError
 
 from silas.journal import OWNER, queries
@@ -36,7 +36,7 @@ from silas.kernel.models import Data
 from silas.kernel.when import DayMeans, Prefer, day_bounds, parse_moment
 from silas.storage import Reader
 from silas.web.access import page
-from silas.web.command_routes import add_command
+from silas.web.command_routes import Routes, add_command
 from silas.web.commands import PageAccess
 from silas.web.front import Front
 from silas.web.journal_commands import JOURNAL_COMMANDS, request_of, run_operation
@@ -124,31 +124,31 @@ class BroughtFile(Data):
     apply: bool = False
 
 
-def journal_routes(front: Front) -> APIRouter:
+def journal_routes(front: Front) -> Routes:
     """The routes."""
-    router = APIRouter(prefix="/api/journal")
+    routes = Routes("/api/journal")
 
-    @router.get("/day/{day}")
+    @routes.get("/day/{day}")
     @page(PageAccess.SESSION)
     async def show(day: str) -> dict[str, Any]:
         return await _shown_day(front, day)
 
-    @router.get("/spent/{day}")
+    @routes.get("/spent/{day}")
     @page(PageAccess.SESSION)
     async def spent(day: date) -> SpentTime:
         return await front.journal.read(lambda view: _spent(view, day, front.zone))
 
-    @router.get("/record/{record_id}")
+    @routes.get("/record/{record_id}")
     @page(PageAccess.SESSION)
     async def record(record_id: str) -> dict[str, Any]:
         return await _shown_record(front, record_id)
 
-    @router.get("/find/{words:path}")
+    @routes.get("/find/{words:path}")
     @page(PageAccess.SESSION)
     async def find(words: str) -> dict[str, Any]:
         return {"records": await _found_records(front, words[:_MAX_SEARCH_CHARACTERS])}
 
-    @router.get("/moment/{meaning}/{words:path}")
+    @routes.get("/moment/{meaning}/{words:path}")
     @page(PageAccess.SESSION)
     async def moment(meaning: Meaning, words: str) -> Moment:
         said, now = words[:_MAX_SEARCH_CHARACTERS], front.clock.now()
@@ -161,7 +161,7 @@ def journal_routes(front: Front) -> APIRouter:
         )
         return Moment(moment=format_timestamp(understood))
 
-    @router.get("/recurrence/{words:path}")
+    @routes.get("/recurrence/{words:path}")
     @page(PageAccess.SESSION)
     async def recurrence(words: str) -> FirstTime:
         repeats = read_recurrence(words[:_MAX_SEARCH_CHARACTERS], front.zone, day_means="end")
@@ -170,9 +170,9 @@ def journal_routes(front: Front) -> APIRouter:
 
     for command in JOURNAL_COMMANDS.values():
         run = partial(run_operation, command, front.journal)
-        add_command(router, command, request_of(command), run)
-    router.include_router(_journal_file_routes(front))
-    return router
+        add_command(routes, command, request_of(command), run)
+    routes.include(_journal_file_routes(front))
+    return routes
 
 
 async def _shown_day(front: Front, text: str) -> dict[str, Any]:
@@ -402,11 +402,11 @@ def _names_for_ids(view: Reader, field: str, value: Any) -> Any:
     return name_of(found) if found is not None else value
 
 
-def _journal_file_routes(front: Front) -> APIRouter:
+def _journal_file_routes(front: Front) -> Routes:
     """The routes."""
-    router = APIRouter()
+    routes = Routes()
 
-    @router.get("/export")
+    @routes.get("/export")
     @page(PageAccess.SESSION)
     async def export() -> Response:
         records = await front.journal.export()
@@ -419,14 +419,14 @@ def _journal_file_routes(front: Front) -> APIRouter:
         return Response(content, media_type="application/json", headers=headers)
 
     # The body is no parameter: it is read by the guard, which asks for the session first (rule 4).
-    @router.post("/import")
+    @routes.post("/import")
     @page(PageAccess.SIGNED)
     async def bring(request: Request) -> TakenIn:
         body = await request.body()
         brought, records = await asyncio.to_thread(_read, body)
         return await take_in(front.journal, records, actor=_ACTOR, preview_only=not brought.apply)
 
-    return router
+    return routes
 
 
 def _written(records: list[Record], **about: Any) -> bytes:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import HTTPException, Request
 from pydantic import Field, SecretStr
 
 from silas.approval import DeviceStore, NonceStore, NonceUsed
@@ -35,6 +35,7 @@ from silas.web.access import (
     request_bytes,
     told_program,
 )
+from silas.web.command_routes import Routes
 from silas.web.commands import Body, PageAccess
 from silas.web.errors import NotLetIn, PairingRefused
 
@@ -154,20 +155,20 @@ def _is_from_here(request: Request) -> bool:
     )
 
 
-def locked_routes(door: LockedDoor) -> APIRouter:
+def locked_routes(door: LockedDoor) -> Routes:
     """What can be asked of a locked Silas."""
-    router = APIRouter()
+    routes = Routes()
 
-    @router.get("/health", response_model_exclude_none=True)
+    @routes.get("/health", response_model_exclude_none=True)
     @page(PageAccess.OPEN)
     async def health(request: Request) -> LockedHealth:
         return LockedHealth(program=told_program(request))
 
-    @router.post(UNLOCK)
+    @routes.post(UNLOCK)
     @page(PageAccess.OPEN)
     async def unlock(wanted: Unlock, request: Request) -> Unlocked:
         await door.admit(request, wanted)
         await door.unlock(wanted.passphrase.get_secret_value())
         return Unlocked()
 
-    return router
+    return routes

@@ -11,7 +11,7 @@ The terminal uses the same functions: over the owner's socket, or on the files i
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import Field
 
 from silas.approval import (
@@ -32,7 +32,7 @@ from silas.memory.forgetting import Forgotten
 from silas.memory.models import MemoryChange
 from silas.review.decisions import OwnersProof, OwnersWord
 from silas.web.access import AskingDevice, page
-from silas.web.command_routes import command_routes
+from silas.web.command_routes import Routes, command_routes
 from silas.web.commands import ApiCommand, Body, PageAccess, by_name
 from silas.web.front import Front
 
@@ -82,43 +82,43 @@ class ForgettingShown(Body):
     memory_ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_PAGE)]
 
 
-def memory_routes(front: Front) -> APIRouter:
+def memory_routes(front: Front) -> Routes:
     """The routes."""
-    router = APIRouter(prefix="/api/memory")
+    routes = Routes("/api/memory")
     memory = front.memory
 
-    @router.get("/page/{lane}/{after}")
+    @routes.get("/page/{lane}/{after}")
     @page(PageAccess.SESSION)
     async def listed(lane: Lane, after: After) -> MemoryPage:
         place = None if after == _FIRST else after
         return await memory.page(raw=lane == "said", after=place)
 
-    @router.get("/find/{lane}/{question:path}")
+    @routes.get("/find/{lane}/{question:path}")
     @page(PageAccess.SESSION)
     async def found(lane: Lane, question: Question) -> MemoryPage:
         return await memory.search(question=question, raw=lane == "said", limit=_MAX_SEARCHED)
 
-    @router.get("/item/{memory_id}")
+    @routes.get("/item/{memory_id}")
     @page(PageAccess.SESSION)
     async def one(memory_id: str) -> ShownMemory:
         return await memory.show(memory_id=memory_id)
 
-    @router.get("/numbers")
+    @routes.get("/numbers")
     @page(PageAccess.SESSION)
     async def numbers_for_page() -> dict[str, Any]:
         return await memory.numbers()
 
-    @router.get("/changes")
+    @routes.get("/changes")
     @page(PageAccess.SESSION)
     async def changes_for_page() -> list[MemoryChange]:
         return await memory.changes()
 
-    @router.post("/forgetting")
+    @routes.post("/forgetting")
     @page(PageAccess.SIGNED)
     async def forgetting(asked: ForgettingShown) -> ToForget:
         return await memory.to_forget(memory_ids=tuple(asked.memory_ids))
 
-    @router.post("/forget_these")
+    @routes.post("/forget_these")
     @page(PageAccess.SIGNED)
     async def forget_these(asked: ForgettingRequest, device: AskingDevice) -> Forgotten:
         ids, confirmed = tuple(asked.memory_ids), asked.confirmed
@@ -129,8 +129,8 @@ def memory_routes(front: Front) -> APIRouter:
             ids, word, question_id=confirmed.question_id, claim_hash=confirmed.claim_hash
         )
 
-    router.include_router(command_routes("", MEMORY_COMMANDS.values(), lambda: front.memory))
-    return router
+    routes.include(command_routes("", MEMORY_COMMANDS.values(), lambda: front.memory))
+    return routes
 
 
 def _devices_word(device_id: str, signature: bytes) -> OwnersWord:

@@ -9,13 +9,14 @@
 
 from typing import Annotated, Literal, Protocol
 
-from fastapi import APIRouter, HTTPException
+from fastapi import HTTPException
 from pydantic import Field, SecretStr
 
 from silas.kernel import SilasError
 from silas.kernel.models import Data
 from silas.memory.curation import MemoryCuration
 from silas.web.access import page
+from silas.web.command_routes import Routes
 from silas.web.commands import Body, PageAccess
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -105,21 +106,21 @@ class SetupService(Protocol):
         ...
 
 
-def setup_routes(desk: SetupService | None, memory: MemoryCuration) -> APIRouter:
+def setup_routes(desk: SetupService | None, memory: MemoryCuration) -> Routes:
     """The routes."""
-    router = APIRouter(prefix="/api/setup")
+    routes = Routes("/api/setup")
 
-    @router.get("")
+    @routes.get("")
     @page(PageAccess.SESSION)
     async def shown() -> SetupShown:
         return await _desk(desk).shown()
 
-    @router.get("/local")
+    @routes.get("/local")
     @page(PageAccess.SESSION)
     async def local() -> list[LocalModels]:
         return await _desk(desk).local_models()
 
-    @router.post("/model")
+    @routes.post("/model")
     @page(PageAccess.SIGNED)
     async def model(wanted: ChosenModel) -> TriedModel:
         try:
@@ -127,7 +128,7 @@ def setup_routes(desk: SetupService | None, memory: MemoryCuration) -> APIRouter
         except SilasError as error:
             raise HTTPException(409, error.message) from error
 
-    @router.post("/finish")
+    @routes.post("/finish")
     @page(PageAccess.SIGNED)
     async def finish(done: Finished) -> dict[str, bool]:
         name = done.name.strip()
@@ -136,7 +137,7 @@ def setup_routes(desk: SetupService | None, memory: MemoryCuration) -> APIRouter
             await memory.note_name(name)
         return {"finished": True}
 
-    return router
+    return routes
 
 
 def _desk(desk: SetupService | None) -> SetupService:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import HTTPException, Request
 from pydantic import Field
 
 from silas.approval import (
@@ -30,6 +30,7 @@ from silas.kernel import Clock, SilasError
 from silas.kernel.models import Data
 from silas.storage import Database, Durability
 from silas.web.access import AskingDevice, page
+from silas.web.command_routes import Routes
 from silas.web.commands import Body, PageAccess
 from silas.web.host_guard import is_number
 
@@ -114,11 +115,11 @@ class PasskeyService:
         )
 
 
-def passkey_routes(desk: PasskeyService) -> APIRouter:
+def passkey_routes(desk: PasskeyService) -> Routes:
     """The routes."""
-    router = APIRouter(prefix="/api/passkeys")
+    routes = Routes("/api/passkeys")
 
-    @router.get("")
+    @routes.get("")
     @page(PageAccess.SESSION)
     async def passkeys(request: Request) -> PasskeysShown:
         here = request.url.hostname or ""
@@ -135,7 +136,7 @@ def passkey_routes(desk: PasskeyService) -> APIRouter:
         usable = any(each.here for each in shown)
         return PasskeysShown(passkeys=shown, named=not is_number(here), first=not usable)
 
-    @router.post("/challenge")
+    @routes.post("/challenge")
     @page(PageAccess.SIGNED)
     async def challenge(
         _nothing: dict[str, Any], request: Request, device: AskingDevice
@@ -144,7 +145,7 @@ def passkey_routes(desk: PasskeyService) -> APIRouter:
         rp_id = page_name(request.headers.get("origin", ""))
         return ChallengeGiven(challenge=made.decode(), rp_id=rp_id)
 
-    @router.post("")
+    @routes.post("")
     @page(PageAccess.SIGNED)
     async def enrol(wanted: Enrolment, request: Request, device: AskingDevice) -> dict[str, str]:
         origin = request.headers.get("origin", "")
@@ -154,7 +155,7 @@ def passkey_routes(desk: PasskeyService) -> APIRouter:
             raise HTTPException(403, error.message) from error
         return {"credential_id": made.credential_id, "name": made.name}
 
-    @router.post("/{credential_id}/revoke")
+    @routes.post("/{credential_id}/revoke")
     @page(PageAccess.SIGNED)
     async def revoke(credential_id: str, _nothing: dict[str, Any]) -> dict[str, bool]:
         try:
@@ -163,4 +164,4 @@ def passkey_routes(desk: PasskeyService) -> APIRouter:
             raise HTTPException(404, error.message) from error
         return {"revoked": True}
 
-    return router
+    return routes

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, HTTPException
+from fastapi import HTTPException
 from pydantic import Field
 
 from silas.kernel import SilasError, format_timestamp
@@ -10,6 +10,7 @@ from silas.personality import PersonalityAxis, PersonalityEngine
 from silas.personality.feedback import FEEDBACK
 from silas.personality.models import PersonaEvent
 from silas.web.access import page
+from silas.web.command_routes import Routes
 from silas.web.commands import Body, PageAccess
 from silas.web.front import Front
 
@@ -44,17 +45,17 @@ class Tuning(Body):
     persist_to_baseline: bool = False
 
 
-def persona_routes(front: Front) -> APIRouter:
+def persona_routes(front: Front) -> Routes:
     """The routes."""
-    router = APIRouter(prefix="/persona")
+    routes = Routes("/persona")
     owner = front.owner_id
 
-    @router.post("/state")
+    @routes.post("/state")
     @page(None)
     async def state_for_commands(_: Body) -> dict[str, Any]:
         return await state()
 
-    @router.get("/state")
+    @routes.get("/state")
     @page(PageAccess.SESSION)
     async def state() -> dict[str, Any]:
         engine = _engine(front)
@@ -70,7 +71,7 @@ def persona_routes(front: Front) -> APIRouter:
             "changes": [_told(each) for each in await engine.owner_changes(owner)],
         }
 
-    @router.post("/preset")
+    @routes.post("/preset")
     @page(PageAccess.SIGNED)
     async def preset(wanted: Preset) -> dict[str, str]:
         try:
@@ -79,13 +80,13 @@ def persona_routes(front: Front) -> APIRouter:
             raise HTTPException(404, error.message) from error
         return {"preset": now.active_preset}
 
-    @router.post("/feedback")
+    @routes.post("/feedback")
     @page(PageAccess.SIGNED)
     async def feedback(given: FeedbackGiven) -> dict[str, bool]:
         await _engine(front).hear_feedback(owner, f"feedback_{given.type}", trusted=True)
         return {"heard": True}
 
-    @router.post("/tune")
+    @routes.post("/tune")
     @page(PageAccess.SIGNED)
     async def tune(wanted: Tuning) -> dict[str, bool]:
         delta = {axis.value: step for axis, step in wanted.delta.items()}
@@ -94,7 +95,7 @@ def persona_routes(front: Front) -> APIRouter:
         )
         return {"tuned": True}
 
-    @router.post("/undo")
+    @routes.post("/undo")
     @page(PageAccess.SIGNED)
     async def undo(_: Body) -> dict[str, str]:
         last = await _engine(front).undo_change(owner)
@@ -102,7 +103,7 @@ def persona_routes(front: Front) -> APIRouter:
             raise HTTPException(404, "You have changed nothing that could be taken back.")
         return {"undone": _told(last)["text"]}
 
-    return router
+    return routes
 
 
 def _told(event: PersonaEvent) -> dict[str, str]:

@@ -6,7 +6,7 @@ command: it follows from the owner's signed yes to the card that `install` puts 
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 
 from silas.skills.service import (
     SkillDetails,
@@ -16,7 +16,7 @@ from silas.skills.service import (
     SkillService,
 )
 from silas.web.access import page
-from silas.web.command_routes import command_routes
+from silas.web.command_routes import Routes, command_routes
 from silas.web.commands import ApiCommand, PageAccess, by_name
 
 SKILL_COMMANDS = by_name(
@@ -41,28 +41,28 @@ Digest = Annotated[str, Path(pattern="^[0-9a-f]{64}$")]
 FilePath = Annotated[str, Path(min_length=1, max_length=1024)]
 
 
-def skill_routes(skills: SkillService) -> APIRouter:
+def skill_routes(skills: SkillService) -> Routes:
     """The routes."""
-    router = command_routes("/api/skills", SKILL_COMMANDS.values(), lambda: skills)
+    routes = command_routes("/api/skills", SKILL_COMMANDS.values(), lambda: skills)
 
-    @router.get("")
+    @routes.get("")
     @page(PageAccess.SESSION)
     async def listed() -> SkillList:
         return await skills.list_skills()
 
-    @router.get("/item/{name}")
+    @routes.get("/item/{name}")
     @page(PageAccess.SESSION)
     async def one(name: Name) -> SkillDetails:
         return await skills.show(name)
 
-    @router.get("/file/{digest}/{path:path}")
+    @routes.get("/file/{digest}/{path:path}")
     @page(PageAccess.SESSION)
     async def file(digest: Digest, path: FilePath) -> SkillFileShown:
         return await skills.read_file(digest, path)
 
-    @router.get("/difference/{before}/{after}/{path:path}")
+    @routes.get("/difference/{before}/{after}/{path:path}")
     @page(PageAccess.SESSION)
     async def difference(before: Digest, after: Digest, path: FilePath) -> SkillFileDifference:
         return await skills.difference(before, after, path)
 
-    return router
+    return routes

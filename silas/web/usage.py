@@ -10,7 +10,6 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from silas.companions.budgets import MICRO, BudgetState
@@ -22,7 +21,7 @@ from silas.stream.research import ResearchLimits, ResearchState, ResearchStore
 from silas.stream.usage import MAX_DAYS, USUAL_DAYS, UsageLedger, UsageReport, in_dollars, note_on
 from silas.stream.visitors import VisitorLink, VisitorStore, VisitorUsage
 from silas.web.access import page
-from silas.web.command_routes import command_routes
+from silas.web.command_routes import Routes, command_routes
 from silas.web.commands import ApiCommand, PageAccess
 from silas.work.models import WorkItem, WorkItemStatus, WorkItemType
 from silas.work.project import with_tasks
@@ -126,16 +125,16 @@ class UsageView:
         ]
 
 
-def usage_routes(view: UsageView) -> APIRouter:
+def usage_routes(view: UsageView) -> Routes:
     """The same for the page, which reads, and for the terminal."""
-    router = command_routes("/api/usage", _COMMANDS, lambda: view)
+    routes = command_routes("/api/usage", _COMMANDS, lambda: view)
 
-    @router.get("/{days}")
+    @routes.get("/{days}")
     @page(PageAccess.SESSION)
     async def usage(days: Days) -> UsageShown:
         return await view.show(days)
 
-    return router
+    return routes
 
 
 _COMMANDS = (ApiCommand(UsageView.show),)

@@ -19,7 +19,7 @@ from datetime import timedelta
 from importlib import resources
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
 from starlette.responses import Response
 from starlette.routing import Route
@@ -41,6 +41,7 @@ from silas.stream.visitors import (
     VisitorStore,
 )
 from silas.web.access import page
+from silas.web.command_routes import Routes
 from silas.web.commands import ApiCommand, Body, PageAccess
 from silas.web.serving import Endpoint, page_answer
 
@@ -299,11 +300,11 @@ VISITOR_COMMANDS = (
 """For the owner: a link is made at the machine alone, everything else also on the page."""
 
 
-def visit_routes(visits: Visits) -> APIRouter:
+def visit_routes(visits: Visits) -> Routes:
     """The routes of visitors (rule 1)."""
-    router = APIRouter(prefix="/visit")
+    routes = Routes("/visit")
 
-    @router.post("/connections")
+    @routes.post("/connections")
     @page(PageAccess.OPEN)
     async def connect(request: Request, _nothing: dict[str, Any]) -> Opened:
         _pace(visits, request)
@@ -311,26 +312,26 @@ def visit_routes(visits: Visits) -> APIRouter:
         limits = found.link.limits
         return Opened(secret=secret, name=found.link.name, message_chars=limits.message_chars)
 
-    @router.post("/messages", status_code=202)
+    @routes.post("/messages", status_code=202)
     @page(PageAccess.OPEN)
     async def say(request: Request, said: Said) -> Taken:
         _pace(visits, request)
         await visits.say(await visits.store.entered(_secret(request)), said)
         return Taken()
 
-    @router.get("/history")
+    @routes.get("/history")
     @page(PageAccess.OPEN)
     async def history(request: Request) -> VisitNews:
         return await visits.history(await visits.store.entered(_secret(request)))
 
-    @router.get("/messages/{after}")
+    @routes.get("/messages/{after}")
     @page(PageAccess.OPEN)
     async def hear(request: Request, after: Annotated[int, Field(ge=0)]) -> VisitNews:
         found = await visits.hear(await visits.store.entered(_secret(request)), after)
         await visits.store.entered(_secret(request))  # revoked meanwhile: nothing is told
         return found
 
-    return router
+    return routes
 
 
 def _pace(visits: Visits, request: Request) -> None:

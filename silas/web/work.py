@@ -5,10 +5,9 @@ opened if the work item itself has changed it (`silas.work.report`); the path is
 was written down, and is never one to look for.
 """
 
-from fastapi import APIRouter
-
 from silas.kernel.models import Data
 from silas.web.access import page
+from silas.web.command_routes import Routes
 from silas.web.commands import PageAccess
 from silas.work.effects import ChangeKind
 from silas.work.errors import ArtifactRefused
@@ -53,21 +52,21 @@ class WorkDetails(Data):
     files: list[FileLine]
 
 
-def work_routes(bench: ExecutionContext) -> APIRouter:
+def work_routes(bench: ExecutionContext) -> Routes:
     """The routes."""
-    router = APIRouter(prefix="/api/work")
+    routes = Routes("/api/work")
 
-    @router.get("/{work_item_id}")
+    @routes.get("/{work_item_id}")
     @page(PageAccess.SESSION)
     async def details(work_item_id: str) -> WorkDetails:
         return _details(await report_of(bench, work_item_id))
 
-    @router.get("/{work_item_id}/file/{path:path}")
+    @routes.get("/{work_item_id}/file/{path:path}")
     @page(PageAccess.SESSION)
     async def file(work_item_id: str, path: str) -> FileView:
         return await file_view(bench, work_item_id, path)
 
-    @router.get("/{work_item_id}/output/{attempt}/{seq}")
+    @routes.get("/{work_item_id}/output/{attempt}/{seq}")
     @page(PageAccess.SESSION)
     async def output(work_item_id: str, attempt: int, seq: int) -> CallOutput:
         tried = (await report_of(bench, work_item_id)).attempts
@@ -76,7 +75,7 @@ def work_routes(bench: ExecutionContext) -> APIRouter:
                 return call
         raise ArtifactRefused("There is no such call of this work.")
 
-    return router
+    return routes
 
 
 def _details(report: WorkReport) -> WorkDetails:

@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute
 from silas.app.client import call_server
 from silas.kernel import SilasError
 from silas.web.access import page_access
-from silas.web.api import make_api
+from silas.web.api import make_api, make_routes
 from silas.web.commands import PageAccess
 from silas.web.owner_socket import LIVE, owner_socket
 from tests.web.place import Place, TestDevice, environ_for, open_place
@@ -92,6 +92,14 @@ async def test_what_each_route_needs_is_what_it_does(place: Place) -> None:
             assert name.startswith("GET "), "a cookie alone changes nothing"
         if access is PageAccess.SIGNED:
             assert name.startswith("POST ")
+
+
+async def test_routes_that_wait_are_made_together_with_all_that_could_answer(place: Place) -> None:
+    """No place is in another: whichever is asked for first, the same route answers."""
+    places = make_routes(place.front, place.web.hub).by_place()
+    assert len(places) > 15
+    assert not [name for name in places if "{" in name]
+    assert not [(a, b) for a in places for b in places if b.startswith(f"{a}/")]
 
 
 async def test_a_route_that_declares_nothing_is_not_there_for_a_browser(place: Place) -> None:

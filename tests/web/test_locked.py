@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
+from fastapi import FastAPI
 from playwright.async_api import Browser, expect
 from schemathesis import GenerationMode
 
@@ -296,7 +297,7 @@ async def test_a_stranger_gets_nothing_from_a_locked_silas(
 ) -> None:
     async with locked_place(tmp_path, home) as place:
         served = place.web.api._open
-        assert served is not None
+        assert isinstance(served, FastAPI)
         schema = schemathesis.openapi.from_dict(served.openapi())
         for found in schema.get_all_operations():
             operation = found.ok()
