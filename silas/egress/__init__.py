@@ -4,7 +4,7 @@
 `namespace` puts the proxy's listening socket into the network namespace of a sandbox.
 """
 
-from silas.egress.hosts import Hosts, in_words
+from silas.egress.hosts import Hosts, ListedHost, in_words, named
 from silas.egress.namespace import PORT, listen_in_namespace_of
 from silas.egress.proxy import EgressLimits, EgressProxy, HostUse, PublicNetwork, WayOut
 
@@ -14,8 +14,10 @@ __all__ = [
     "EgressProxy",
     "HostUse",
     "Hosts",
+    "ListedHost",
     "PublicNetwork",
     "WayOut",
     "in_words",
     "listen_in_namespace_of",
+    "named",
 ]

@@ -8,6 +8,10 @@
    not allow is not repaired: it is on no list.
 4. A name is reached only at public addresses. If one of its addresses is not public, none of them
    is used: such an answer is how a name is turned against the machine or its network.
+   A service at home or on this machine is listed with its port and its address
+   (`nas.home.arpa:3000@192.168.1.20`): whoever signs the list signs the three of them. The name is
+   not resolved then, and nothing but this address and port is reached. Addresses of a link, of a
+   cloud's own services and of groups are never listed.
 5. The first bytes of a tunnel to the TLS port are a ClientHello, which names exactly one host
    (RFC 6066): the one that the tunnel was opened for. Anything else is refused. A tunnel to a
    listed host that is served by a large provider could otherwise be opened for one of the
@@ -17,6 +21,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 from typing import Annotated, Any
@@ -37,6 +42,10 @@ _LIST_THEM = (
 _WRITE_IT = (
     "must be a host name in lower case such as `pypi.org` or `example.org:8443`: "
     "no address, no scheme, no pattern, and names with other letters in their form `xn--…`"
+)
+_AT_HOME = (
+    "names an address that is not one of your own network or of this machine: write "
+    "`nas.home.arpa:3000@192.168.1.20`, with the port, and leave public addresses out"
 )
 
 # What IANA's registries of special-purpose addresses do not call globally reachable, what is
@@ -60,6 +69,16 @@ _PUBLIC_6 = IPv6Network("2000::/3")
 _NOT_PUBLIC_6 = tuple(
     map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"))
 )
+# What an owner can sign: private networks, the shared one that some private networks use, and this
+# machine. Clouds answer their own machines at addresses inside of two of them.
+_OWN = tuple(
+    map(
+        IPv4Network,
+        ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8"),
+    )
+)
+_OWN_6 = tuple(map(IPv6Network, ("fc00::/7", "::1/128")))
+_OF_CLOUDS = frozenset(map(ip_address, ("100.100.100.200", "fd00:ec2::254", "fd20:ce::254")))
 
 
 class EgressRefused(Exception):
@@ -77,10 +96,37 @@ class HostAndPort:
         return f"{self.host}:{self.port}"
 
 
+@dataclass(frozen=True)
+class ListedHost:
+    """One entry of a list."""
+
+    name: str
+    port: int | None = None
+    """None: the usual ports."""
+    address: str | None = None
+    """Where a service is that is not on the public network."""
+
+    @classmethod
+    def parse(cls, entry: str) -> "ListedHost":
+        """Raises `ValueError` with what to write instead."""
+        place, at, address = entry.partition("@")
+        name, colon, port = place.partition(":")
+        if not _NAME.fullmatch(name) or (colon and not _is_port(port)):
+            raise ValueError(_WRITE_IT)
+        if at and not (colon and is_own(address)):
+            raise ValueError(_AT_HOME)
+        return cls(name, int(port) if colon else None, address or None)
+
+    def __str__(self) -> str:
+        place = self.name if self.port is None else f"{self.name}:{self.port}"
+        if self.address is None:
+            return place
+        here = ip_address(self.address).is_loopback
+        return f"{place} at {self.address} ({'this machine' if here else 'your own network'})"
+
+
 def _checked_entry(text: str) -> str:
-    name, colon, port = text.partition(":")
-    if not _NAME.fullmatch(name) or (colon and not _is_port(port)):
-        raise ValueError(_WRITE_IT)
+    ListedHost.parse(text)
     return text
 
 
@@ -115,7 +161,12 @@ Hosts = Annotated[
 
 def in_words(hosts: Sequence[str]) -> str:
     """The hosts for a person who is to decide."""
-    return f"reaches {', '.join(hosts)}, and nothing else" if hosts else "none"
+    return f"reaches {named(hosts)}, and nothing else" if hosts else "none"
+
+
+def named(hosts: Iterable[str]) -> str:
+    """The hosts one after the other, with where those are that are not on the public network."""
+    return ", ".join(str(ListedHost.parse(each)) for each in hosts)
 
 
 def parse_authority(text: str, *, default_port: int | None = None) -> HostAndPort:
@@ -131,12 +182,13 @@ def parse_authority(text: str, *, default_port: int | None = None) -> HostAndPor
     return HostAndPort(lowered, int(port) if colon else default_port or 0)
 
 
-def require_listed(hosts: Iterable[str], wanted: HostAndPort, *, usual_port: int) -> None:
-    """Raise `EgressRefused` unless the list holds this host with this port (rule 2)."""
+def require_listed(hosts: Iterable[str], wanted: HostAndPort, *, usual_port: int) -> ListedHost:
+    """The entry for this host with this port (rule 2); raises `EgressRefused` if there is none."""
     for entry in hosts:
-        name, colon, port = entry.partition(":")
-        if name == wanted.host and wanted.port == (int(port) if colon else usual_port):
-            return
+        with suppress(ValueError):  # what cannot be read lists nothing
+            listed = ListedHost.parse(entry)
+            if (listed.name, listed.port or usual_port) == (wanted.host, wanted.port):
+                return listed
     raise EgressRefused(f"{wanted} is not on the list of the plan for this kind of request.")
 
 
@@ -160,6 +212,19 @@ def is_public(text: str) -> bool:
     if address.scope_id is not None or address not in _PUBLIC_6:
         return False
     return not any(address in network for network in _NOT_PUBLIC_6)
+
+
+def is_own(text: str) -> bool:
+    """Whether an address, in its one spelling, is one that a list may name (rule 4)."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return False
+    if str(address) != text or "%" in text or address in _OF_CLOUDS:
+        return False
+    if isinstance(address, IPv4Address):
+        return any(address in network for network in _OWN)
+    return any(address in network for network in _OWN_6)
 
 
 _HANDSHAKE, _CLIENT_HELLO = 22, 1

@@ -6,7 +6,8 @@ For each request:
    request. `h11` reads it; what it cannot read is refused.
 2. The host is on the list, with this port and this form (`hosts`).
 3. The name is resolved once. Every address that it has must be public, and the connection goes to
-   one of these addresses; nobody resolves the name again.
+   one of these addresses; nobody resolves the name again. A host that the list names with its
+   address is not resolved: the connection goes there.
 4. A plain request says the same host in its header, and is written anew, one for each connection.
    A tunnel to the TLS port begins with a ClientHello for the same host (`hosts`).
 5. Bytes, requests, connections at once and waiting are limited. Time as a whole is that of the run:
@@ -30,6 +31,7 @@ from silas.egress.hosts import (
     TLS_PORT,
     EgressRefused,
     HostAndPort,
+    is_public,
     parse_authority,
     read_client_hello,
     require_listed,
@@ -76,9 +78,10 @@ class PublicNetwork:
 
     async def dial(self, address: str, port: int) -> Streams:
         reader, writer = await asyncio.open_connection(address, port)
-        # A public address can be this machine's own, with services that are for it alone.
+        # A public address can be this machine's own, with services that are for it alone. Any other
+        # address gets here only if it stands in a list that was signed (rule 3).
         own, other = (writer.get_extra_info(name) for name in ("sockname", "peername"))
-        if own is None or other is None or own[0] == other[0]:
+        if own is None or other is None or (is_public(address) and own[0] == other[0]):
             writer.close()
             raise EgressRefused("The host's address is that of this machine.")
         return reader, writer
@@ -201,8 +204,8 @@ class EgressProxy:
             self._meter.request()
             wanted, path = _asked_for(request)
             usual = TLS_PORT if tunnel else PLAIN_PORT
-            require_listed(self._hosts, wanted, usual_port=usual)  # 2
-            far = await self._reach(wanted)
+            listed = require_listed(self._hosts, wanted, usual_port=usual)  # 2
+            far = await self._reach(wanted, listed.address)
         except EgressRefused:
             self._meter.of(str(wanted or _UNREADABLE)).refused += 1
             raise
@@ -217,8 +220,10 @@ class EgressProxy:
         finally:
             await carried.far.close()
 
-    async def _reach(self, wanted: HostAndPort) -> Streams:
+    async def _reach(self, wanted: HostAndPort, signed: str | None) -> Streams:
         """Rule 3."""
+        if signed is not None:
+            return await self._within(self._way_out.dial(signed, wanted.port))
         addresses = await self._within(self._way_out.resolve(wanted.host, wanted.port))
         require_public(addresses)
         failure: OSError = OSError("no address answered")

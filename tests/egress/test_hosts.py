@@ -6,6 +6,8 @@ from pydantic import TypeAdapter, ValidationError
 from silas.egress import Hosts, in_words
 from silas.egress.hosts import (
     EgressRefused,
+    HostAndPort,
+    ListedHost,
     is_public,
     parse_authority,
     require_listed,
@@ -20,6 +22,48 @@ def test_a_plan_lists_names_and_perhaps_ports() -> None:
     assert listed == ("pypi.org", "example.org:8443", "xn--bcher-kva.example")
     assert in_words(listed[:1]) == "reaches pypi.org, and nothing else"
     assert in_words(()) == "none"
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        (
+            "nas.home.arpa:3000@192.168.1.20",
+            "nas.home.arpa:3000 at 192.168.1.20 (your own network)",
+        ),
+        ("git.example.org:443@fd12::5", "git.example.org:443 at fd12::5 (your own network)"),
+        (
+            "mail.localhost.test:1143@127.0.0.1",
+            "mail.localhost.test:1143 at 127.0.0.1 (this machine)",
+        ),
+        ("a.test:80@::1", "a.test:80 at ::1 (this machine)"),
+    ],
+)
+def test_a_service_at_home_is_listed_with_port_and_address(entry: str, words: str) -> None:
+    assert HOSTS.validate_python([entry]) == (entry,)
+    assert in_words([entry]) == f"reaches {words}, and nothing else"
+    listed = ListedHost.parse(entry)
+    wanted = HostAndPort(listed.name, listed.port or 0)
+    assert require_listed([entry], wanted, usual_port=443) == listed
+    with pytest.raises(EgressRefused):
+        require_listed([entry], HostAndPort(listed.name, 8), usual_port=8)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("nas.home.arpa@192.168.1.20", "nas.home.arpa:3000@", "192.168.1.20:80@192.168.1.20"),
+        *("a.test:80@169.254.169.254", "a.test:80@fe80::1", "a.test:80@fd00:ec2::254"),
+        *("a.test:80@100.100.100.200", "a.test:80@0.0.0.0", "a.test:80@224.0.0.1", "a.test:80@::"),
+        *("a.test:80@93.184.216.34", "a.test:80@::ffff:127.0.0.1", "a.test:80@2130706433"),
+        *("a.test:80@127.1", "a.test:80@0127.0.0.1", "a.test:80@fd12::5%eth0", "a.test:80@FD12::5"),
+        *("a.test:80@192.168.1.0/24", "a.test:80@nas", "a.test:80@127.0.0.1@127.0.0.1"),
+        *("a.test:80@127.0.0.1:81", "a.test:80@[::1]", "a.test:80@ 127.0.0.1", "me@a.test:80"),
+    ],
+)
+def test_an_address_that_nobody_could_mean_is_not_listed(place: str) -> None:
+    with pytest.raises(ValidationError):
+        HOSTS.validate_python([place])
 
 
 @pytest.mark.parametrize("none", [None, False, [], ()])

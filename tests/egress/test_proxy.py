@@ -230,3 +230,34 @@ async def test_made_up_names_do_not_fill_the_memory() -> None:
             await say(port, get(f"http://a{number}.org/", host=f"a{number}.org"))
         assert len(proxy.uses()) == 101
         assert proxy.uses()[0].refused == 5
+
+
+async def test_a_service_at_home_is_reached_at_the_address_that_was_signed_and_at_no_other() -> (
+    None
+):
+    async with web_server() as served:
+        entry = f"nas.home.arpa:{served.port}@127.0.0.1"
+        proxy = EgressProxy((entry,), PublicNetwork())
+        listener = socket.create_server(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        await proxy.serve(listener)
+        try:
+            here, other = f"nas.home.arpa:{served.port}", f"nas.home.arpa:{port}"
+            answer = await say(port, get(f"http://{here}/a", host=here))
+            assert answer.endswith(b"hello")
+            refused = await say(port, get(f"http://{other}/a", host=other))
+            assert refused.startswith(b"HTTP/1.1 403 ")
+            bare = f"127.0.0.1:{served.port}"
+            assert (await say(port, get(f"http://{bare}/a", host=bare))).startswith(b"HTTP/1.1 403")
+        finally:
+            await proxy.close()
+        assert len(served.heads) == 1
+        assert {each.host: each.connections for each in proxy.uses()}[here] == 1
+
+
+async def test_a_name_that_leads_home_is_refused_unless_its_address_was_signed() -> None:
+    async with web_server() as served, proxy_to(served, example_org=("192.168.1.20",)) as open_:
+        _, way, port = open_
+        answer = await say(port, get("http://example.org/"))
+        assert b"192.168.1.20 is not on the public network" in answer
+        assert way.dialled == []
