@@ -17,89 +17,24 @@
 
 import asyncio
 import errno
-import hashlib
-import json
 import os
 import re
-import shlex
-import tempfile
 import zlib
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from silas.kernel import Clock, SandboxError, SystemClock
-from silas.sandbox.command_run import to_the_end
-from silas.sandbox.environment import HARDENED_ENVIRONMENT
-from silas.sandbox.models import (
-    MEBIBYTE,
-    Boundary,
-    SandboxLimits,
-    SandboxRequest,
-    SandboxResult,
-    SandboxRunner,
-)
-from silas.storage.files import make_private_directory
+from silas.kernel import Clock, SystemClock
+from silas.sandbox.models import MEBIBYTE, SandboxRunner
 from silas.storage.trees import is_text
+from silas.tools.git import OBJECT_ID, ContainedGit, contained_git, hash_object
 from silas.tools.tree import FileRefused, Tree, split_path
-from silas.work.attempt_files import remove_tree
 
-_CONFIGURATION = """\
-[core]
-\trepositoryFormatVersion = 1
-\tbare = false
-\thooksPath = /dev/null
-\tfsmonitor = false
-\tattributesFile = /dev/null
-\texcludesFile = /dev/null
-\tuntrackedCache = false
-\tcommitGraph = false
-\tmultiPackIndex = false
-\tautocrlf = false
-\tpager = cat
-\teditor = false
-\taskPass = false
-\tpackedGitWindowSize = 16m
-\tpackedGitLimit = 256m
-[index]
-\tthreads = 1
-[gc]
-\tauto = 0
-[maintenance]
-\tauto = false
-[submodule]
-\trecurse = false
-[credential]
-\thelper =
-"""
-_PROTOCOLS = ("ext", "file", "ssh", "git", "http", "https")
-_ENVIRONMENT = {
-    **HARDENED_ENVIRONMENT,
-    "HOME": "/nonexistent",
-    "XDG_CONFIG_HOME": "/nonexistent",
-    "LC_ALL": "C",
-    "GIT_ALLOW_PROTOCOL": "",
-    "GIT_ASKPASS": "/bin/false",
-    "GIT_EDITOR": "/bin/false",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_PAGER": "cat",
-    "GIT_SSH_COMMAND": "/bin/false",
-    "SSH_ASKPASS": "/bin/false",
-}
-_LIMITS = SandboxLimits(
-    wall_seconds=60,
-    cpu_seconds=60,
-    memory_bytes=1024 * MEBIBYTE,
-    output_bytes=16 * MEBIBYTE,
-)
-_NO_SUCH_PROGRAM = 127
 _NOT_A_PLAIN_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 _MAX_REFERENCE, _MAX_PACKED, _MAX_PATTERNS = 4096, 64 * MEBIBYTE, MEBIBYTE
 _MAX_OBJECT, _MAX_MERGED = 64 * MEBIBYTE, 8 * MEBIBYTE
 _MAX_SYMBOLIC = 5
-_OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _REFERENCE = re.compile(r"refs(?:/(?!\.)[^\x00-\x20\x7f~^:?*\[\\/]+(?<!\.lock)(?<!\.))+")
 _OURS = re.compile(r"refs/heads/silas/[A-Za-z0-9_][A-Za-z0-9._-]{0,150}")
 _SHA256 = re.compile(rb"(?im)^\s*objectformat\s*=\s*\"?sha256")
@@ -149,9 +84,7 @@ class _State:
 
     def hash(self, kind: str, content: bytes) -> tuple[str, bytes]:
         """The id of an object, and what git hashes: the content behind its kind and length."""
-        framed = f"{kind} {len(content)}\0".encode() + content
-        algorithm = hashlib.sha256 if self.sha256 else hashlib.sha1
-        return algorithm(framed, usedforsecurity=False).hexdigest(), framed
+        return hash_object(kind, content, sha256=self.sha256)
 
 
 class Repository:
@@ -225,14 +158,14 @@ class Repository:
         await asyncio.to_thread(self._publish, objects, ref, commit[0])
         return commit[0]
 
-    @asynccontextmanager
-    async def _git(self, state: _State) -> AsyncIterator["_Git"]:
-        objects = self._path / ".git" / "objects"
-        place = await asyncio.to_thread(_make_place, self._scratch, state, objects)
-        try:
-            yield _Git(self._sandbox, place, objects)
-        finally:
-            await to_the_end(asyncio.to_thread(remove_tree, place))
+    def _git(self, state: _State) -> AbstractAsyncContextManager[ContainedGit]:
+        return contained_git(
+            self._sandbox,
+            self._scratch,
+            sha256=state.sha256,
+            exclude=state.exclude,
+            objects=self._path / ".git" / "objects",
+        )
 
     def _read_state(self) -> _State:
         with Tree.open(self._path) as tree:
@@ -312,89 +245,13 @@ async def merge_texts(
     texts = {"ours": ours, "base": base, "theirs": theirs}
     if sum(map(len, texts.values())) > _MAX_MERGED:
         return None
-    place = await asyncio.to_thread(_make_place, scratch, _State(None, None, sha256=False), None)
-    try:
-        git = _Git(sandbox, place, None)
+    async with contained_git(sandbox, scratch) as git:
         for name, content in texts.items():
             await asyncio.to_thread((git.work / name).write_bytes, content)
-        return await git.run(("merge-file", "--stdout", "--quiet", *texts))
-    except FileRefused:
-        return None
-    finally:
-        await to_the_end(asyncio.to_thread(remove_tree, place))
-
-
-@dataclass(frozen=True)
-class _Git:
-    """git on one GIT_DIR of Silas' own."""
-
-    sandbox: SandboxRunner
-    place: Path
-    objects: Path | None
-
-    @property
-    def work(self) -> Path:
-        """An empty working directory."""
-        return self.place / "work"
-
-    async def run(
-        self,
-        *commands: Sequence[str],
-        stdin: bytes = b"",
-        work_tree: Path | None = None,
-        read: tuple[Path, ...] = (),
-        ok: tuple[int, ...] = (0,),
-    ) -> bytes:
-        """Run the commands one after the other, and return what they wrote."""
-        seen = (*read, *((self.objects,) if self.objects else ()))
-        directory = str(work_tree or self.work)
-        script = " && ".join(shlex.join(("git", *command)) for command in commands)
         try:
-            ran = await self.sandbox.run(
-                SandboxRequest(
-                    argv=("/bin/sh", "-c", script),
-                    env={
-                        **_ENVIRONMENT,
-                        "GIT_DIR": str(self.place / "git"),
-                        "GIT_WORK_TREE": directory,
-                        "TMPDIR": str(self.place),
-                    },
-                    cwd=directory,
-                    read=tuple(map(str, seen)),
-                    write=(str(self.place),),
-                    limits=_LIMITS,
-                    stdin=stdin,
-                    require=frozenset(Boundary),
-                )
-            )
-        except SandboxError as error:
-            raise FileRefused(f"git could not run in the sandbox: {error.message}") from error
-        except ValueError as error:
-            raise FileRefused("The repository's path cannot be shown to a sandbox.") from error
-        # Without a `.gitignore` that it may not read, git would go on and list what is ignored.
-        unread = b"Permission denied" in ran.stderr
-        if ran.exit_code not in ok or ran.limit is not None or ran.stdout_truncated or unread:
-            raise FileRefused(_complaint(commands, ran))
-        return ran.stdout
-
-
-def _make_place(scratch: Path, state: _State, objects: Path | None) -> Path:
-    """A fresh directory with a GIT_DIR that holds nothing but what Silas writes into it."""
-    make_private_directory(scratch)
-    place = Path(tempfile.mkdtemp(prefix="git-", dir=scratch.resolve()))
-    for name in ("work", "git/objects/info", "git/refs", "git/info"):
-        (place / name).mkdir(parents=True)
-    kind = "sha256" if state.sha256 else "sha1"
-    never = "".join(f'[protocol "{each}"]\n\tallow = never\n' for each in _PROTOCOLS)
-    extension = f"[extensions]\n\tobjectFormat = {kind}\n"
-    (place / "git/config").write_text(_CONFIGURATION + never + extension)
-    (place / "git/HEAD").write_text("ref: refs/heads/none\n")
-    (place / "git/info/exclude").write_bytes(state.exclude)
-    if objects is not None:
-        # In quotes, because a line may end inside the name of a directory.
-        line = json.dumps(str(objects), ensure_ascii=False) + "\n"
-        (place / "git/objects/info/alternates").write_bytes(os.fsencode(line))
-    return place
+            return await git.run(("merge-file", "--stdout", "--quiet", *texts))
+        except FileRefused:
+            return None
 
 
 def _read_tree(state: _State) -> tuple[str, ...]:
@@ -402,7 +259,7 @@ def _read_tree(state: _State) -> tuple[str, ...]:
 
 
 async def _without_ignored(
-    git: _Git, state: _State, changes: Mapping[str, Blob | None]
+    git: ContainedGit, state: _State, changes: Mapping[str, Blob | None]
 ) -> dict[str, Blob | None]:
     """The changes that git would record; the index is HEAD's afterwards."""
     # Behind `./`, a name that begins with a colon has no other meaning.
@@ -520,7 +377,7 @@ def _object_path(above: str, name: str) -> str:
 
 def _one_id(output: bytes) -> str:
     found = output.decode(errors="replace").strip()
-    if not _OBJECT_ID.fullmatch(found):
+    if not OBJECT_ID.fullmatch(found):
         raise FileRefused("git did not say which tree it made.")
     return found
 
@@ -538,7 +395,7 @@ def _resolve(tree: Tree, name: str) -> tuple[str | None, str | None]:
                 raise FileRefused(f"{tree.path} has no .git/HEAD: it is not a repository.")
             return _packed(tree).get(name), name
         text = content.decode("utf-8", errors="replace").rstrip()
-        if _OBJECT_ID.fullmatch(text):
+        if OBJECT_ID.fullmatch(text):
             return text, reached
         name = reached = text.removeprefix("ref:").strip()
         if not text.startswith("ref:") or not _REFERENCE.fullmatch(name) or ".." in name:
@@ -550,7 +407,7 @@ def _packed(tree: Tree) -> dict[str, str]:
     found = {}
     for line in (_read(tree, ".git/packed-refs", limit=_MAX_PACKED) or b"").splitlines():
         value, _, name = line.decode("utf-8", errors="replace").partition(" ")
-        if _OBJECT_ID.fullmatch(value):
+        if OBJECT_ID.fullmatch(value):
             found[name] = value
     return found
 
@@ -564,14 +421,3 @@ def _read(tree: Tree, name: str, *, limit: int, links_are_absent: bool = False) 
         if isinstance(error.__cause__, OSError) and error.__cause__.errno in absent:
             return None
         raise
-
-
-def _complaint(commands: Sequence[Sequence[str]], ran: SandboxResult) -> str:
-    if ran.exit_code == _NO_SUCH_PROGRAM:
-        return "git is not installed where the sandbox sees it. Install git."
-    doing = "git " + ", ".join(command[0] for command in commands)
-    if ran.limit is not None or ran.stdout_truncated:
-        return f"{doing} was stopped: it took too much {ran.limit or 'output'}."
-    said = ran.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    readable = "".join(each if each.isprintable() else "?" for each in said[:300])
-    return f"{doing} did not work (exit code {ran.exit_code}): {readable}"
