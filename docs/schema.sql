@@ -1212,7 +1212,7 @@ CREATE TABLE skill_versions (
     report TEXT,
     trial TEXT,
     reason TEXT NOT NULL DEFAULT '',
-    created_at TEXT NOT NULL,
+    created_at TEXT NOT NULL, origin TEXT,
     PRIMARY KEY (name, digest)
 );
 

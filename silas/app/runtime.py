@@ -124,6 +124,7 @@ async def open_runtime(
         places = open_places(core, questions)
         skills = await open_skills(core, questions)
         reviews.on_answer(QuestionKind.SKILL, skills.installer.answered)
+        reviews.on_answer(QuestionKind.SKILL_SOURCE, skills.fetch_answered)
         services = TurnServices(
             memory=memory.service,
             journal=_spoken(core, journal),

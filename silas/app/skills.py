@@ -51,9 +51,11 @@ def make_skills(core: Core, questions: QuestionStore) -> SkillService:
         trials=core.paths.data_dir / _TRIALS,
     )
     external, wanted = settings.skills.import_, settings.skills.validation
+    sources = external.allowed_sources if external.allow_external else ()
     policy = SkillPolicy(
         skills_dir=settings.skills_dir,
-        may_import=external.allow_external and "local_path" in external.allowed_sources,
+        may_import="local_path" in sources,
+        may_fetch="github" in sources,
         description_chars=(wanted.description_min_chars, wanted.description_max_chars),
         refuse_steps=wanted.fail_on_process_heavy_description,
     )

@@ -151,6 +151,9 @@ def read(cli: CliContext, card_id: str, path: str) -> None:
 def _details(found: dict[str, Any]) -> str:
     skill = found["skill"]
     lines = [_line(skill), f"    from {visible(found['source'])}", f"    version {skill['digest']}"]
+    if origin := found["origin"]:
+        place = f"{visible(origin['path'])} of " if origin["path"] else ""
+        lines.append(f"    fetched as {place}the commit {origin['commit']}")
     for tool in found["tools"]:
         where = "inside the sandbox alone" if tool["contained"] else "also outside the sandbox"
         what = f"{tool['action']}, {tool['reversibility']}, {where}"
@@ -173,6 +176,9 @@ def _finding(finding: dict[str, Any]) -> str:
 
 
 def _asked(cli: CliContext, asked: dict[str, Any]) -> None:
+    if "url" in asked:
+        cli.show(asked, _asked_to_fetch(asked))
+        return
     found = f"{asked['findings']} findings" if asked["findings"] else "Nothing was found in it"
     flagged = ", some of them dangerous" if asked["flagged"] else ""
     how = (
@@ -182,8 +188,26 @@ def _asked(cli: CliContext, asked: dict[str, Any]) -> None:
     cli.show(asked, f"{visible(asked['asks'])} {found}{flagged}.\n{how}")
 
 
+def _asked_to_fetch(asked: dict[str, Any]) -> str:
+    card = asked["card_id"]
+    return (
+        f"{visible(asked['asks'])} Nothing is fetched yet. Look at it:  silas review show {card}\n"
+        f"Then decide:  silas review answer {card} approve\n"
+        "What was fetched then waits for you as a skill: `silas skills list` shows it."
+    )
+
+
+def _is_remote(source: str) -> bool:
+    # Loaded here: `silas skills check` needs none of it.
+    from silas.skills.fetching import is_remote  # noqa: PLC0415
+
+    return is_remote(source)
+
+
 def _whole(source: str) -> str:
     """What the person means, whose working directory the server does not know."""
+    if _is_remote(source):
+        return source
     path = Path(source).expanduser()
     return str(Path.cwd() / path) if path.exists() or "/" in source else source
 
@@ -204,12 +228,31 @@ def install(cli: CliContext, source: str) -> None:
     type=click.Choice(["silas", "standard", "claude", "codex", "openclaw", "hermes"]),
     help="Whose format it is, if that is not clear.",
 )
+@click.option("--commit", metavar="ID", help="Fetch exactly this commit of the repository.")
+@click.option("--path", default="", metavar="FOLDER", help="The skill's folder in the repository.")
+@click.option("--address", help="Where a host is that is not on the public network.")
 @pass_cli
-def import_(cli: CliContext, source: str, hint: str | None) -> None:
-    """Ask for a skill of somebody else's: SOURCE is a folder or an archive.
+def import_(
+    cli: CliContext,
+    *,
+    source: str,
+    hint: str | None,
+    commit: str | None,
+    path: str,
+    address: str | None,
+) -> None:
+    """Ask for a skill of somebody else's: a folder, an archive, or https://HOST/REPOSITORY.
 
-    It is adapted first. The card says what was changed, and what it asked for and does not get.
+    From a repository it is fetched after your yes to a card of its own; that needs no account. Then
+    it is adapted. The card of the skill says what was changed, and what it asked for and does not
+    get.
     """
+    if _is_remote(source):
+        given = {"commit": commit, "path": path, "address": address, "hint": hint}
+        _asked(cli, _ask(cli, "fetch", url=source, **given))
+        return
+    if commit or path or address:
+        raise click.UsageError("--commit, --path and --address are for https://HOST/REPOSITORY.")
     _asked(cli, _ask(cli, "install", source=_whole(source), hint=hint))
 
 

@@ -124,6 +124,8 @@ class QuestionKind(StrEnum):
     """A folder or a file that Silas would read."""
     SKILL = "skill"
     """A version of a skill that would be installed."""
+    SKILL_SOURCE = "skill_source"
+    """A repository that a skill would be fetched from."""
 
 
 class Requirement(Data):

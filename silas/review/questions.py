@@ -6,9 +6,9 @@
    content and the answer.
 3. The last of its choices refuses, and some take rights away: these need no more than a signature.
    Every other answer is proven as its risk needs (`silas.review.decisions`).
-4. A yes to a companion's action, a memory, an autonomy threshold or a skill gets a token, in the
-   transaction that stores the answer, for bytes that stand in the content: nothing that was not
-   shown. A skill's token is used up in it.
+4. A yes to a companion's action, a memory, an autonomy threshold, a skill or a fetch gets a token,
+   in the transaction that stores the answer, for bytes that stand in the content: nothing that was
+   not shown. The token of a skill or a fetch is used up in it.
 5. The event that lets the answer be followed is sent in that transaction.
 """
 
@@ -135,7 +135,7 @@ class Question(Data):
             return ApprovalScope.AUTONOMY_THRESHOLD
         if kind is QuestionKind.SKILL:
             return ApprovalScope.SKILL_INSTALL
-        given = kind in (QuestionKind.COMPANION, QuestionKind.MEMORY)
+        given = kind in (QuestionKind.COMPANION, QuestionKind.MEMORY, QuestionKind.SKILL_SOURCE)
         return ApprovalScope.SINGLE_STEP if given else None
 
 
@@ -443,6 +443,10 @@ def _approvals(question: Question) -> list[Approval]:
         if content.kind is QuestionKind.SKILL:
             skill = content.body["skill"]
             payload = ShownPayload(str(skill["version_id"]), skill)
+            return [Approval(payload, scope, use_at_once=True)]
+        if content.kind is QuestionKind.SKILL_SOURCE:
+            fetch = content.body["fetch"]
+            payload = ShownPayload(str(fetch["fetch_id"]), fetch)
             return [Approval(payload, scope, use_at_once=True)]
         return [Approval(autonomy_payload(content.body), scope, ttl=AUTONOMY_TTL)]
     except (KeyError, IndexError, TypeError, ValueError) as error:

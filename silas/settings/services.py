@@ -259,7 +259,8 @@ class SkillImportSettings(Section):
 
     allow_external: bool = Field(True, description="Whether skills of others may be imported.")
     allowed_sources: tuple[Literal["github", "local_path"], ...] = Field(
-        ("github", "local_path"), description="Where they may come from."
+        ("github", "local_path"),
+        description="Where they may come from: `github` stands for repositories on any host.",
     )
     require_transform_report: bool = Field(
         True, description="Whether an import must show what was changed; external ones always do."

@@ -124,13 +124,22 @@ class ImportedSkill:
 
 
 def import_skill(
-    source: Path, into: Path, *, hint: str | None = None, commit: str | None = None
+    source: Path,
+    into: Path,
+    *,
+    hint: str | None = None,
+    commit: str | None = None,
+    source_name: str | None = None,
 ) -> ImportedSkill:
-    """Take a skill from a folder or an archive; it stands below `into` afterwards, by its name."""
+    """Take a skill from a folder or an archive; it stands below `into` afterwards, by its name.
+
+    `commit` and `source_name` say where the folder was fetched.
+    """
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=into) as place:
         folder = unpack_archive(source, Path(place) / "all") if source.is_file() else source
-        report = transform(find_skill(folder), into, hint, source_name=str(source), commit=commit)
+        name = source_name or str(source)
+        report = transform(find_skill(folder), into, hint, source_name=name, commit=commit)
     return ImportedSkill(into / report.name, report.dialect is not SkillDialect.SILAS, report)
 
 

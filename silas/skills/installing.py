@@ -22,28 +22,32 @@ import contextlib
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from silas.approval import ApprovalEngine, ApprovalScope, ApprovalToken
 from silas.audit.models import AuditTrail
-from silas.gates.risk import ActionKind, Reversibility, RiskLevel, risk_of
-from silas.kernel import ApprovalError, Clock, IdFactory, SandboxError, SkillError, TaintLevel
+from silas.egress import ListedHost
+from silas.kernel import ApprovalError, Clock, IdFactory, SandboxError, SkillError
 from silas.kernel.models import Data
-from silas.review.decisions import Decisions, QuestionKind
+from silas.review.decisions import Decisions
 from silas.review.questions import (
     QUESTION,
     YES,
     AnsweredQuestion,
     Question,
-    QuestionChoice,
-    QuestionContent,
     QuestionStore,
     ShownPayload,
 )
 from silas.sandbox.models import SandboxLimits, SandboxResult, SandboxRunner, checked_request
-from silas.skills.command_rules import SkillFinding
+from silas.skills.card import (
+    ShownSkill,
+    StagedSkill,
+    declared_effect,
+    payload_of,
+    shown_skill,
+    skill_question,
+)
 from silas.skills.format import Skill, read_skill
 from silas.skills.inspection import inspect_skill
 from silas.skills.sidecar import ScriptArgument, ScriptDeclaration
@@ -52,16 +56,13 @@ from silas.skills.store import (
     SkillRecord,
     SkillState,
     SkillStore,
-    SkillUnknown,
     SkillVersion,
     VersionState,
 )
 from silas.skills.tools import script_command
-from silas.skills.tree import SkillChanged, SkillFile, compare_trees, read_tree
+from silas.skills.tree import SkillChanged, TreeDifference, compare_trees, read_tree
 from silas.storage import Durability, Transaction
 
-DECLINE = "decline"
-_LIFETIME = timedelta(days=7)
 _INSTALL = frozenset({ApprovalScope.SKILL_INSTALL})
 _NOWHERE = "nowhere.invalid"
 """The host of a trial: no name server knows it, so every way out is refused, and noted."""
@@ -86,55 +87,6 @@ class SkillRefused(SkillError):
     code = "E_SKILL_REFUSED"
 
 
-class ShownTool(Data):
-    """A tool that a skill would bring, as the card shows it."""
-
-    name: str
-    script: str
-    description: str
-    action: str
-    reversibility: str
-    inverse: str | None
-    contained: bool
-
-
-class ShownChange(Data):
-    """What is different from the version in force."""
-
-    added: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-
-
-class ShownSkill(Data):
-    """What the owner signs: everything that is installed, and everything that it is given."""
-
-    version_id: str
-    name: str
-    digest: str
-    description: str
-    source: str
-    activation: str
-    replaces: str | None
-    """The digest of the version in force."""
-    tools: tuple[ShownTool, ...]
-    hosts: tuple[str, ...]
-    """What its scripts may reach; they get no credential."""
-    composes_with: tuple[str, ...]
-    needs: tuple[str, ...]
-    """Programs, packages and variables that it expects. Silas installs none, and passes none on."""
-    not_granted: tuple[str, ...]
-    """What it asked for and does not get."""
-    unresolved: tuple[str, ...]
-    """What the import could not settle."""
-    transformation: dict[str, Any] | None
-    """What the import has changed; None: it is as its author wrote it."""
-    findings: tuple[SkillFinding, ...]
-    """What was found in its files, the weightiest first."""
-    changes: ShownChange
-    files: tuple[SkillFile, ...]
-
-
 class Trial(Data):
     """What one tool did when it was tried out."""
 
@@ -147,19 +99,6 @@ class Trial(Data):
     """The hosts that it asked for."""
     beyond: tuple[str, ...] = ()
     """Those of them that its skill does not list."""
-
-
-@dataclass(frozen=True)
-class StagedSkill:
-    """A skill in a folder of Silas' own, ready to be put before the owner."""
-
-    directory: Path
-    source: str
-    not_granted: tuple[str, ...] = ()
-    report: dict[str, Any] | None = None
-    """What the import has changed."""
-    unresolved: tuple[str, ...] = ()
-    """What a person has to look at."""
 
 
 @dataclass
@@ -189,12 +128,15 @@ class SkillInstaller:
             record = await self._require_free(skill)
             await asyncio.to_thread(self.store.trees.put, staged.directory, skill.tree)
             shown = await self._shown(skill, staged, record)
-            question = self._question(shown)
+            question = skill_question(
+                shown, self.ids.new(QUESTION), owner_id=self.owner_id, now=self.clock.now()
+            )
             version = SkillVersion(
                 name=skill.name,
                 digest=skill.digest,
                 state=VersionState.PROPOSED,
                 source=staged.source,
+                origin=staged.origin,
                 question_id=question.question_id,
                 report=staged.report,
                 created_at=self.clock.now(),
@@ -230,7 +172,7 @@ class SkillInstaller:
             await self._end(version, VersionState.DECLINED, "You declined it.")
             return
         payload = payload_of(found.question)
-        token = await self._token(found, payload)
+        token = await self.entered(found, payload)
         if token is None:
             await self._end(version, VersionState.LAPSED, _TOO_LATE)
             return
@@ -251,7 +193,13 @@ class SkillInstaller:
         await self._install(skill, tried)
         await self._carry_out(found, token)
 
-    async def _token(self, found: AnsweredQuestion, payload: ShownPayload) -> ApprovalToken | None:
+    async def entered(
+        self,
+        found: AnsweredQuestion,
+        payload: ShownPayload,
+        *,
+        accept: frozenset[ApprovalScope] = _INSTALL,
+    ) -> ApprovalToken | None:
         """The token of this yes, used up for exactly what was shown; None if it is not valid."""
         try:
             token = await self.decisions.token_of(found.decision, payload.id)
@@ -261,13 +209,13 @@ class SkillInstaller:
             return None
         if token is None:
             return None
-        valid, _ = await self.approvals.enter(token, payload, accept=_INSTALL)
+        valid, _ = await self.approvals.enter(token, payload, accept=accept)
         return token if valid else None
 
     async def _carry_out(self, found: AnsweredQuestion, token: ApprovalToken | None = None) -> None:
         """The yes was followed: it opens nothing any more."""
         payload = payload_of(found.question)
-        token = token or await self._token(found, payload)
+        token = token or await self.entered(found, payload)
         if token is not None:
             await self.approvals.carried_out(token, payload)
 
@@ -395,62 +343,13 @@ class SkillInstaller:
     ) -> ShownSkill:
         directory = self.store.trees.path(skill.digest)
         report = await asyncio.to_thread(inspect_skill, directory)
-        changes = ShownChange()
+        changes = TreeDifference()
         replaces = record.digest if record is not None else None
         if replaces is not None:
             with contextlib.suppress(SkillChanged):
                 before = await asyncio.to_thread(self.store.trees.read, replaces)
-                found = compare_trees(before, skill.tree)
-                changes = ShownChange(
-                    added=found.added, changed=found.changed, removed=found.removed
-                )
-        asked = skill.manifest.allowed_tools
-        return ShownSkill(
-            version_id=version_id(skill.name, skill.digest),
-            name=skill.name,
-            digest=skill.digest,
-            description=skill.description,
-            source=staged.source,
-            activation=skill.sidecar.activation.value,
-            replaces=replaces,
-            tools=shown_tools(skill),
-            hosts=skill.sidecar.hosts,
-            composes_with=skill.sidecar.composes_with,
-            needs=_needs(skill),
-            not_granted=(
-                *staged.not_granted,
-                *([f"tools without asking (allowed-tools): {asked}"] if asked else []),
-            ),
-            unresolved=staged.unresolved,
-            transformation=staged.report,
-            findings=report.findings,
-            changes=changes,
-            files=skill.tree.files,
-        )
-
-    def _question(self, shown: ShownSkill) -> Question:
-        now, name = self.clock.now(), self.ids.new(QUESTION)
-        verb = "Update" if shown.replaces else "Install"
-        return Question(
-            question_id=name,
-            scope_id=self.owner_id,
-            trace_id=f"trace_{name}",
-            about=f"skill:{shown.name}:{shown.digest}",
-            content=QuestionContent(
-                kind=QuestionKind.SKILL,
-                intent=f"{verb} the skill {shown.name}?",
-                rationale=f"From {shown.source}. It says of itself: {shown.description}",
-                risk=_risk(),
-                taint=TaintLevel.EXTERNAL,
-                actions=[
-                    QuestionChoice(value=YES, label=f"{verb} {shown.name}"),
-                    QuestionChoice(value=DECLINE, label="Do not install it"),
-                ],
-                body={"summary": summary_of(shown), "skill": shown.model_dump(mode="json")},
-            ),
-            created_at=now,
-            expires_at=now + _LIFETIME,
-        )
+                changes = compare_trees(before, skill.tree)
+        return shown_skill(skill, staged, report.findings, replaces=replaces, changes=changes)
 
     async def _ask(self, question: Question, version: SkillVersion) -> None:
         older = [each for each in await self.store.proposed() if each.name == version.name]
@@ -514,7 +413,7 @@ def _trial(
     tool: str, args: dict[str, Any], ran: SandboxResult, *, made_up: bool, listed: Skill
 ) -> Trial:
     wanted = sorted({each.host for each in ran.network if each.host != _NOWHERE})
-    allowed = {host.partition(":")[0] for host in listed.sidecar.hosts}
+    allowed = {ListedHost.parse(host).name for host in listed.sidecar.hosts}
     return Trial(
         tool=tool,
         args=args,
@@ -539,21 +438,10 @@ def _read_below(directory: Path) -> list[tuple[Path, Skill]]:
     return [(path, _read(path, without=["__pycache__"])) for path in found]
 
 
-def version_id(name: str, digest: str) -> str:
-    """How a token names one version of a skill."""
-    return f"skill_{name}_{digest[:32]}"
-
-
-def payload_of(question: Question) -> ShownPayload:
-    """What a yes to this question approves."""
-    skill = question.content.body["skill"]
-    return ShownPayload(str(skill["version_id"]), skill)
-
-
 def record_of(skill: Skill, *, now: Any, bundled: bool = False) -> SkillRecord:
     """A skill in force."""
     tools = [
-        BroughtTool(name=tool, effect=_effect(skill, skill.sidecar.scripts[path]))
+        BroughtTool(name=tool, effect=declared_effect(skill, skill.sidecar.scripts[path]))
         for tool, path in sorted(skill.sidecar.tools.items())
     ]
     return SkillRecord(
@@ -567,14 +455,6 @@ def record_of(skill: Skill, *, now: Any, bundled: bool = False) -> SkillRecord:
         installed_at=now,
         changed_at=now,
     )
-
-
-def _effect(skill: Skill, declared: ScriptDeclaration) -> Any:
-    """What a tool declares; an inverse that the skill does not bring undoes nothing."""
-    effect = declared.effect
-    if effect is None or declared.inverse is None or declared.inverse in skill.sidecar.tools:
-        return effect
-    return effect.model_copy(update={"reversibility": Reversibility.IRREVERSIBLE})
 
 
 def made_up_arguments(declared: ScriptDeclaration) -> dict[str, Any]:
@@ -597,113 +477,6 @@ def _made_up(argument: ScriptArgument) -> Any:
     least, most = argument.min_length or 0, argument.max_length
     text = _MADE_UP_TEXT if most is None else _MADE_UP_TEXT[:most]
     return text.ljust(least, "x")
-
-
-def _risk() -> RiskLevel:
-    """A stranger's text gets rights that can be taken back."""
-    return risk_of(
-        ApprovalScope.SKILL_INSTALL,
-        ActionKind.GRANT,
-        reversibility=Reversibility.REVERSIBLE,
-        taint=TaintLevel.EXTERNAL,
-        inside_envelope=False,
-    )
-
-
-def shown_tools(skill: Skill) -> tuple[ShownTool, ...]:
-    """The tools of a skill, as cards and lists show them."""
-    found = []
-    for path, declared in sorted(skill.sidecar.scripts.items()):
-        effect = _effect(skill, declared)
-        found.append(
-            ShownTool(
-                name=declared.tool_name(path),
-                script=path,
-                description=declared.description,
-                action=effect.action.value if effect else "not declared",
-                reversibility=effect.reversibility.value if effect else "irreversible",
-                inverse=declared.inverse,
-                contained=declared.contained and not skill.sidecar.hosts,
-            )
-        )
-    return tuple(found)
-
-
-def _needs(skill: Skill) -> tuple[str, ...]:
-    needs = skill.sidecar.requirements
-    return (
-        *(f"the program {each}" for each in needs.programs),
-        *(f"the Python package {each}" for each in needs.packages),
-        *(f"the variable {each}, which it does not get" for each in needs.environment),
-        *needs.other,
-    )
-
-
-def summary_of(shown: ShownSkill) -> list[str]:
-    """The card in sentences: what the skill would be given, and what it would not."""
-    lines = ["It sees its own files and a copy of the workspace of the plan that names it."]
-    lines.append(
-        f"Its scripts reach {', '.join(shown.hosts)}, and nothing else."
-        if shown.hosts
-        else "Its scripts reach no host."
-    )
-    lines.append("It gets no credential, no variable of yours and no memory.")
-    for tool in shown.tools:
-        where = "inside of the sandbox alone" if tool.contained else "also outside of the sandbox"
-        undone = {
-            "reversible": f"{tool.inverse} undoes it" if tool.inverse else "nothing to undo",
-            "hard": "hard to undo",
-        }.get(tool.reversibility, "cannot be undone")
-        lines.append(f"Tool {tool.name}: {tool.action}, with effects {where}, {undone}.")
-    if not shown.tools:
-        lines.append("It brings no tool: it is text for the worker.")
-    lines += [f"Asked for, not granted: {each}" for each in shown.not_granted]
-    lines += [f"It expects {each}." for each in shown.needs]
-    lines += _adapted(shown)
-    return [*lines, *_changes(shown)]
-
-
-def _adapted(shown: ShownSkill) -> list[str]:
-    if shown.transformation is None:
-        return []
-    rewritten = [
-        f"{each['script']}: {each['how']}" for each in shown.transformation.get("rewritten", ())
-    ]
-    origin = f"It was written for {shown.transformation.get('dialect')}, and adapted."
-    return [
-        origin,
-        *(f"Rewritten: {each}" for each in rewritten),
-        *(f"Look at this yourself: {each}" for each in shown.unresolved),
-    ]
-
-
-def _changes(shown: ShownSkill) -> Sequence[str]:
-    if shown.replaces is None:
-        return []
-    parts = [
-        (word, paths)
-        for word, paths in (
-            ("added", shown.changes.added),
-            ("changed", shown.changes.changed),
-            ("removed", shown.changes.removed),
-        )
-        if paths
-    ]
-    told = "; ".join(f"{word} {', '.join(paths)}" for word, paths in parts)
-    return [f"Different from the version in force: {told}."] if told else []
-
-
-__all__ = [
-    "ShownSkill",
-    "SkillInstaller",
-    "SkillRefused",
-    "SkillUnknown",
-    "StagedSkill",
-    "made_up_arguments",
-    "payload_of",
-    "record_of",
-    "version_id",
-]
 
 
 async def install_bundled(

@@ -1,34 +1,41 @@
 """What the page, the command line and tests ask of skills: the functions of one API.
 
 Reading needs no vault. Whatever changes something is the owner's: over the owner's socket, or
-signed by a device of the owner's. Nothing here installs anything: that follows from a signed card.
+signed by a device of the owner's. Nothing here installs or fetches anything: that follows from a
+signed card.
 """
 
 import asyncio
 import difflib
 import tempfile
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from silas.approval import ApprovalScope
 from silas.kernel import SkillError
 from silas.kernel.models import Data, UtcDatetime
+from silas.review.questions import YES
+from silas.skills.card import ShownTool, StagedSkill, shown_tools
 from silas.skills.command_rules import SkillFinding
+from silas.skills.fetching import (
+    GitSource,
+    fetch_of,
+    fetch_payload,
+    fetch_question,
+    fetched,
+    is_remote,
+    parse_source,
+)
 from silas.skills.format import SKILL_FILE, Skill, parse_skill
 from silas.skills.importing import ImportedSkill, SkillDialect, import_skill
 from silas.skills.inspection import description_problems, inspect_skill
-from silas.skills.installing import (
-    ShownTool,
-    SkillInstaller,
-    SkillRefused,
-    StagedSkill,
-    shown_tools,
-)
+from silas.skills.installing import SkillInstaller, SkillRefused
 from silas.skills.loading import SkillLoader
-from silas.skills.store import SkillRecord, SkillState, SkillVersion, VersionState
+from silas.skills.store import SkillOrigin, SkillRecord, SkillState, SkillVersion, VersionState
 from silas.skills.tree import SkillChanged, SkillFile, SkillTreeRefused, read_file
 
 MAX_FILE_SHOWN_BYTES = 512 * 1024
@@ -36,8 +43,14 @@ SkillNameText = Annotated[str, Field(min_length=1, max_length=64)]
 SourcePath = Annotated[str, Field(min_length=1, max_length=4096)]
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 FilePath = Annotated[str, Field(min_length=1, max_length=1024)]
+FolderPath = Annotated[str, Field(max_length=1024)]
 Dialect = Annotated[SkillDialect, Field(strict=False)]
 Query = Annotated[str, Field(max_length=500)]
+_FETCH = frozenset({ApprovalScope.SINGLE_STEP})
+_NOT_TAKEN_IN = (
+    "Skills of others are not taken in from there: see skills.import.allow_external and "
+    "skills.import.allowed_sources."
+)
 
 
 class UsedBy(Data):
@@ -99,6 +112,8 @@ class SkillDetails(Data):
     files: list[SkillFile]
     findings: list[SkillFinding]
     source: str
+    origin: SkillOrigin | None
+    """The commit that it was fetched as, if it was."""
     trial: list[dict[str, Any]]
     report: dict[str, Any] | None
     versions: list[SkillWaiting]
@@ -122,6 +137,15 @@ class SkillFileDifference(Data):
     lines: list[str]
 
 
+class FetchAsked(Data):
+    """The card that asks the owner whether to fetch a skill."""
+
+    card_id: str
+    url: str
+    commit: str | None
+    asks: str
+
+
 class SkillAsked(Data):
     """The card that asks the owner about a skill."""
 
@@ -142,6 +166,8 @@ class SkillPolicy:
     """Where a skill that is named without a path is looked for, and a new one is written."""
     may_import: bool = True
     """Whether skills that were not written for Silas are taken in."""
+    may_fetch: bool = True
+    """Whether skills are fetched from repositories."""
     description_chars: tuple[int, int] = (24, 1024)
     """The fewest and the most that a description has."""
     refuse_steps: bool = True
@@ -187,6 +213,7 @@ class SkillService:
             files=list(skill.tree.files),
             findings=list(report.findings),
             source=current.source if current else "Silas",
+            origin=current.origin if current else None,
             trial=current.trial if current else [],
             report=current.report if current else None,
             versions=[_waiting(each) for each in versions],
@@ -212,16 +239,97 @@ class SkillService:
 
         Nothing is installed before the owner's yes.
         """
+        if is_remote(source):
+            raise SkillRefused("This is an address: `silas skills import` fetches from there.")
         path = self._source(source)
         with tempfile.TemporaryDirectory(prefix="silas-skill-") as place:
             imported = await asyncio.to_thread(import_skill, path, Path(place), hint=hint)
             if imported.foreign and not self.policy.may_import:
-                raise SkillRefused(
-                    "Skills of others are not taken in here: see skills.import.allow_external and "
-                    "skills.import.allowed_sources."
-                )
-            await asyncio.to_thread(self._require_described, imported)
-            question = await self.installer.propose(_staged(imported, str(path)))
+                raise SkillRefused(_NOT_TAKEN_IN)
+            return await self._propose(imported, StagedSkill(imported.directory, str(path)))
+
+    async def fetch(
+        self,
+        url: SourcePath,
+        commit: str | None = None,
+        path: FolderPath = "",
+        address: str | None = None,
+        hint: Dialect | None = None,
+    ) -> FetchAsked:
+        """Ask the owner whether to fetch a skill from a git repository, as this commit.
+
+        `path` is the folder in the repository; `address` is where a host is that is not public.
+        """
+        source = parse_source(url, commit=commit, path=path, address=address)
+        if not self.policy.may_fetch:
+            raise SkillRefused(_NOT_TAKEN_IN)
+        installer = self.installer
+        question = fetch_question(
+            source,
+            hint=hint,
+            clock=installer.clock,
+            ids=installer.ids,
+            owner_id=installer.owner_id,
+        )
+        await installer.questions.ask(question)
+        return FetchAsked(
+            card_id=question.question_id,
+            url=source.url,
+            commit=source.commit,
+            asks=question.content.intent,
+        )
+
+    async def fetch_answered(self, about: str) -> None:
+        """Follow the owner's answer to a fetch: a yes fetches once, and puts the skill before them.
+
+        A yes that was not followed to its end, because the process ended, is followed again.
+        """
+        installer = self.installer
+        found = await installer.questions.answered(about.partition(":")[2])
+        if found is None or found.value != YES:
+            return
+        payload = fetch_payload(found.question)
+        token = await installer.entered(found, payload, accept=_FETCH)
+        if token is None:
+            return
+        source, hint = fetch_of(found.question)
+        try:
+            await self._fetch(source, hint)
+        except SkillError as error:
+            await installer.audit.log("skill_fetch_failed", url=source.url, reason=error.message)
+        await installer.approvals.carried_out(token, payload)
+
+    async def _fetch(self, source: GitSource, hint: str | None) -> None:
+        installer = self.installer
+        async with fetched(installer.sandbox, source, installer.trials) as found:
+            place = found.directory.parent.with_name("imported")
+            imported = await asyncio.to_thread(
+                import_skill,
+                found.directory,
+                place,
+                hint=hint,
+                commit=found.origin.commit,
+                source_name=source.url,
+            )
+            left = tuple(f"{each}; it stayed behind" for each in found.left_out)
+            staged = StagedSkill(
+                imported.directory, source.url, origin=found.origin, not_granted=left
+            )
+            await installer.audit.log("skill_fetched", **found.origin.model_dump(mode="json"))
+            await self._propose(imported, staged)
+
+    async def _propose(self, imported: ImportedSkill, staged: StagedSkill) -> SkillAsked:
+        """Put what was imported before the owner, with the report of it."""
+        await asyncio.to_thread(self._require_described, imported)
+        report = imported.report
+        question = await self.installer.propose(
+            replace(
+                staged,
+                not_granted=(*report.not_granted, *staged.not_granted),
+                report=report.model_dump(mode="json") if imported.foreign else None,
+                unresolved=report.unresolved,
+            )
+        )
         skill = question.content.body["skill"]
         dangers = [each for each in skill["findings"] if each["weight"] == "danger"]
         return SkillAsked(
@@ -233,14 +341,20 @@ class SkillService:
             findings=len(skill["findings"]),
         )
 
-    async def update(self, name: SkillNameText) -> SkillAsked:
-        """Look where a skill came from, and put what is there now before the owner."""
+    async def update(self, name: SkillNameText) -> SkillAsked | FetchAsked:
+        """Look where a skill came from, and put what is there now before the owner.
+
+        Where it was fetched, the owner is asked whether to fetch again.
+        """
         record = await self.loader.store.require(name)
         if record.bundled or record.digest is None:
             raise SkillRefused(f"{name} comes with Silas, and is updated with it.")
         version = await self.loader.store.version(name, record.digest)
         if version is None:
             raise SkillRefused(f"Nobody knows where {name} came from. Install it from its folder.")
+        origin = version.origin
+        if origin is not None:
+            return await self.fetch(origin.url, path=origin.path, address=origin.address)
         return await self.install(version.source)
 
     async def disable(self, name: SkillNameText) -> SkillShown:
@@ -333,12 +447,6 @@ def _is_there(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError):  # no system has such a name
         return False
-
-
-def _staged(imported: ImportedSkill, source: str) -> StagedSkill:
-    report = imported.report
-    told = report.model_dump(mode="json") if imported.foreign else None
-    return StagedSkill(imported.directory, source, report.not_granted, told, report.unresolved)
 
 
 def _waiting(version: SkillVersion) -> SkillWaiting:

@@ -46,17 +46,17 @@ ON CONFLICT (name) DO UPDATE SET state = excluded.state, digest = excluded.diges
     seal = excluded.seal, installed_at = excluded.installed_at, changed_at = excluded.changed_at
 """
 _VERSIONS = """
-SELECT name, digest, state, source, question_id, report, trial, reason, created_at
+SELECT name, digest, state, source, origin, question_id, report, trial, reason, created_at
 FROM skill_versions
 """
 _NEEDED = "SELECT digest FROM skill_versions WHERE state IN ('proposed', 'installed')"
 _INSERT_VERSION = """
-INSERT INTO skill_versions (name, digest, state, source, question_id, report, trial, reason,
+INSERT INTO skill_versions (name, digest, state, source, origin, question_id, report, trial, reason,
     created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (name, digest) DO UPDATE SET state = excluded.state, source = excluded.source,
-    question_id = excluded.question_id, report = excluded.report, trial = excluded.trial,
-    reason = excluded.reason, created_at = excluded.created_at
+    origin = excluded.origin, question_id = excluded.question_id, report = excluded.report,
+    trial = excluded.trial, reason = excluded.reason, created_at = excluded.created_at
 """
 
 
@@ -118,6 +118,21 @@ class SkillRecord(Data):
         return self.sealed and self.state is SkillState.INSTALLED and self.digest is not None
 
 
+class SkillOrigin(Data):
+    """Where in which repository a skill was, and as which commit it was fetched."""
+
+    url: str
+    commit: str
+    path: str = ""
+    """The folder in the repository; empty: its top."""
+    address: str | None = None
+    """Where the host is, if it is not on the public network."""
+
+    def __str__(self) -> str:
+        place = f"the folder {self.path} of " if self.path else ""
+        return f"{place}{self.url} as of the commit {self.commit}"
+
+
 class SkillVersion(Data):
     """One version that was put before the owner."""
 
@@ -126,6 +141,8 @@ class SkillVersion(Data):
     state: VersionState
     source: str
     """Where its files were taken from."""
+    origin: SkillOrigin | None = None
+    """The commit, if they were fetched."""
     question_id: str | None = None
     report: dict[str, Any] | None = None
     """What was changed when it was imported."""
@@ -385,7 +402,8 @@ class SkillStore:
         """Write down what became of a version."""
         report = json.dumps(version.report) if version.report is not None else None
         values = (version.name, version.digest, version.state.value, version.source)
-        told = (version.question_id, report, json.dumps(version.trial), version.reason)
+        origin = version.origin.model_dump_json() if version.origin is not None else None
+        told = (origin, version.question_id, report, json.dumps(version.trial), version.reason)
         tx.execute(_INSERT_VERSION, (*values, *told, format_timestamp(version.created_at)))
 
     async def note_used(self, names: Iterable[str]) -> None:
@@ -434,8 +452,9 @@ def _sealed_fields(record: SkillRecord) -> dict[str, Any]:
 
 
 def _version(row: Any) -> SkillVersion:
-    name, digest, state, source, question_id, report, trial, reason, created_at = row
+    name, digest, state, source, origin, question_id, report, trial, reason, created_at = row
     known: Mapping[str, Any] = {
+        "origin": SkillOrigin.model_validate_json(origin) if origin else None,
         "report": json.loads(report) if report else None,
         "trial": json.loads(trial) if trial else [],
     }

@@ -97,9 +97,9 @@ class SkillTree(Data):
 class TreeDifference(Data):
     """What became of the files of one tree in another."""
 
-    added: tuple[str, ...]
-    changed: tuple[str, ...]
-    removed: tuple[str, ...]
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:

@@ -28,6 +28,7 @@ _KINDS: Mapping[type[wire.Answer], Collection[QuestionKind]] = MappingProxyType(
             QuestionKind.VISITOR,
             QuestionKind.PLACE,
             QuestionKind.SKILL,
+            QuestionKind.SKILL_SOURCE,
         },
         wire.SuggestionResponse: {QuestionKind.SUGGESTION},
         wire.AutonomyThresholdResponse: {QuestionKind.AUTONOMY},
@@ -95,6 +96,7 @@ _FRAMES: Mapping[QuestionKind, Frame] = MappingProxyType(
         QuestionKind.VISITOR: _decision,
         QuestionKind.PLACE: _decision,
         QuestionKind.SKILL: _decision,
+        QuestionKind.SKILL_SOURCE: _decision,
         QuestionKind.SUGGESTION: lambda common, body: wire.Suggestion(
             **common, suggestion=dict(body)
         ),

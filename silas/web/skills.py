@@ -1,7 +1,8 @@
 """`/api/skills/*`: which skills there are, what each may do; put before the owner, and taken away.
 
 Reading needs the session of a paired device. A change needs its signature. Installing is no
-command: it follows from the owner's signed yes to the card that `install` puts there.
+command: it follows from the owner's signed yes to the card that `install` puts there. So does
+fetching, from the card that `fetch` puts there.
 """
 
 from typing import Annotated
@@ -28,6 +29,7 @@ SKILL_COMMANDS = by_name(
         ApiCommand(SkillService.difference),
         # Changing.
         ApiCommand(SkillService.install, PageAccess.SIGNED),
+        ApiCommand(SkillService.fetch, PageAccess.SIGNED),
         ApiCommand(SkillService.update, PageAccess.SIGNED),
         ApiCommand(SkillService.disable, PageAccess.SIGNED),
         ApiCommand(SkillService.enable, PageAccess.SIGNED),

@@ -57,6 +57,7 @@ ASKED_WITH_TOKENS = {
     QuestionKind.COMPANION: {"action": {"operation_id": "op_1", "tool_name": "add"}},
     QuestionKind.MEMORY: {"memory": {"items": [{"memory_id": "mem_1", "content": "x"}]}},
     QuestionKind.SKILL: {"skill": {"version_id": "skill_greeting_1", "name": "greeting"}},
+    QuestionKind.SKILL_SOURCE: {"fetch": {"fetch_id": "question_1", "url": "https://a.test/x"}},
     QuestionKind.AUTONOMY: {
         "proposal_id": "question_1",
         "scope_id": "owner",

@@ -66,7 +66,16 @@ KINDS_AND_RISKS = pytest.mark.parametrize(
         if kind != "batch" or risk in (RiskLevel.LOW, RiskLevel.MEDIUM)
     ],
 )
-TOKENS = {"plan": 1, "batch": 2, "call": 1, "companion": 1, "memory": 1, "autonomy": 1, "skill": 1}
+TOKENS = {
+    "plan": 1,
+    "batch": 2,
+    "call": 1,
+    "companion": 1,
+    "memory": 1,
+    "autonomy": 1,
+    "skill": 1,
+    "skill_source": 1,
+}
 
 
 @pytest.fixture

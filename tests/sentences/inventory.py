@@ -121,6 +121,11 @@ _ACTIVITY: tuple[tuple[str, str, str], ...] = (
         "skill . was not installed|was not installed. {reason}",
         "skills/test_attacks.py::test_a_trial_that_reaches_beyond_the_list_blocks_the_skill",
     ),
+    (
+        _ACT,
+        "put the skill at",
+        "skills/test_fetching.py::test_a_commit_that_is_not_there_is_told",
+    ),
     (_ACT, "I asked for", _TOLD + "test_work_and_cards_are_called_by_their_titles"),
     (_ACT, "Nothing since", _TOLD + "test_nothing_happened"),
     (

@@ -2,7 +2,7 @@
 // Questions that are not plans. Everything on such a card is read from the bytes that are signed.
 import { plansOf, riskBadge, taintNote } from "/card.js";
 import { actionRow } from "/card_actions.js";
-import { skillParts } from "/card_skill.js";
+import { skillParts, sourceParts } from "/card_skill.js";
 import { sha256 } from "/canonical.js";
 import { h, icon, outsideLink } from "/dom.js";
 import { Hold } from "/hold.js";
@@ -17,6 +17,7 @@ const KINDS = {
   visitor: "Visitor",
   place: "Reading",
   skill: "Skill",
+  skill_source: "Skill",
   batch: "Batch",
   draft: "Draft",
   decision: "Decision",
@@ -384,6 +385,7 @@ PARTS.record = PARTS.decision;
 PARTS.visitor = PARTS.decision;
 PARTS.place = PARTS.decision;
 PARTS.skill = { ...PARTS.decision, ...skillParts };
+PARTS.skill_source = { ...PARTS.decision, ...sourceParts };
 
 function linkTo(address) {
   const link = address ? outsideLink(address, visible(address)) : null;

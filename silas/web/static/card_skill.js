@@ -109,17 +109,25 @@ function changedFile(before, after, path) {
   return node;
 }
 
+const summaryList = (lines) =>
+  h(
+    "ul",
+    { class: "skill-summary" },
+    lines.map((line) => h("li", {}, visible(line))),
+  );
+
+/** The parts of the card that asks whether to fetch one. */
+export const sourceParts = {
+  body: ({ body }) => ({ node: h("div", { class: "skill" }, summaryList(body.summary)) }),
+};
+
 /** The parts of the card. */
 export const skillParts = {
   body: ({ body }) => ({
     node: h(
       "div",
       { class: "skill" },
-      h(
-        "ul",
-        { class: "skill-summary" },
-        body.summary.map((line) => h("li", {}, visible(line))),
-      ),
+      summaryList(body.summary),
       findingList(body.skill.findings),
       changeList(body.skill),
     ),

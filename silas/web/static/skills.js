@@ -11,6 +11,7 @@ const DATE = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "long",
 const UNREADABLE = "Skills cannot be read right now.";
 
 const read = async (path) => answerOf(await sessionFetch(`/api/skills${path}`), UNREADABLE);
+const isAddress = (text) => /^[a-z][a-z0-9+.-]*:\/\//i.test(text);
 const used = (skill) =>
   skill.last_used_at ? `Used ${DATE.format(new Date(skill.last_used_at))}` : "Never used";
 
@@ -22,7 +23,7 @@ export function skillsView(page) {
 
   const change = async (command, value) =>
     answerOf(await signedFetch(page.device, `/api/skills/${command}`, value), "That did not work.");
-  const told = (text) => note.replaceChildren(visible(text));
+  const told = (text) => note.replaceChildren(...visible(text));
   const work = async (run) => {
     try {
       await run();
@@ -156,7 +157,8 @@ export function skillsView(page) {
       ),
       ...found.used_by.map((each) => `Used by “${each.title}” (${each.status})`),
       `From ${found.source}`,
-    ];
+      found.origin && `Fetched as the commit ${found.origin.commit}`,
+    ].filter(Boolean);
     place.replaceChildren(
       h(
         "ul",
@@ -170,14 +172,28 @@ export function skillsView(page) {
 
   view.form.addEventListener("submit", (event) => event.preventDefault());
   words.addEventListener("input", draw);
+  source.addEventListener("input", () => {
+    view.repository.hidden = !isAddress(source.value.trim());
+  });
+  const ask = (text) => {
+    if (!isAddress(text)) return change("install", { source: text });
+    const [commit, path, address] = view.fetching.map((each) => each.value.trim());
+    return change("fetch", {
+      url: text,
+      path,
+      ...(commit && { commit }),
+      ...(address && { address }),
+    });
+  };
   view.asking.addEventListener("submit", (event) => {
     event.preventDefault();
-    const path = source.value.trim();
-    if (path)
+    const text = source.value.trim();
+    if (text)
       work(async () => {
-        told("Looking at it …");
-        const asked = await change("install", { source: path });
-        source.value = "";
+        told(isAddress(text) ? "" : "Looking at it …");
+        const asked = await ask(text);
+        view.asking.reset();
+        view.repository.hidden = true;
         told("");
         page.show("review", asked.card_id);
       });
@@ -212,15 +228,32 @@ function makeParts(page) {
     type: "text",
     class: "free-text",
     maxlength: "4096",
-    placeholder: "~/skills/pdf-forms, or an archive",
-    "aria-label": "Folder or archive of a skill",
+    placeholder: "~/skills/pdf-forms, an archive, or https://…",
+    "aria-label": "Folder or archive of a skill, or the address of a repository",
     autocomplete: "off",
     spellcheck: "false",
   });
+  const fetching = [
+    ["Commit (else the newest)", 64],
+    ["Folder in the repository (if it has several skills)", 1024],
+    ["Address (only for a host in your own network)", 45],
+  ].map(([label, most]) =>
+    h("input", {
+      type: "text",
+      class: "free-text",
+      maxlength: String(most),
+      placeholder: label,
+      "aria-label": label,
+      autocomplete: "off",
+      spellcheck: "false",
+    }),
+  );
+  const repository = h("div", { class: "skill-repository", hidden: true }, fetching);
   const asking = h(
     "form",
     { class: "place-form" },
     source,
+    repository,
     h("button", { type: "submit", class: "small" }, "Look at it"),
   );
   const node = h(
@@ -248,5 +281,5 @@ function makeParts(page) {
       asking,
     ),
   );
-  return { node, list, waiting, note, words, form, source, asking };
+  return { node, list, waiting, note, words, form, source, fetching, repository, asking };
 }
