@@ -60,6 +60,7 @@ def open_reviews(core: Core, cards: CardStore, questions: QuestionStore) -> Revi
         policy=ReviewPolicy(
             suggestions=settings.suggestions.enabled,
             cooldown=timedelta(minutes=settings.suggestions.dedupe_window_minutes),
+            between=timedelta(minutes=settings.suggestions.cooldown_minutes),
             most_waiting=settings.suggestions.max_pending_per_scope,
             suggestions_per_hour=limits.suggestions_per_hour_per_scope,
             proposals_per_week=limits.autonomy_proposals_per_week_per_scope,

@@ -48,9 +48,11 @@ from silas.stream.places import OpenedPlaces
 from silas.stream.ports import Live
 from silas.stream.review_service import ReviewService
 from silas.stream.search import Search
+from silas.stream.skills import SkillOffers
 from silas.stream.turn_context import AskSecret, VaultDoor, no_page
 from silas.stream.visitors import VisitorStore, is_known_visitor
 from silas.work.ports import Approver
+from silas.work.skill_drafts import SkillDrafts
 
 _DELIVERIES_KEPT = timedelta(days=90)
 _LEARN_EVERY = timedelta(minutes=15)
@@ -154,7 +156,8 @@ async def open_runtime(
             ) as companions,
             in_background(_channel(core.queue, deliveries).run()),
         ):
-            reviews.attach(stream.turns)
+            drafts = SkillDrafts(core.work.items, core.work.attempts, core.work.ledger)
+            reviews.attach(stream.turns, SkillOffers(skills, drafts))
             skills.installer.changed.append(
                 partial(stream.clockwork.ask_again_about, control_of(core))
             )

@@ -10,6 +10,7 @@ from silas.review.questions import QuestionStore
 from silas.skills.installing import SkillInstaller, install_bundled
 from silas.skills.service import SkillPolicy, SkillService, UsedBy
 from silas.work.models import WorkItemStatus
+from silas.work.skill_drafts import SkillDrafts
 
 _TIDY = timedelta(minutes=1)
 _TRIALS = "skill-trials"
@@ -59,7 +60,8 @@ def make_skills(core: Core, questions: QuestionStore) -> SkillService:
         description_chars=(wanted.description_min_chars, wanted.description_max_chars),
         refuse_steps=wanted.fail_on_process_heavy_description,
     )
-    return SkillService(installer, core.skill_files.loader, users, policy)
+    draft = SkillDrafts(core.work.items, core.work.attempts, core.work.ledger).write
+    return SkillService(installer, core.skill_files.loader, users, policy, draft)
 
 
 async def accept_bundled(core: Core, *, event: str | None = "skill_bundled") -> list[str]:

@@ -299,10 +299,20 @@ def rollback(cli: CliContext, name: str) -> None:
 
 @skills.command()
 @click.argument("name")
-@click.option("--description", required=True, help="When to use it, in a sentence or two.")
+@click.option("--description", help="When to use it, in a sentence or two.")
+@click.option("--from", "work", metavar="ID", help="Draft it from this work, done and checked.")
 @pass_cli
-def new(cli: CliContext, name: str, description: str) -> None:
-    """Write the beginnings of a skill into your directory of skills."""
+def new(cli: CliContext, name: str, description: str | None, work: str | None) -> None:
+    """Write the beginnings of a skill into your directory of skills.
+
+    With --from, it is drafted from work that was done and checked, with what was really run and the
+    work's own checks, and put before you at once. `silas work list` shows the ids.
+    """
+    if work is not None:
+        _asked(cli, _ask(cli, "keep", work_item=work, name=name))
+        return
+    if description is None:
+        raise click.UsageError("Say when to use it: --description; or name work: --from.")
     directory = settings_of(cli).settings.skills_dir
     directory.mkdir(parents=True, exist_ok=True)
     body = _BODY.format(title=name.replace("-", " ").capitalize())

@@ -43,6 +43,7 @@ SkillNameText = Annotated[str, Field(min_length=1, max_length=64)]
 SourcePath = Annotated[str, Field(min_length=1, max_length=4096)]
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 FilePath = Annotated[str, Field(min_length=1, max_length=1024)]
+WorkItemName = Annotated[str, Field(min_length=1, max_length=200)]
 FolderPath = Annotated[str, Field(max_length=1024)]
 Dialect = Annotated[SkillDialect, Field(strict=False)]
 Query = Annotated[str, Field(max_length=500)]
@@ -64,6 +65,9 @@ class UsedBy(Data):
 
 Users = Callable[[str], Awaitable[list[UsedBy]]]
 """Which work names a skill."""
+Draft = Callable[[str, str | None, Path], Awaitable[tuple[Path, str]]]
+"""Writes a skill that does again what a piece of work did, called so, below a folder; returns where
+it is, and out of which work. Raises `SkillRefused`."""
 
 
 class SkillShown(Data):
@@ -182,6 +186,7 @@ class SkillService:
     loader: SkillLoader
     users: Users
     policy: SkillPolicy
+    draft: Draft
 
     async def list_skills(self, query: Query = "") -> SkillList:
         """All skills that were not removed, and what waits; with words, only what has them."""
@@ -247,6 +252,21 @@ class SkillService:
             if imported.foreign and not self.policy.may_import:
                 raise SkillRefused(_NOT_TAKEN_IN)
             return await self._propose(imported, StagedSkill(imported.directory, str(path)))
+
+    async def keep(self, work_item: WorkItemName, name: SkillNameText | None = None) -> SkillAsked:
+        """Draft a skill from work that was done and checked, and put it before the owner."""
+        with tempfile.TemporaryDirectory(prefix="silas-skill-") as place:
+            directory, source = await self.draft(work_item, name, Path(place))
+            record = await self.loader.store.get(directory.name)
+            if record is not None and record.state is not SkillState.REMOVED:
+                raise SkillRefused(f"There is a skill {directory.name} already. Choose a name.")
+            return await self.propose_own(directory, source)
+
+    async def propose_own(self, directory: Path, source: str) -> SkillAsked:
+        """Put a skill before the owner that Silas has written into a folder."""
+        with tempfile.TemporaryDirectory(prefix="silas-skill-") as place:
+            imported = await asyncio.to_thread(import_skill, directory, Path(place))
+            return await self._propose(imported, StagedSkill(imported.directory, source))
 
     async def fetch(
         self,

@@ -8,6 +8,7 @@
 | decision | again | the same plan, asked anew |
 | | another_way | the planner is asked |
 | suggestion | do_it | the planner is asked, in a conversation of its own |
+| | do_it, of work to be kept | a skill is drafted, and asked about (`silas.stream.skills`) |
 | autonomy | approve | a token for exactly this change, then the change |
 | | tighten_now | back to the settings |
 | record | approve | exactly these changes of the memory and the journal |

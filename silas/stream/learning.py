@@ -62,6 +62,7 @@ _OUTCOMES = {
 _SUGGESTIONS = {
     "post_execution": "suggestions for what comes next",
     "idle_heartbeat": "suggestions to watch something",
+    "skill": "suggestions to keep work as a skill",
 }
 Promoted = Callable[[str], Awaitable[None]]
 

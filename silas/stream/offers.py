@@ -48,7 +48,7 @@ SUGGESTION_TTL = timedelta(days=3)
 MOST_STEPS = 2
 OFTEN = 3
 _MAX_STEP_LENGTH = 300
-_YES, _NO = "Plan it", "Not now"
+_YES, _DRAFT, _NO = "Plan it", "Draft it", "Not now"
 
 
 def suggestion(
@@ -60,8 +60,12 @@ def suggestion(
     intent: str,
     rationale: str,
     taint: TaintLevel,
+    keeps: str | None = None,
 ) -> Question:
-    """The question; a yes leads to a plan, which asks again before anything happens."""
+    """The question; a yes leads to a plan, which asks again before anything happens.
+
+    `keeps` names work that would become a skill: then a yes leads to a draft, which asks again.
+    """
     now, name = room.clock.now(), room.ids.new(QUESTION)
     key = f"suggestion:{request.strip().lower()}"[:400]
     return Question(
@@ -76,10 +80,15 @@ def suggestion(
             risk=RiskLevel.LOW,
             taint=taint,
             actions=[
-                QuestionChoice(value="do_it", label=_YES),
+                QuestionChoice(value="do_it", label=_DRAFT if keeps else _YES),
                 QuestionChoice(value="not_now", label=_NO),
             ],
-            body={"source": source, "request": request, "cooldown_key": key},
+            body={
+                "source": source,
+                "request": request,
+                "cooldown_key": key,
+                **({"keeps": keeps} if keeps else {}),
+            },
         ),
         created_at=now,
         expires_at=now + SUGGESTION_TTL,

@@ -6,7 +6,7 @@ time, an answer that nobody signed, or something too long to be shown whole: the
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,6 +25,7 @@ from silas.review.questions import (
     BLOCK,
     QUESTION,
     YES,
+    AnsweredQuestion,
     Question,
     QuestionChoice,
     QuestionContent,
@@ -49,6 +50,7 @@ from silas.stream.offers import (
     undo_item,
 )
 from silas.stream.ports import RecordProposal
+from silas.stream.skills import SkillOffers
 from silas.stream.store import Origin
 from silas.stream.turn_context import TurnContext, Write
 from silas.work.before_images import BeforeImage, BeforeImages, net_changes
@@ -67,6 +69,8 @@ class ReviewPolicy(Data):
 
     suggestions: bool = True
     cooldown: timedelta = timedelta(minutes=180)
+    between: timedelta = timedelta(minutes=120)
+    """How long it is after any suggestion before Silas offers to keep work as a skill."""
     most_waiting: int = 5
     suggestions_per_hour: int = 10
     proposals_per_week: int = 3
@@ -83,15 +87,16 @@ class ReviewService:
     images: BeforeImages
     policy: ReviewPolicy
     _room: TurnContext | None = None
+    _skills: SkillOffers | None = None
     _elsewhere: dict[QuestionKind, Listener] = field(default_factory=dict)
 
     def on_answer(self, kind: QuestionKind, listener: Listener) -> None:
         """Let the answers to questions of this kind be followed in another room."""
         self._elsewhere[kind] = listener
 
-    def attach(self, room: TurnContext) -> None:
+    def attach(self, room: TurnContext, skills: SkillOffers | None = None) -> None:
         """The conversation that this desk belongs to; until then nothing is asked."""
-        self._room = room
+        self._room, self._skills = room, skills
 
     async def surface(self, scope_id: str, *, now: datetime) -> None:
         """Offer what can be decided together; only the owner is asked anything."""
@@ -122,6 +127,8 @@ class ReviewService:
         if answered is not None and listener is not None:
             await listener(answered.question.about)
             return Handled()
+        if answered is not None and self._skills is not None and _keeps_work(answered):
+            return await self._skills.follow(self._attached, message, answered.question)
         answers = Answers(self.questions, self.autonomy)
         return await answers.follow(self._attached, message, name)
 
@@ -158,9 +165,32 @@ class ReviewService:
             return ()
         asked = self._offers(room, origin, item, result, taint=message.taint)
         fresh = [each for each in asked if not await self._was_asked(each, room.clock.now())]
+        if self._skills is not None:
+            await self._skills.put_made(room, item, result)
+            fresh += await self._to_keep(room, origin, item, fresh, taint=message.taint)
         writes = [self._asking(each) for each in fresh]
         undo = await self._undo(room, origin, item, result)
         return (*writes, *undo)
+
+    async def _to_keep(
+        self,
+        room: TurnContext,
+        origin: Origin,
+        item: WorkItem,
+        others: Sequence[Question],
+        *,
+        taint: TaintLevel,
+    ) -> list[Question]:
+        """The offer to keep this work as a skill, if there is room for one more suggestion."""
+        now = room.clock.now()
+        if self._skills is None or others or not self.policy.suggestions:
+            return []
+        if await self.questions.count_since("suggestion", now - self.policy.between):
+            return []
+        offer = await self._skills.offer(room, item, scope_id=origin.scope_id, taint=taint)
+        if offer is None or await self._was_asked(offer, now, within=_LATELY):
+            return []
+        return [offer]
 
     def _offers(
         self,
@@ -299,6 +329,12 @@ class ReviewService:
                 return True
         since = now - (within or self.policy.cooldown)
         return await self.questions.was_asked(question.about, since=since)
+
+
+def _keeps_work(answered: AnsweredQuestion) -> bool:
+    content = answered.question.content
+    offered = content.kind is QuestionKind.SUGGESTION and "keeps" in content.body
+    return offered and answered.value == "do_it"
 
 
 PATIENCE = timedelta(seconds=120)

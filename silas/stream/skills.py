@@ -8,26 +8,46 @@
    it has read there is a stranger's text, and so is the plan that it then writes.
 3. A `manual` skill is in a plan only if the request names it.
 4. A goal whose skill is another version now is not run: it is put before the owner anew.
+5. Work that is done and checked and could be wanted again is offered to be kept as a skill, unless
+   a stranger had a part in it, and no more often than suggestions may come. A yes drafts it.
+6. What work with `skill-maker` has made and what was drafted goes before the owner like any skill.
 """
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from pydantic import Field
 
 from silas.kernel import SkillError, TaintLevel, WorkError
 from silas.kernel.models import Data
+from silas.queue.consumer import Handled
+from silas.queue.models import QueueMessage
+from silas.review.questions import Question
+from silas.skills.format import SKILL_FILE
+from silas.skills.importing import skill_name
 from silas.skills.loading import SkillResolver
+from silas.skills.service import SkillService
 from silas.skills.sidecar import Activation
+from silas.storage import Transaction
+from silas.stream.cards import reply
+from silas.stream.offers import suggestion
 from silas.stream.reading_tools import ReadingTool, answered_view, refused_view
+from silas.stream.store import Origin
 from silas.stream.turn_context import Turn, TurnContext
 from silas.tools.execution import ModelView
-from silas.work.models import WorkItem
+from silas.work.models import ENDED_WELL, WorkItem, WorkItemResult
 from silas.work.plan import Plan
+from silas.work.skill_drafts import SkillDrafts, is_worth_keeping
 
-_NOTHING = "No skill fits. Plan without one."
+MAKER = "skill-maker"
+_NOTHING = (
+    "No skill fits. Plan without one; or, if the request asks for a skill, plan with `skill-maker`."
+)
+_MOST_MADE = 3
+_HOME = "web"
 
 
 class FindSkillsArguments(Data):
@@ -133,3 +153,75 @@ async def skill_tool_names(skills: SkillResolver | None, names: Iterable[str]) -
     return frozenset(
         tool.name for record in records if record and record.usable for tool in record.tools
     )
+
+
+@dataclass(frozen=True)
+class SkillOffers:
+    """Offers to keep work as a skill, and puts before the owner what was made (rules 5 and 6)."""
+
+    service: SkillService
+    drafts: SkillDrafts
+
+    async def offer(
+        self, room: TurnContext, item: WorkItem, *, scope_id: str, taint: TaintLevel
+    ) -> Question | None:
+        """The question whether to keep this work; None if there is nothing to keep (rule 5)."""
+        foreign = {taint, await room.store.taint_of(item)} != {TaintLevel.OWNER}
+        if foreign or not is_worth_keeping(item, await self.drafts.steps(item)):
+            return None
+        record = await self.service.loader.store.get(skill_name(item.title))
+        if record is not None:  # there is one of this name, or the owner has removed it
+            return None
+        return suggestion(
+            room,
+            scope_id=scope_id,
+            source="skill",
+            request=f"keep “{item.title}” as a skill",
+            intent=f"Keep “{item.title}” as a skill",
+            rationale="It worked, and its check passed. As a skill it can be done again in one "
+            "step: exactly what was run, with its check as its test.",
+            taint=TaintLevel.OWNER,
+            keeps=item.id,
+        )
+
+    async def follow(self, room: TurnContext, message: QueueMessage, question: Question) -> Handled:
+        """The owner wants it kept: it is drafted, and put before them."""
+        owner = room.policy.owner_id
+        origin = Origin(
+            trace_id=question.trace_id,
+            scope_id=question.scope_id,
+            connection_id=owner,
+            channel=_HOME,
+            sender_id=owner,
+            message_id=question.question_id,
+            taint=question.content.taint,
+        )
+
+        def note(tx: Transaction) -> None:
+            room.store.note_origin(tx, origin)
+
+        try:
+            asked = await self.service.keep(str(question.content.body["keeps"]))
+            told = (
+                f"I drafted the skill {asked.name} from what was run. Nothing uses it before you "
+                "have read its card and said yes."
+            )
+        except SkillError as error:
+            told = f"I could not make a skill of it: {error.message}"
+        return Handled((reply(room, message, origin, told),), (note,))
+
+    async def put_made(self, room: TurnContext, item: WorkItem, result: WorkItemResult) -> None:
+        """Put before the owner what work with `skill-maker` has made (rule 6)."""
+        place = item.workspace.path if item.workspace else None
+        if MAKER not in item.skills or result.status not in ENDED_WELL or place is None:
+            return
+        made = [
+            PurePosixPath(each.path).parent
+            for each in result.changes
+            if PurePosixPath(each.path).name == SKILL_FILE and each.after is not None
+        ]
+        for folder in made[:_MOST_MADE]:
+            try:
+                await self.service.install(str(Path(place) / folder))
+            except SkillError as error:
+                await room.audit.log("skill_not_proposed", skill=folder.name, reason=error.message)

@@ -30,6 +30,7 @@ SKILL_COMMANDS = by_name(
         # Changing.
         ApiCommand(SkillService.install, PageAccess.SIGNED),
         ApiCommand(SkillService.fetch, PageAccess.SIGNED),
+        ApiCommand(SkillService.keep, PageAccess.SIGNED),
         ApiCommand(SkillService.update, PageAccess.SIGNED),
         ApiCommand(SkillService.disable, PageAccess.SIGNED),
         ApiCommand(SkillService.enable, PageAccess.SIGNED),

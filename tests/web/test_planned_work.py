@@ -97,16 +97,16 @@ def plan_of(card: dict[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def talking(root: Path, script: Script) -> AsyncIterator[Talk]:
+async def talking(root: Path, script: Script, **environ: str) -> AsyncIterator[Talk]:
     """The model is a server of this test's; no other is reached."""
     model = ScriptedModel(script, root / "home")
     with override_allow_model_requests(True):
-        async with talking_to(model, root) as talk:
+        async with talking_to(model, root, **environ) as talk:
             yield talk
 
 
 @asynccontextmanager
-async def talking_to(model: ScriptedModel, root: Path) -> AsyncIterator[Talk]:
+async def talking_to(model: ScriptedModel, root: Path, **more: str) -> AsyncIterator[Talk]:
     files = root / "files"
     async with model_server(model) as server:
         roles = ("PROXY", "PLANNER", "EXECUTOR")
@@ -116,6 +116,7 @@ async def talking_to(model: ScriptedModel, root: Path) -> AsyncIterator[Talk]:
             SILAS_PLANNER__WORKSPACE_DIR=str(files),
             SILAS_MODELS__BASE_URL=server.url,
             **{f"SILAS_MODELS__{role}": "openai:local" for role in roles},
+            **more,
         )
         async with open_place(root, environ) as place:
             device = await place.device()

@@ -277,7 +277,13 @@ const PARTS = {
 
   suggestion: {
     body: ({ body }) => ({
-      node: h("p", { class: "suggestion" }, "I would plan: ", h("q", {}, visible(body.request))),
+      node: h(
+        "p",
+        { class: "suggestion" },
+        body.keeps
+          ? "I would draft it from what was run, and show you all of it before anything uses it."
+          : ["I would plan: ", h("q", {}, visible(body.request))],
+      ),
     }),
     actions: (content, inside, answer) => split(values(content, answer, "selected_value")),
   },
