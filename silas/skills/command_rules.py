@@ -147,6 +147,8 @@ class SkillScope:
     """Of its name and of its author."""
     hosts: Set[str] = frozenset()
     """That it links to elsewhere, by their main domains."""
+    about: str = ""
+    """Its name and description."""
 
     def is_about(self, host: str) -> bool:
         """Whether the host is one that the skill is about."""
@@ -202,6 +204,49 @@ def is_strange(url: str, scope: SkillScope) -> bool:
     return not shared and classify(url, scope) >= HostClass.UNKNOWN
 
 
+_LITERAL_HOOK = re.compile(
+    r"api\.telegram\.org/bot\d{6,12}:[\w-]{20,}|discord(?:app)?\.com/api/webhooks/\d{8,}/[\w-]{20,}"
+    r"|hooks\.slack\.com/services/T\w{6,}/B\w{6,}/\w{16,}",
+    re.IGNORECASE,
+)
+
+
+def is_somebodys_own(url: str) -> bool:
+    """Whether whoever wrote the address alone gets what is sent: a bare number, a written-out hook."""
+    if _LITERAL_HOOK.search(url):
+        return not _PLACEHOLDER.search(url)
+    try:
+        host = (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return True
+    resolvers = ("1.1.1.1", "1.0.0.1", "8.8.8.8", "8.8.4.4", "9.9.9.9")
+    return bool(_ADDRESS.fullmatch(host)) and not _LOCAL.fullmatch(host) and host not in resolvers
+
+
+_IMITATED = set_of_words(
+    "openclaw clawhub clawdbot moltbot anthropic claude openai chatgpt codex hermes apple microsoft"
+    " google github gitlab metamask phantom ledger trezor binance coinbase polymarket telegram discord"
+    " homebrew docker nodejs python cloudflare aws azure"
+)
+
+
+def is_imitation(url: str) -> bool:
+    """Whether a host uses a well-known name beside other words, and is none of its own."""
+    if classify(url, SkillScope()) is HostClass.KNOWN:
+        return False
+    try:
+        host = (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return True
+    words = main_domain(host).split(".")[0].split("-")
+    return len(words) > 1 and any(word in _IMITATED for word in words)
+
+
+def is_taken_by_anybody(url: str) -> bool:
+    """Whether what is sent there ends with whoever wrote the address."""
+    return is_collector(url) or is_somebodys_own(url)
+
+
 def is_collector(url: str) -> bool:
     """Whether requests to this address are collected for whoever asks."""
     try:
@@ -218,6 +263,7 @@ _HOME = r"(?:~|\$\{?HOME\}?|%USERPROFILE%|/home/[\w.-]+|/Users/[\w.-]+|/root)[/\
 HARD_SECRETS = re.compile(
     r"\.ssh[/\\]+(?:id_(?:rsa|dsa|ecdsa|ed25519)\b(?!\S*\.pub)|id_\*|\*|identity\b)|\bid_(?:rsa|ed25519)\b(?!\.pub)"
     r"|\.ssh[/\\]*[\"'`\s)]"
+    r"|\.git-credentials\b|\.config[/\\]gh[/\\]hosts|\.docker[/\\]config\.json"
     r"|\.aws[/\\]+credentials|\.gnupg(?:[/\\]|\b)|\.kube[/\\]+config"
     r"|/etc/shadow|\.(?:bash|zsh)_history"
     r"|Login[ \\]*Data\b|Local[ ]State\b|cookies\.sqlite|logins\.json|key4\.db|Web[ ]Data\b"
@@ -225,7 +271,7 @@ HARD_SECRETS = re.compile(
     r"|login\.keychain|Keychains[/\\]|dump-keychain|find-(?:generic|internet)-password\b[^\n]{0,80}-[gw]"
     r"|wallet\.dat|nkbihfbeogaeaoehlefnkodbefgpgknn|Exodus[/\\]exodus\.wallet|Electrum[/\\]wallets"
     r"|\.electrum[/\\]|\.ethereum[/\\]keystore|\.config[/\\]solana[/\\]id\.json|\.bitcoin[/\\]"
-    r"|tdata[/\\]|discord[/\\]Local[ ]Storage|\.config[/\\]gcloud[/\\](?:credentials|access_tokens|application)",
+    r"|Telegram[^\n]{0,40}tdata\b|tdata[/\\]|\.\{[\w,]{0,40}\b(?:ssh|aws|gnupg|kube)\b[\w,]{0,40}\}|discord[/\\]Local[ ]Storage|\.config[/\\]gcloud[/\\](?:credentials|access_tokens|application)",
     re.IGNORECASE,
 )
 SOFT_SECRETS = re.compile(
@@ -255,9 +301,9 @@ def secrets_in(text: str) -> Iterator[tuple[str, re.Match[str]]]:
                     yield each.name, found
 
 
-_SHELL = r"(?:sudo\s+(?:-\w+\s+)*)?(?:/(?:usr/)?(?:local/)?bin/)?(?:env\s+)?(?:ba|z|da|k|c|fi)?sh\b"
+_SHELL = r"(?:sudo\s+(?:-\w+\s+)*)?(?:/(?:usr/)?(?:local/)?bin/)?(?:env\s+)?(?:(?:ba|z|da|k|c|fi)?sh\b|\$\{?SHELL\b[^\s}]{0,12}\}?)"
 _RUNNER = rf"(?:{_SHELL}|(?:sudo\s+)?(?:/usr/bin/)?(?:python[\d.]*|node|perl|ruby|php|osascript|bun|deno)\b)"
-_FETCH = r"(?:curl|wget|fetch|aria2c|http)\b"
+_FETCH = r"(?:curl|wget|fetch|aria2c|https?\s+(?:--?\w+\s+)*GET)\b"
 
 
 @dataclass(frozen=True)
@@ -296,7 +342,23 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         "download_then_run",
         WARN,
         "downloads a program, makes it executable and runs it",
-        rf"{_FETCH}[^\n]{{0,300}}(?:&&|;|\n)(?:[^\n]{{0,200}}\n){{0,3}}?[^\n]{{0,120}}(?:chmod\s+(?:\+x|[0-7]*7[0-7]*)|start(?:-process)?\s|open\s|\./|{_SHELL}\s+(?:/tmp/|\./))[^\n]{{0,120}}",
+        rf"{_FETCH}[^\n]{{0,300}}(?:&&|;|\n)(?:[^\n]{{0,200}}\n){{0,3}}?[^\n]{{0,120}}(?:chmod\s+(?:\+x|[0-7]*7[0-7]*)|(?:^|[;&|\n])[ \t]*(?:start(?:-process)?|open)\s+\S|(?:^|[\s;&|])\./\w|{_SHELL}\s+(?:/tmp/|\./))[^\n]{{0,120}}",
+        by_host=True,
+    ),
+    _rule(
+        "download_then_run",
+        DANGER,
+        "downloads a program and starts it",
+        r"(?:DownloadFile|Start-BitsTransfer|(?:Invoke-WebRequest|iwr|curl(?:\.exe)?|wget)\b[^\n]{0,200}-OutFile)[^\n]{0,300}"
+        r"(?:\n[^\n]{0,300}){0,8}?(?:Start-Process|Invoke-Item|\bsaps\b|&\s*[\"'$]|;\s*\.?[/\\]\w|\bcmd(?:\.exe)?\s+/c)[^\n]{0,200}",
+        by_host=True,
+    ),
+    _rule(
+        "download_and_run",
+        DANGER,
+        "downloads code and evaluates it",
+        r"(?:\bhttps?[\"')\s]{0,3}\.get|\bfetch|axios(?:\.get)?|\bgot|\brequest)\s*\(\s*[\"'`\\]{0,3}https?://[^\n]{0,300}(?:\n[^\n]{0,160}){0,10}?"
+        r"\b(?:eval|new\s+Function|runInThisContext|runInNewContext|execSync|_compile)\s*\(",
         by_host=True,
     ),
     _rule(
@@ -314,6 +376,7 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         rf"|(?:xxd\s+-r\s+-p|openssl\s+(?:enc\s+)?-?base64\s+-d|tr\s+[\"']?[A-Za-z-]{{5,}}[\"']?\s+[\"']?[N-Zn-z][\w-]*)[^\n|]{{0,80}}\|\s*{_RUNNER}"
         rf"|\|\s*rev\s*\|\s*{_RUNNER}"
         rf"|{_RUNNER}\s+<<<\s*[\"']?\$\([^\n]{{0,400}}base64\s+-{{1,2}}[dD]"
+        r"|\w=[\"']?\$\(\s*(?:printf|echo\s+-e)\s+[\"']?(?:\\x[0-9a-f]{2}|\\[0-7]{3}){3,}"
         r"|powershell(?:\.exe)?[^\n]{0,200}\s-e(?:nc|ncodedcommand|c)?\s+[A-Za-z0-9+/=]{20,}"
         r"|\[(?:System\.)?Convert\]::FromBase64String[^\n]{0,400}(?:iex|invoke-expression)"
         r"|(?:iex|invoke-expression)[^\n]{0,200}FromBase64String"
@@ -332,6 +395,7 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         r"|socat\s[^\n]{0,200}exec:"
         r"|\bsock(?:et)?\b[^\n]{0,400}(?:\n[^\n]{0,200}){0,8}dup2\s*\([^\n]{0,200}(?:\n[^\n]{0,200}){0,6}(?:/bin/(?:ba)?sh|pty\.spawn)"
         r"|perl\s+-[Me][^\n]{0,60}Socket[^\n]{0,400}exec"
+        r"|open\s*\(?\s*STDIN\s*,\s*[\"'][<>]&[^\n]{0,200}(?:\n[^\n]{0,200}){0,4}exec\b"
         r"|ruby\s+-rsocket[^\n]{0,300}(?:exec|TCPSocket)"
         r"|php\s+-r[^\n]{0,80}fsockopen"
         r"|Net\.Sockets\.TCPClient[^\n]{0,800}(?:\n[^\n]{0,300}){0,8}(?:iex|Invoke-Expression|cmd\.exe|StreamWriter)"
@@ -358,7 +422,7 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         r"|(?:curl|wget|base64|/tmp/\.|/dev/tcp|\bnc\s)[^\n]{0,300}\|\s*crontab\b"
         r"|(?:echo|printf|cat|tee)\b[^\n]{0,300}(?:curl|wget|base64\s+-|/dev/tcp)[^\n]{0,300}>>\s*\S*(?:\.bashrc|\.zshrc|\.profile|\.bash_profile|\.zprofile|/etc/rc\.local|/etc/cron)"
         r"|(?:ssh-(?:rsa|ed25519)|ecdsa-sha2-\S+)\s+AAAA[^\n]{20,2000}authorized_keys"
-        r"|HKCU\\?\\?Software\\+Microsoft\\+Windows\\+CurrentVersion\\+Run\b|schtasks\s+/create[^\n]{0,200}(?:powershell|http|\.vbs|\.bat)",
+        r"|HK(?:CU|LM):?\\{1,2}Software\\+Microsoft\\+Windows\\+CurrentVersion\\+Run\b|schtasks\s+/create[^\n]{0,200}(?:powershell|http|\.vbs|\.bat)",
     ),
     _rule(
         "persistence",
@@ -375,6 +439,12 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         r"|(?:^|[;&|\n]|sudo\s)\s*dd\s[^\n]{0,120}of=/dev/(?:sd|nvme|disk|hd)\w*"
         r"|(?:^|[;&|\n]|sudo\s)\s*mkfs(?:\.\w+)?\s+/dev/"
         r"|:\(\)\s*\{\s*:\s*\|\s*:\s*&\s*\}\s*;\s*:",
+    ),
+    _rule(
+        "asks_for_password",
+        DANGER,
+        "asks for the password in a window of its own, and sends data",
+        r"display\s+dialog\b[^\n]{0,300}hidden\s+answer[^\n]{0,300}(?:\n[^\n]{0,300}){0,12}?\b(?:curl|wget|nc)\b",
     ),
     _rule(
         "mines",
@@ -418,7 +488,7 @@ _DECODED_SIGNS = re.compile(
     r"exec\s*\(|eval\s*\(|import\s+(?:os|socket)|child_process|ignore\s+(?:all\s+)?previous",
     re.IGNORECASE,
 )
-OBFUSCATED_JS = re.compile(r"\b_0x[0-9a-f]{4,6}\b")
+OBFUSCATED_JS = re.compile(r"\b_0x[0-9a-f]{1,6}\b")
 _MOST_HITS = 20
 
 
@@ -435,8 +505,14 @@ def command_findings(text: str, scope: SkillScope) -> Iterator[TextFinding]:
     yield from _plain_uploads(text, scope)
 
 
+# `curl get.example/x`: without a scheme, and therefore without encryption.
+_BARE_ADDRESS = re.compile(
+    r"(?<![\w./@$-])(?:[a-z0-9-]{1,60}\.){1,4}[a-z]{2,12}(?::\d+)?/[^\s\"'`|;)]{0,200}"
+)
+
+
 def _weight_by_host(rule: CommandRule, text: str, scope: SkillScope) -> FindingWeight:
-    urls = URL.findall(text)
+    urls = URL.findall(text) or [f"http://{each}" for each in _BARE_ADDRESS.findall(text)]
     if not urls:
         # An address that is put together out of variables: nobody can see what is fetched.
         return WARN
@@ -459,6 +535,12 @@ _UPLOAD = re.compile(
 )
 
 
+# A file, the output of a command or a variable: not a sample that is written out.
+_TAKES_ALONG = re.compile(
+    r"\$\(|`[^`]+`|=?@[\w./~$-]|\$\{?[A-Za-z_]|--post-file|--upload-file|\s-T\s"
+)
+
+
 def _plain_uploads(text: str, scope: SkillScope) -> Iterator[TextFinding]:
     """Data that is sent to an address behind which anybody may be."""
     for found in _UPLOAD.finditer(text):
@@ -466,6 +548,7 @@ def _plain_uploads(text: str, scope: SkillScope) -> Iterator[TextFinding]:
             if classify(url, scope) is not HostClass.HIDDEN:
                 continue
             collects = is_collector(url) or bool(_ADDRESS.fullmatch(urlsplit(url).hostname or ""))
+            collects = collects and _TAKES_ALONG.search(found[0]) is not None
             yield TextFinding(
                 start=found.start(),
                 rule="sends_to_hidden_host",

@@ -28,6 +28,7 @@ from silas.skills.command_rules import (
     HARD_SECRETS,
     INFO,
     OBFUSCATED_JS,
+    SOFT_SECRETS,
     URL,
     WARN,
     FindingWeight,
@@ -38,6 +39,7 @@ from silas.skills.command_rules import (
     classify,
     command_findings,
     decoded_signs,
+    is_taken_by_anybody,
     line_of,
     main_domain,
     secrets_in,
@@ -50,7 +52,8 @@ from silas.skills.format import (
     lenient_front_matter,
     parse_skill,
 )
-from silas.skills.prose_rules import is_defensive, prose_findings
+from silas.skills.order_rules import mentions_in
+from silas.skills.prose_rules import is_defensive, is_pressed, prose_findings
 from silas.skills.python_rules import PythonFacts, python_facts, strings_of
 from silas.skills.sidecar import SkillSidecar
 from silas.skills.tree import SkillTreeRefused, path_problem
@@ -67,10 +70,27 @@ _MAX_FINDINGS = 500
 
 _PROSE = {".md", ".mdx", ".txt", ".rst", ".markdown", ".html", ".htm", ""}
 _SHELLS = {".sh", ".bash", ".zsh", ".command", ".ps1", ".psm1", ".bat", ".cmd", ".fish"}
-_SCRIPTS = {".js", ".mjs", ".cjs", ".ts", ".tsx", ".jsx", ".rb", ".pl", ".php", ".lua", ".scpt"}
+_SCRIPTS = {
+    ".js",
+    ".mjs",
+    ".cjs",
+    ".ts",
+    ".tsx",
+    ".jsx",
+    ".rb",
+    ".pl",
+    ".php",
+    ".lua",
+    ".scpt",
+    ".applescript",
+    ".vbs",
+}
 _OFFICE = {".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub", ".jar", ".whl", ".skill"}
 _PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".ttf", ".otf", ".woff", ".woff2"}
-_EXECUTED_DATA = {"package.json", "hooks.json", "settings.json", ".mcp.json", "mcp.json"}
+# Data that other tools match against; anything else may hold what somebody executes.
+_LISTS_OF_SIGNS = re.compile(
+    r"(?i)rule|pattern|signature|ioc|indicator|test|fixture|sample|example|detect|threat|payload|eval"
+)
 _PROGRAM_MAGIC = (
     b"\x7fELF",
     b"MZ",
@@ -293,18 +313,21 @@ def _look_at(
     elif file.ending in _PROSE:
         report.add_texts(file, _prose(file.text, scope))
     else:
-        executed = file.name in _EXECUTED_DATA
         found = command_findings(file.text, scope)
-        report.add_texts(file, found if executed else (_at_most(each, WARN) for each in found))
+        listed = _LISTS_OF_SIGNS.search(file.path) is not None
+        report.add_texts(file, (_at_most(each, WARN) for each in found) if listed else found)
 
 
 def _prose(text: str, scope: SkillScope) -> Iterator[TextFinding]:
+    is_mention = mentions_in(text, about=scope.about)
     for each in (*command_findings(text, scope), *prose_findings(text, scope)):
         concrete = any(
             classify(url, scope) is HostClass.HIDDEN
             for url in URL.findall(text[each.start : each.start + 300])
         )
-        if each.weight is DANGER and not concrete and is_defensive(text, each.start):
+        defensive = not concrete and is_defensive(text, each.start)
+        shown = each.rule == "download_and_run" and not is_pressed(text, each.start, scope)
+        if each.weight is DANGER and (defensive or shown or is_mention(each.start)):
             yield _at_most(each, WARN)
         else:
             yield each
@@ -359,6 +382,15 @@ def _look_at_script(file: _TextFile, scope: SkillScope, report: _Report) -> None
         report.add(
             file.path, line, "steals_secrets", DANGER, "reads files with keys, and sends data"
         )
+    soft = SOFT_SECRETS.search(code)
+    if (
+        soft
+        and _UPLOADS.search(code)
+        and any(is_taken_by_anybody(url) for url in URL.findall(code))
+    ):
+        line = code[: soft.start()].count("\n") + 1
+        message = "reads settings, and sends data to where anybody may collect it"
+        report.add(file.path, line, "steals_secrets", DANGER, message)
     if len(OBFUSCATED_JS.findall(code)) >= 10:
         report.add(file.path, 1, "obfuscated", DANGER, "is written so that nobody can read it")
     if re.search(r"\beval\s*\(|new\s+Function\s*\(", code) and file.ending in _SCRIPTS:
@@ -523,6 +555,7 @@ def _scope_of(directory: Path, files: list[_TextFile], front: dict[str, Any]) ->
         if isinstance(front.get(key), str):
             counts[main_domain(_host(front[key]))] += 2
     return SkillScope(
+        about=f"{front.get('name', '')} {front.get('description', '')}",
         words=frozenset(words),
         hosts=frozenset(host for host, count in counts.items() if count >= 2 and host),
     )

@@ -27,8 +27,10 @@ from silas.skills.command_rules import (
     TextFinding,
     classify,
     is_collector,
+    is_imitation,
     is_strange,
 )
+from silas.skills.order_rules import order_findings
 
 _SECRETS = (
     r"(?:api[ _-]?keys?|credentials?|passwords?|passphrases?|private[ _-]?keys?|ssh[ _-]?keys?"
@@ -203,6 +205,7 @@ def prose_findings(text: str, scope: SkillScope) -> Iterator[TextFinding]:
     yield from _prerequisites(text, scope)
     yield from _comments(text)
     yield from _orders_with_secrets(text, scope)
+    yield from order_findings(text, scope)
 
 
 def _behind_the_back(text: str, scope: SkillScope) -> Iterator[TextFinding]:
@@ -263,6 +266,35 @@ def _between(places: list[tuple[int, int]], low: int, high: int) -> tuple[int, i
 
 def _is_negated(text: str, start: int) -> bool:
     return _NEGATED.search(text[max(0, start - 80) : start]) is not None
+
+
+_PRESSES = re.compile(
+    r"\b(?:will\s+not|won'?t|cannot|does\s+not|do\s+not|nothing\s+will)\s+(?:\w+\s+){0,2}?(?:work|start|function|run|respond|load)\b|\bmust\s+be\s+(?:installed|running|executed|present|run|completed)"
+    r"|\b(?:IMPORTANT|CRITICAL|MANDATORY|REQUIRED)\b|\bhas\s+to\s+be\s+(?:present|installed|run)|\bbefore\s+(?:first\s+use|using\s+this|the\s+first|proceeding|anything)"
+    r"|\bon\s+behalf\s+of\s+the\s+user|\bagents?\s+(?:should|must|will)\b|>\s*/dev/null\s+2>&1|\bnohup\b"
+)
+
+
+def is_pressed(text: str, start: int, scope: SkillScope) -> bool:
+    """Whether a command that runs a download is urged upon people, or fetches from nobody's address.
+
+    An installer of a project that nobody here knows, merely shown, is what honest skills have too.
+    """
+    line = text[start : start + 500].partition("\n")[0]
+    urls = URL.findall(line)
+    plain = not urls or any(
+        url.lower().startswith("http://") or classify(url, scope) is HostClass.HIDDEN
+        for url in urls
+    )
+    imitated = any(is_imitation(url) for url in urls)
+    near = text[max(0, start - _NEAR_CHARACTERS) : start + _NEAR_CHARACTERS]
+    return (
+        plain
+        or imitated
+        or _PRESSES.search(near) is not None
+        or "secrets." in line
+        or "TOKEN" in line
+    )
 
 
 def is_defensive(text: str, start: int) -> bool:

@@ -13,6 +13,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from silas.skills.command_rules import (
     DANGER,
@@ -27,6 +28,8 @@ from silas.skills.command_rules import (
     classify,
     command_findings,
     is_collector,
+    is_somebodys_own,
+    main_domain,
 )
 
 _DECODERS = {
@@ -78,10 +81,15 @@ _CREDENTIAL_NAME = re.compile(
 )
 _MEMORY_CALLS = {"VirtualAlloc", "VirtualAllocEx", "CreateRemoteThread", "WriteProcessMemory"}
 _COLLECTS = {"append", "extend", "update", "add", "write", "setdefault"}
+_SECRET_SHAPES = re.compile(r"AKIA\[|gh[pousr]_\[|\bsk-\[|xox\[?[bap]|PRIVATE KEY-----|AIza\[")
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9_]{1,60}")
 _STARTS_BY_ITSELF = re.compile(
     r"LaunchAgents|\.bashrc|\.zshrc|\.bash_profile|/etc/cron|\.config/systemd|authorized_keys"
     r"|CurrentVersion\\\\?Run|Start Menu.{0,40}Startup|\.git/hooks",
+)
+_LOGIN_KEY = re.compile(r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\S{1,40})\s+AAAA[\w+/]{20,}")
+_PLANTED = re.compile(
+    r"\bcurl\s[^\n]{0,200}\|\s*\w*sh\b|\bnohup\b|base64\s+-{1,2}d|/dev/tcp/|\$\(curl|/tmp/\.\w|LD_PRELOAD"
 )
 _OWN_RULES = re.compile(r"\b(?:SOUL|AGENTS|CLAUDE|MEMORY|IDENTITY|HEARTBEAT)\.md\b")
 
@@ -219,6 +227,32 @@ def _what_runs(node: ast.Call) -> Iterator[ast.AST]:
             before = folded(word) or ""
 
 
+def _collecting_name(call: ast.Call) -> ast.Name | None:
+    """`found` for `found.append(…)`."""
+    match call.func:
+        case ast.Attribute(value=ast.Name() as owner, attr=method) if method in _COLLECTS:
+            return owner
+    return None
+
+
+def _is_arithmetic_on_letters(node: ast.Call) -> bool:
+    """`"".join(chr(ord(c) ^ 7) for c in …)`, `bytes(b ^ 7 for b in …)`, `bytes([112, 114, …])`."""
+    raw = _dotted_plain(node.func) in ("bytes", "bytearray")
+    joins = isinstance(node.func, ast.Attribute) and node.func.attr == "join"
+    if not node.args or not (raw or joins):
+        return False
+    first = node.args[0]
+    if isinstance(first, ast.GeneratorExp | ast.ListComp):
+        inner = list(ast.walk(first.elt))
+        letters = any(isinstance(each, ast.Call) and _dotted(each) == "chr" for each in inner)
+        operators = ast.BitXor | ast.Sub | ast.Add
+        counts = any(
+            isinstance(each, ast.BinOp) and isinstance(each.op, operators) for each in inner
+        )
+        return counts and (raw or letters)
+    return raw and isinstance(first, ast.List) and len(first.elts) >= 6
+
+
 class _Reader:
     """Goes through one script: marks first, findings then."""
 
@@ -226,21 +260,35 @@ class _Reader:
         self.facts = facts
         self.scope = scope
         self.marks: dict[str, set[str]] = {}
+        """By name; names of a function have the function's before them."""
+        self.defined: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+        self.functions: dict[ast.AST, str] = {}
+        """The function that a node stands in, where that is not the module."""
         self.aliases: dict[str, str] = {}
         self.texts: dict[str, str] = {}
-        urls = URL.findall(source)
+        self.source = source
+        self.authorised: dict[str, set[str]] = {}
+        self.sent: list[tuple[ast.Call, set[str], set[str]]] = []
+        urls = self.urls = URL.findall(source)
         self.hidden_host = any(is_collector(url) for url in urls) or any(
             classify(url, scope) is HostClass.HIDDEN for url in urls
         )
 
     def read(self, tree: ast.Module) -> None:
         nodes = list(ast.walk(tree))
+        for node in nodes:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                self.defined[node.name] = node
+                # Inner functions come later, and win.
+                self.functions.update(dict.fromkeys(ast.walk(node), f"{node.name}:{node.lineno}:"))
+                self.functions.pop(node)
         self._aliases(nodes)
         for _round in range(4):
             before = sum(map(len, self.marks.values()))
             self._mark(nodes)
             if sum(map(len, self.marks.values())) == before:
                 break
+        self.urls += [url for text in self.texts.values() for url in URL.findall(text)]
         for node in nodes:
             if isinstance(node, ast.Call):
                 self._call(node)
@@ -248,6 +296,8 @@ class _Reader:
                 self._environment(node)
         self._secrets_beside_network(nodes)
         self._shells_over_sockets(nodes)
+        self._second_addresses()
+        self._locks_files_up(nodes)
 
     def _note(self, node: ast.AST, rule: str, weight: FindingWeight, message: str) -> None:
         line = getattr(node, "lineno", 1)
@@ -289,9 +339,31 @@ class _Reader:
                     self._assign([target], value)
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
                     self._mark_function(node)
-                case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=method)):
-                    for each in node.args if method in _COLLECTS else ():
-                        self.marks.setdefault(owner, set()).update(self.marks_of(each))
+                case ast.Call():
+                    self._hand_over(node)
+
+    def _hand_over(self, call: ast.Call) -> None:
+        """What a function of the script is called with marks its parameters; a list, what it gets."""
+        owner = _collecting_name(call)
+        if owner is not None:
+            for each in call.args:
+                self._add(owner, self.marks_of(each))
+        if self._name(call) in ("urllib.request.urlretrieve", "urlretrieve", "wget.download"):
+            for each in call.args[1:2]:
+                for inner in ast.walk(each):
+                    if isinstance(inner, ast.Name):
+                        self._add(inner, {"downloaded"})
+        function = self.defined.get(_dotted_plain(call.func).rpartition(".")[2])
+        if function is None:
+            return
+        names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+        names = names[1:] if names[:1] == ["self"] else names
+        given = [*zip(names, call.args, strict=False)]
+        given += [(each.arg, each.value) for each in call.keywords if each.arg]
+        for name, value in given:
+            if marks := self.marks_of(value):
+                own = f"{function.name}:{function.lineno}:{name}"
+                self.marks.setdefault(own, set()).update(marks)
 
     def _mark_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         for inner in ast.walk(node):
@@ -303,12 +375,19 @@ class _Reader:
         if text is not None and len(targets) == 1 and isinstance(targets[0], ast.Name):
             self.texts[targets[0].id] = text
         marks = self.marks_of(value)
-        if not marks:
-            return
-        for target in targets:
-            for inner in ast.walk(target):
-                if isinstance(inner, ast.Name):
-                    self.marks.setdefault(inner.id, set()).update(marks)
+        for inner in (each for target in targets for each in ast.walk(target)):
+            if isinstance(inner, ast.Name):
+                self._add(inner, marks)
+
+    def _add(self, name: ast.Name, marks: set[str]) -> None:
+        if marks:
+            own = f"{self.functions.get(name, '')}{name.id}"
+            self.marks.setdefault(own, set()).update(marks)
+
+    def _marks_of_name(self, name: ast.Name) -> set[str]:
+        """Its own marks, else those of the module's name; a closure's are the module's too."""
+        own = self.marks.get(f"{self.functions.get(name, '')}{name.id}")
+        return own if own is not None else self.marks.get(name.id, set())
 
     def marks_of(self, value: ast.AST) -> set[str]:
         """What the values in an expression are marked with."""
@@ -316,7 +395,7 @@ class _Reader:
         marks = {"environment"} if self._name(value) == "os.environ" else set[str]()
         for node in ast.walk(value):
             if isinstance(node, ast.Name):
-                marks |= self.marks.get(node.id, set())
+                marks |= self._marks_of_name(node)
             elif isinstance(node, ast.Call):
                 marks |= self._marks_of_call(node)
             elif isinstance(node, ast.Subscript) and self._name(node.value) == "os.environ":
@@ -325,13 +404,15 @@ class _Reader:
                 text = folded(node)
                 if text and HARD_SECRETS.search(text + " "):
                     marks.add("keys")
-                elif text and SOFT_SECRETS.search(text):
+                elif text and (SOFT_SECRETS.search(text) or _SECRET_SHAPES.search(text)):
                     marks.add("settings")
         return marks
 
     def _marks_of_call(self, node: ast.Call) -> set[str]:
         name = self._name(node)
         if name in _DECODERS or name.endswith((".b64decode", ".fromhex", ".unhexlify")):
+            return {"decoded"}
+        if _is_arithmetic_on_letters(node):
             return {"decoded"}
         if name in _FETCHERS or name.endswith(".urlopen"):
             return {"downloaded"}
@@ -356,6 +437,8 @@ class _Reader:
 
     def _call(self, node: ast.Call) -> None:
         name = self._name(node)
+        if isinstance(node.func, ast.Subscript) and folded(node.func.slice) in _EVALUATORS:
+            self._note(node, "runs_hidden_code", DANGER, "hides which function executes a text")
         arguments = [*node.args, *(each.value for each in node.keywords)]
         if name in _EVALUATORS or name.endswith(".exec_module"):
             self._evaluation(node, name)
@@ -376,7 +459,7 @@ class _Reader:
             self._note(node, "loads_objects", INFO, "loads objects, which may run code")
 
     def _evaluation(self, node: ast.Call, name: str) -> None:
-        marks = {mark for each in node.args for mark in self.marks_of(each)}
+        marks = {mark for each in (*node.args, node.func) for mark in self.marks_of(each)}
         if name == "compile" and not marks & {"decoded", "downloaded"}:
             return
         if marks & {"decoded", "downloaded"} or self._is_spelled_out(node):
@@ -402,7 +485,8 @@ class _Reader:
             for each in node.keywords
         )
         marks = {mark for each in _what_runs(node) for mark in self.marks_of(each)}
-        if marks & {"decoded"} or ("downloaded" in marks and by_shell):
+        stranger = any(classify(url, self.scope) >= HostClass.UNKNOWN for url in self.urls)
+        if marks & {"decoded"} or ("downloaded" in marks and (by_shell or stranger)):
             self._note(node, "runs_hidden_code", DANGER, "runs a decoded or downloaded command")
         for found in command_findings(text, self.scope) if text else ():
             if found.weight is not INFO:
@@ -426,6 +510,7 @@ class _Reader:
         )
 
     def _sending(self, node: ast.Call, arguments: list[ast.expr]) -> None:
+        self._remember_where_credentials_go(node)
         body = [
             *node.args,
             *(e.value for e in node.keywords if e.arg not in ("headers", "auth", "cookies")),
@@ -433,7 +518,7 @@ class _Reader:
         marks = {mark for each in body for mark in self.marks_of(each)}
         near = {url for each in arguments for url in URL.findall(folded(each) or "")}
         hidden = self.hidden_host or any(
-            classify(url, self.scope) is HostClass.HIDDEN for url in near
+            classify(url, self.scope) >= HostClass.UNKNOWN for url in (near or self.urls)
         )
         if "keys" in marks or "environment" in marks:
             what = "files with keys" if "keys" in marks else "the whole environment"
@@ -443,28 +528,69 @@ class _Reader:
             self._note(node, "steals_secrets", DANGER, message)
         elif "settings" in marks and hidden:
             self._note(node, "steals_secrets", DANGER, "sends settings to a hidden address")
-        elif any(is_collector(url) for url in near):
+        elif "settings" in marks and self._name(node).endswith("gethostbyname"):
+            self._note(node, "steals_secrets", DANGER, "hides settings in names that it looks up")
+        elif any(is_collector(url) or is_somebodys_own(url) for url in near):
             self._note(
                 node, "sends_to_hidden_host", DANGER, "sends data to where anybody may collect it"
             )
 
+    def _remember_where_credentials_go(self, node: ast.Call) -> None:
+        hosts = {main_domain(urlsplit(url).hostname or "") for url in self._urls_of(node)}
+        for each in node.keywords:
+            names = {_dotted(inner) for inner in ast.walk(each.value)} - {""}
+            if each.arg == "headers" and "Authorization" in ast.dump(each.value):
+                for name in names:
+                    self.authorised.setdefault(name, set()).update(hosts)
+            elif each.arg in ("json", "data", "params", "files"):
+                self.sent.append((node, names, hosts))
+
+    def _urls_of(self, node: ast.Call) -> set[str]:
+        return {url for each in node.args[:1] for url in URL.findall(self._text(each) or "")}
+
+    def _second_addresses(self) -> None:
+        """What authorises requests to one service is sent to somebody else as well."""
+        for node, names, hosts in self.sent:
+            for name in names & self.authorised.keys():
+                strange = [
+                    url
+                    for url in self._urls_of(node)
+                    if classify(url, self.scope) > HostClass.KNOWN
+                ]
+                if strange and hosts and not hosts & self.authorised[name]:
+                    message = "sends the credential of one service to another address"
+                    self._note(node, "steals_secrets", DANGER, message)
+                    return
+
+    def _locks_files_up(self, nodes: list[ast.AST]) -> None:
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        ends = {self._name(node).rpartition(".")[2] for node in calls}
+        everywhere = bool(ends & {"rglob", "walk"}) and bool(ends & {"home", "expanduser"})
+        if everywhere and "encrypt" in ends and ends & {"unlink", "remove"}:
+            first = next(each for each in calls if self._name(each).endswith("encrypt"))
+            self._note(first, "destroys", DANGER, "encrypts the owner's files and deletes them")
+
     def _writing(self, node: ast.Call, name: str) -> None:
         target = node.func.value if isinstance(node.func, ast.Attribute) else None
-        text = (folded(target) if target is not None else None) or (
-            folded(node.args[0]) if node.args else None
-        )
-        mode = folded(node.args[1]) if name == "open" and len(node.args) > 1 else "w"
+        text = self._text(target) if target is not None and name != "os.open" else None
+        text = text or (self._text(node.args[0]) if node.args else None)
+        at = 0 if name.endswith(".open") else 1
+        mode = folded(node.args[at]) if "open" in name and len(node.args) > at else "w"
         if not text or not mode or not set(mode) & set("wax+"):
             return
         if _STARTS_BY_ITSELF.search(text):
-            risky = bool(self.marks.keys() & {"payload"}) or self.hidden_host
-            self._note(
-                node, "persistence", DANGER if risky else WARN, "writes what starts by itself"
-            )
+            risky = self.hidden_host or self._plants_something(text)
+            weight = DANGER if risky else WARN
+            self._note(node, "persistence", weight, "writes what starts by itself")
         elif _OWN_RULES.search(text):
             self._note(node, "memory_write", WARN, "writes an agent's own memory or rules")
         elif text.startswith(("/etc/", "/usr/", "/bin/", "/Library/")):
             self._note(node, "writes_outside", WARN, "writes outside of its workspace")
+
+    def _plants_something(self, path: str) -> bool:
+        """Whether the script holds somebody's key for a login, or a command that fetches."""
+        pattern = _LOGIN_KEY if "authorized_keys" in path else _PLANTED
+        return pattern.search(self.source) is not None
 
     def _removal(self, node: ast.Call) -> None:
         text = folded(node.args[0])

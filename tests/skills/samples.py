@@ -5,6 +5,7 @@ documentation, or in the forms that campaigns used.
 """
 
 import base64
+from pathlib import Path
 
 Files = dict[str, str | bytes]
 
@@ -1108,3 +1109,25 @@ good(
     "x",
     scripts__a_dot_py="import os\nfrom openai import OpenAI\nc=OpenAI(api_key=os.environ['OPENAI_API_KEY'])\nprint(c.responses.create(model='x',input=open('in.txt').read()).output_text)\n",
 )
+
+
+def _met(kind: str) -> dict[str, Files]:
+    """Skills of `met/`: whole batches, each measured once before any rule was made for it."""
+    found: dict[str, Files] = {}
+    for path in sorted((Path(__file__).parent / "met").glob(f"{kind}*.txt")):
+        file = ""
+        files: dict[str, str] = {}
+        for line in path.read_text().splitlines(keepends=True):
+            if line.startswith("@@@ "):
+                files = {}
+                found[f"{path.stem}-{line[4:].strip()}"] = files  # type: ignore[assignment]
+            elif line.startswith("@@ "):
+                file = line[3:].strip()
+                files[file] = ""
+            else:
+                files[file] += line
+    return found
+
+
+MALICIOUS |= _met("malicious")
+BENIGN |= _met("benign")
