@@ -145,5 +145,5 @@ async def test_skills_of_others_stay_out_where_the_settings_say_so(
     text = (directory / "SKILL.md").read_text()
     (directory / "SKILL.md").write_text(text.replace("\n---\n", "\ncontext: fork\n---\n", 1))
     service = replace(place.service, policy=replace(place.service.policy, may_import=False))
-    with pytest.raises(SkillRefused, match="not taken in here"):
+    with pytest.raises(SkillRefused, match="not taken in from there"):
         await service.install(str(directory))
