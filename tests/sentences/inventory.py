@@ -126,6 +126,11 @@ _ACTIVITY: tuple[tuple[str, str, str], ...] = (
         "put the skill at",
         "skills/test_fetching.py::test_a_commit_that_is_not_there_is_told",
     ),
+    (
+        _ACT,
+        "put the skill {skill}",
+        "web/test_made_skills.py::test_a_made_skill_that_cannot_be_offered_is_told",
+    ),
     (_ACT, "I asked for", _TOLD + "test_work_and_cards_are_called_by_their_titles"),
     (_ACT, "Nothing since", _TOLD + "test_nothing_happened"),
     (

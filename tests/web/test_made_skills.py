@@ -84,6 +84,8 @@ async def do(talk: Talk, text: str) -> None:
     card = await talk.ask(text)
     await talk.decide(card, "approved")
     await talk.done()
+    # The card that undoes it is written in one transaction with everything that comes after work.
+    await talk.line.until("approval_request", kind="result")
 
 
 async def test_work_that_was_checked_is_offered_once_and_becomes_a_skill_by_two_signed_yes(
@@ -123,7 +125,6 @@ async def test_no_offer_where_none_is_wanted(tmp_path: Path, silent: str) -> Non
             await answer(talk, await asked(talk, "suggestion"), "not_now")
             (talk.files / "report.txt").unlink()
             await do(talk, "Make the weekly report")
-        # What comes after work is written in the transaction that ends it.
         assert await waiting(talk, "suggestion") == []
 
 
@@ -152,6 +153,27 @@ async def test_a_skill_that_is_asked_for_is_made_in_the_sandbox_and_put_before_t
             "silas.yaml",
         ]
         assert await waiting(talk, "suggestion") == []
+
+
+async def test_a_made_skill_that_cannot_be_offered_is_told(tmp_path: Path) -> None:
+    script = Script(
+        proxy=[PLAN_IT],
+        planner=[MAKING],
+        executor=[
+            write(
+                "greeting/SKILL.md", "---\nname: greeting\ndescription: Use it when.\n---\n\nx\n"
+            ),
+            write("greeting/silas.yaml", SIDECAR),
+            write("greeting/scripts/greet.py", GREET),
+            done("The skill is made."),
+        ],
+    )
+    async with talking(tmp_path, script) as talk:
+        await do(talk, "Make a skill that greets people")
+        assert await waiting(talk, "skill") == []
+        rows = await talk.place.core.database.fetch_all("SELECT body FROM audit_log")
+        [told] = [body for (body,) in rows if '"skill_not_proposed"' in body]
+        assert "Mend the description first" in told
 
 
 @pytest.mark.slow
