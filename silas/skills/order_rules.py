@@ -209,7 +209,7 @@ _WRAPPED = re.compile(r"\n(?![ \t]*(?:[-*+|>#]|\d{1,2}[.)])[ \t|])")
 
 
 @dataclass(frozen=True)
-class Passage:
+class SkillPassage:
     """A stretch of a text that says one thing, with what stands over it."""
 
     start: int
@@ -230,9 +230,9 @@ class Passage:
         return [each for each in ACTS.finditer(self.text) if not self.is_forbidden(each.start())]
 
 
-def passages(text: str) -> list[Passage]:
+def passages(text: str) -> list[SkillPassage]:
     """The passages of a text in their order; what no reader sees comes as passages of its own."""
-    found: list[Passage] = []
+    found: list[SkillPassage] = []
     position, heading, intro = 0, "", ""
     for block in [*_blocks(text), _Block(len(text), len(text), len(text), "", "end")]:
         for each in _paragraphs(text[position : block.start], position):
@@ -244,7 +244,7 @@ def passages(text: str) -> list[Passage]:
             intro = last if title or last.endswith(":") else ""
         unseen = block.kind == "unseen"
         parts = (_paragraphs if unseen else _chopped)(block.text, block.inner)
-        over = Passage(0, "", heading, intro, unseen=unseen, code=not unseen)
+        over = SkillPassage(0, "", heading, intro, unseen=unseen, code=not unseen)
         found.extend(replace(over, start=each.start, text=each.text) for each in parts)
         position = max(position, block.end)
     return found[:_MAX_PASSAGES]
@@ -277,7 +277,7 @@ def _blocks(text: str) -> list[_Block]:
     return blocks
 
 
-def _paragraphs(text: str, offset: int) -> Iterator[Passage]:
+def _paragraphs(text: str, offset: int) -> Iterator[SkillPassage]:
     at = 0
     for part in re.split(r"(\n[ \t]*\n|\n(?=#{1,6}[ \t]))", text):
         if part.strip():
@@ -285,13 +285,13 @@ def _paragraphs(text: str, offset: int) -> Iterator[Passage]:
         at += len(part)
 
 
-def _chopped(text: str, offset: int) -> Iterator[Passage]:
+def _chopped(text: str, offset: int) -> Iterator[SkillPassage]:
     at = 0
     while at < len(text):
         end = min(len(text), at + _MAX_PASSAGE_CHARACTERS)
         if end < len(text):
             end = max(text.rfind("\n", at, end), text.rfind(". ", at, end), at + 200) + 1
-        yield Passage(offset + at, text[at:end])
+        yield SkillPassage(offset + at, text[at:end])
         at = end
 
 
@@ -302,8 +302,8 @@ def _chopped(text: str, offset: int) -> Iterator[Passage]:
 class _View:
     """A passage with its neighbours, and what the skill is about."""
 
-    here: Passage
-    beside: tuple[Passage, ...]
+    here: SkillPassage
+    beside: tuple[SkillPassage, ...]
     scope: SkillScope
 
     def near(self, sign: re.Pattern[str]) -> bool:
@@ -552,7 +552,7 @@ _ABOUT_INSTALLING = _words(
 )
 
 
-def is_mention(passage: Passage, *, security: bool = False) -> bool:
+def is_mention(passage: SkillPassage, *, security: bool = False) -> bool:
     """Whether a passage speaks about attacks instead of ordering one (rule 4).
 
     `security`: the whole skill is about security, so that its examples need no word of their own.

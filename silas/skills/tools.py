@@ -11,9 +11,11 @@
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 from silas.kernel import TaintLevel
 from silas.sandbox.environment import python_executable
@@ -66,25 +68,36 @@ class ScriptExecutor:
         except (ArgumentsRefused, SkillChanged) as error:
             return failed(envelope, str(error), taint=TaintLevel.EXTERNAL)
         argv = (*script_command(self.directory, self.script), *call.words)
-        ran = await run_command(
-            self.sandbox, self._envelope(envelope), argv, stdin=call.stdin.encode()
-        )
+        with _workplace(envelope.sandbox_config.work_dir) as place:
+            inside = self._envelope(envelope, place)
+            ran = await run_command(self.sandbox, inside, argv, stdin=call.stdin.encode())
         try:
             await self.require_unchanged(self.digest)
         except SkillChanged:
             return failed(envelope, CHANGED_MEANWHILE, taint=TaintLevel.EXTERNAL)
         return ran.model_copy(update={"taint": TaintLevel.EXTERNAL})
 
-    def _envelope(self, envelope: ExecutionEnvelope) -> ExecutionEnvelope:
+    def _envelope(self, envelope: ExecutionEnvelope, place: str) -> ExecutionEnvelope:
         """The same with the world of this script: see rules 3 and 4."""
         config = envelope.sandbox_config
-        inside = [each for each in config.filesystem_read if each.startswith(config.work_dir)]
+        inside = [each for each in config.filesystem_read if each.startswith(place)]
         own = {
+            "work_dir": place,
             "network_hosts": self.hosts,
             "filesystem_read": [*inside, str(self.directory)],
             "env": {},
         }
         return envelope.model_copy(update={"sandbox_config": config.model_copy(update=own)})
+
+
+@contextlib.contextmanager
+def _workplace(work_dir: str) -> Iterator[str]:
+    """The copy of the workspace; a call in a conversation has none, and gets an empty directory."""
+    if Path(work_dir).is_absolute():
+        yield work_dir
+        return
+    with TemporaryDirectory(prefix="silas-skill-") as empty:
+        yield str(Path(empty).resolve())
 
 
 def skill_tools(

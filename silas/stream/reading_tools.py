@@ -578,7 +578,7 @@ class ReadingToolbox:
             step_index=0,
             task_description="Research",
             action=tool.name,
-            args=args.model_dump(),
+            args=args.model_dump(by_alias=True),
             timeout_seconds=_SECONDS,
             sandbox_config=SandboxConfig(work_dir=str(folder or "")),
         )
@@ -590,7 +590,7 @@ class ReadingToolbox:
         """What a look at files has read; everything else comes from outside."""
         if self.origins is None or folder is None:
             return Provenance(TaintLevel.EXTERNAL)
-        return await read_below(self.origins, folder, tool, args.model_dump())
+        return await read_below(self.origins, folder, tool, args.model_dump(by_alias=True))
 
 
 def _below_one_of(folders: Sequence[Path], path: str) -> tuple[Path, str] | None:

@@ -37,6 +37,7 @@ from silas.stream.offers import suggestion
 from silas.stream.reading_tools import ReadingTool, answered_view, refused_view
 from silas.stream.store import Origin
 from silas.stream.turn_context import Turn, TurnContext
+from silas.tools.declaration import Tool
 from silas.tools.execution import ModelView
 from silas.work.models import ENDED_WELL, WorkItem, WorkItemResult
 from silas.work.plan import Plan
@@ -66,7 +67,17 @@ async def prepare_skills(services: TurnContext, turn: Turn) -> Turn:
     """Step 6.5: names and descriptions of skills, as many as have room (rule 1)."""
     goal = turn.goal or services.active_goal
     owners = services.is_owners(turn.origin)
-    return replace(turn, skills=await described_skills(services, goal, owners=owners))
+    described = await described_skills(services, goal, owners=owners)
+    return replace(turn, skills=described, skill_tools=await _goals_tools(services, turn.goal))
+
+
+async def _goals_tools(room: TurnContext, goal: WorkItem | None) -> dict[str, Tool]:
+    """The tools that the skills of a visitor's goal bring, of the versions that are in force."""
+    if room.skills is None or goal is None or not goal.skills:
+        return {}
+    digests = {name: await room.skills.digest(name) for name in goal.skills}
+    found = await room.skills.tools({name: each for name, each in digests.items() if each})
+    return {tool.name: tool for tool in found}
 
 
 async def described_skills(

@@ -237,6 +237,8 @@ class Turn:
     input_results: tuple[GateResult, ...] = ()
     allowed: frozenset[str] = frozenset()
     skills: Mapping[str, str] = field(default_factory=dict)
+    skill_tools: Mapping[str, Tool] = field(default_factory=dict)
+    """By name, what the skills of a visitor's goal bring."""
     is_resumed: bool = False
     """The owner has just signed a yes to read for this request, which he had said before."""
     goal: WorkItem | None = None

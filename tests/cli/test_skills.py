@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.machine import Machine, failure_of, output_of
 from tests.cli.test_devices import serving
+from tests.skills.dialects import DIALECTS, all_skills
 from tests.skills.place import make_skill
 
 PLAN = """---
@@ -120,3 +121,68 @@ def test_what_is_no_skill_is_refused_with_a_sentence(owner: Machine, tmp_path: P
     assert code == 240
     assert "There is no" in told
     assert "There is no skill" in failure_of(owner.run("skills", "show", "nothing"))[1]
+
+
+CALLS: dict[str, tuple[dict[str, Any], str]] = {
+    # tool: what it is called with, what it says
+    "word_count": ({"file": "note.txt"}, "4"),
+    "csv_totals": ({"file": "sums.csv", "column": "eur"}, "5.5"),
+    "slug_maker": ({"words": ["Hello", "World"]}, "hello-world"),
+    "json_check": ({"words": ["good.json"]}, "valid"),
+    "date_maths": ({"start": "2026-01-01", "end": "2026-01-31"}, "30"),
+    "todo_finder": ({"folder": "."}, "code.py:1"),
+    "line_sort": ({"word_1": "note.txt"}, "one two"),
+    "head_tail": ({"word_1": "note.txt", "word_2": "1"}, "three four"),
+    "grep_all": ({"words": ["three", "note.txt"]}, "1:three four"),
+}
+FILES = {
+    "note.txt": "three four\none two\n",
+    "sums.csv": "eur\n2.5\n3\n",
+    "good.json": "{}\n",
+    "code.py": "# FIXME\n",
+}
+
+
+def plan_with(dialect: str, names: list[str]) -> str:
+    """A plan that uses all of these skills, and every tool that they bring."""
+    parts = [f"```file path={path}\n{text}```\n" for path, text in FILES.items()]
+    parts += [
+        f"```call tool={tool}_{dialect}\n{json.dumps(args)}\n```\n"
+        for tool, (args, _) in CALLS.items()
+    ]
+    head = f"id: use-{dialect}\ntype: task\ntitle: Use skills of {dialect}\nskills: {json.dumps(names)}"
+    return f"---\n{head}\nwithout_proof: true\n---\n" + "\n".join(parts)
+
+
+def approve(owner: Machine, card_id: str) -> None:
+    shown = output_of(owner.run("review", "show", card_id))
+    hashed = shown.rpartition("hash ")[2].split()[0]
+    output_of(owner.run("review", "answer", card_id, "approve", "--hash", hashed))
+
+
+@pytest.mark.slow
+def test_forty_skills_of_four_dialects_are_imported_installed_and_used(
+    owner: Machine, tmp_path: Path
+) -> None:
+    forty = list(all_skills(marked=True))
+    for _, name, files in forty:
+        for path, text in files.items():
+            target = tmp_path / name / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+        asked = owner.run("skills", "import", str(tmp_path / name), "--json")
+        approve(owner, json.loads(output_of(asked))["card_id"])
+    with serving(owner):
+        for _, name, _ in forty:
+            when_installed(owner, name)
+    for dialect in DIALECTS:
+        names = [name for each, name, _ in forty if each == dialect]
+        assert len(names) == 10
+        plan = tmp_path / f"{dialect}.md"
+        plan.write_text(plan_with(dialect, names))
+        code, told = owner.type("plan", "run", str(plan), answers=[("execute it?", "y")])
+        assert code == 0, told
+        for tool, (_, said) in CALLS.items():
+            assert said in told, (dialect, tool)
+    used = {each["name"]: each["last_used_at"] for each in listed(owner)["skills"]}
+    assert [name for _, name, _ in forty if used[name] is None] == []

@@ -70,42 +70,30 @@ _WORDS = {
 }
 
 
-def _parts(number: int) -> tuple[str, str, str, Files]:
-    """Name, description, body and files of the n-th of ten skills."""
+def _parts(number: int, mark: str) -> tuple[str, str, str, Files]:
+    """Name, description, body and files of the n-th of ten skills; the mark ends names."""
     scripts, shells, words = list(_SCRIPTS.items()), list(_SHELL.items()), list(_WORDS.items())
     if number < len(scripts):
         name, (purpose, source, _call) = scripts[number]
-        file = name.replace("-", "_")
+        file = f"{name}{mark}".replace("-", "_")
         body = f"# {name}\n\n- `scripts/{file}.py` - {purpose}\n\nShow the result to the user.\n"
-        return name, purpose, body, {f"scripts/{file}.py": source}
-    if number < len(scripts) + 2:
-        name, (purpose, source) = shells[number - len(scripts)]
-        file = name.replace("-", "_")
-        return (
-            name,
-            purpose,
-            f"# {name}\n\nRun `scripts/{file}.sh`.\n",
-            {f"scripts/{file}.sh": source},
-        )
+        return f"{name}{mark}", purpose, body, {f"scripts/{file}.py": source}
+    if number < len(scripts) + 2 or number == 9:
+        name, (purpose, source) = shells[min(number - len(scripts), 2)]
+        file = f"{name}{mark}".replace("-", "_")
+        body = f"# {name}\n\nRun `scripts/{file}.sh`.\n"
+        return f"{name}{mark}", purpose, body, {f"scripts/{file}.sh": source}
     name, (purpose, body) = words[number - len(scripts) - 2]
-    if number == 9:
-        name, (purpose, source) = shells[2]
-        return (
-            name,
-            purpose,
-            f"# {name}\n\nRun `scripts/grep_all.sh`.\n",
-            {"scripts/grep_all.sh": source},
-        )
     return (
-        name,
+        f"{name}{mark}",
         purpose,
         f"# {name}\n\n{body}\n\nSee [more](references/more.md).\n",
         {"references/more.md": f"# More\n\n{body}\n"},
     )
 
 
-def claude(number: int) -> tuple[str, Files]:
-    name, purpose, body, files = _parts(number)
+def claude(number: int, mark: str = "") -> tuple[str, Files]:
+    name, purpose, body, files = _parts(number, mark)
     extras = [
         "allowed-tools: Bash(git:*) Read Write\n",
         "disable-model-invocation: true\nargument-hint: '[file]'\n",
@@ -118,8 +106,8 @@ def claude(number: int) -> tuple[str, Files]:
     return name, {"SKILL.md": text, **files}
 
 
-def codex(number: int) -> tuple[str, Files]:
-    name, purpose, body, files = _parts(number)
+def codex(number: int, mark: str = "") -> tuple[str, Files]:
+    name, purpose, body, files = _parts(number, mark)
     title = name.replace("-", " ").title()
     face = f'interface:\n  display_name: "{title}"\n  short_description: "{purpose.split(".")[0]}"\n  icon_small: ./assets/icon.svg\n  brand_color: \'#10a37f\'\n'
     policy = "policy:\n  allow_implicit_invocation: false\n" if number % 2 else ""
@@ -135,8 +123,8 @@ def codex(number: int) -> tuple[str, Files]:
     }
 
 
-def openclaw(number: int) -> tuple[str, Files]:
-    name, purpose, body, files = _parts(number)
+def openclaw(number: int, mark: str = "") -> tuple[str, Files]:
+    name, purpose, body, files = _parts(number, mark)
     key = "clawdbot" if number % 4 == 0 else "openclaw"
     install = '"install":[{"id":"brew","kind":"brew","formula":"jq","bins":["jq"]},{"id":"dl","kind":"download","url":"https://example.org/jq"}],'
     always = '"always":true,' if number % 3 == 0 else ""
@@ -145,8 +133,8 @@ def openclaw(number: int) -> tuple[str, Files]:
     return name, {"SKILL.md": text, **files}
 
 
-def hermes(number: int) -> tuple[str, Files]:
-    name, purpose, body, files = _parts(number)
+def hermes(number: int, mark: str = "") -> tuple[str, Files]:
+    name, purpose, body, files = _parts(number, mark)
     blueprint = (
         "    blueprint:\n      schedule: '0 9 * * *'\n      deliver: telegram\n"
         if number % 2
@@ -167,8 +155,8 @@ def hermes(number: int) -> tuple[str, Files]:
 DIALECTS = {"claude": claude, "codex": codex, "openclaw": openclaw, "hermes": hermes}
 
 
-def all_skills() -> Iterator[tuple[str, str, Files]]:
-    """Dialect, name and files of all forty."""
+def all_skills(*, marked: bool = False) -> Iterator[tuple[str, str, Files]]:
+    """Dialect, name and files of all forty; marked, no two have a name or a tool in common."""
     for dialect, make in DIALECTS.items():
         for number in range(10):
-            yield dialect, *make(number)
+            yield dialect, *make(number, f"-{dialect}" if marked else "")

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from silas.app.core import Machine
 from silas.kernel import TaintLevel
 from silas.queue.models import Agent, MessageKind, QueueMessage, UserMessage
+from silas.sandbox.bubblewrap import BubblewrapBackend
 from silas.stream.models import (
     AgentResponse,
     AgentTurn,
@@ -29,9 +31,12 @@ from silas.web.api import make_api
 from silas.web.visitors import VISITOR_COMMANDS
 from silas.work.models import WorkItem
 from silas.work.ports import ToolCaller
+from tests.egress.loopback import PretendInternetOnLoopback
+from tests.skills.place import SkillPlace
+from tests.skills.standins import ShopService, serving
 from tests.web.place import environ_for, open_place
 from tests.web.test_access import routes_in
-from tests.web.visiting import ANNA, BEN, Shop, Visitor, call, open_shop
+from tests.web.visiting import ANNA, BEN, PLANS, Shop, Visitor, call, open_shop
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -67,6 +72,32 @@ async def test_a_verified_order_raises_the_level_of_one_visitor(shop: Shop) -> N
     # The pair is looked at in each call: a customer does not read the order of another one.
     strange = f"{BEN['order_id']} {ANNA['email']}"
     assert "Please give me your order number" in await anna.say(f"And {strange} please")
+
+
+async def test_the_tools_of_the_shop_can_come_from_its_skill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole way: a skill that was installed by a card asks a service through the proxy."""
+    monkeypatch.setenv("HOME", environ_for(tmp_path)["HOME"])
+    pairs = {(ANNA["order_id"], ANNA["email"]): "On its way.", tuple(BEN.values()): "Packed."}
+    service = ShopService(pairs)  # type: ignore[arg-type]
+    async with serving({"shop.example.org": service.answer}) as port:
+        sandbox = BubblewrapBackend(way_out=PretendInternetOnLoopback(port))
+        async with open_shop(tmp_path, machine=Machine(sandbox=sandbox)) as shop:
+            anna = await shop.visitor()
+            assert await anna.say("tools at first?") == "public: "
+            skills = shop.place.house.skills
+            place = SkillPlace(tmp_path, shop.place.core, skills.installer.questions, skills)
+            await place.install(PLANS / "skills" / "shop")
+            assert await anna.say("tools?") == "public: opening_hours, search_help, verify_order"
+            assert "9 to 17" in await anna.say("Your hours?")
+            assert "On its way." in await anna.say(f"Where is {order(ANNA)}?")
+            assert (await anna.say("tools now?")).startswith(
+                "customer: opening_hours, order_status"
+            )
+            told = await anna.say(f"I want a refund 500 for {order(ANNA)}")
+            assert "handing this over to a colleague" in told
+            assert service.refunds == []
 
 
 async def test_a_wrong_order_raises_nothing_and_is_answered_as_the_goal_says(shop: Shop) -> None:

@@ -111,7 +111,8 @@ async def clerk(turn: AgentTurn, tools: ToolCaller) -> RouteDecision:
     if "help" in said:
         return direct((await tools.call("search_help", {"query": said})).return_value)
     if "hours" in said:
-        return direct((await tools.call("opening_hours", {})).return_value)
+        view = await tools.call("opening_hours", {})
+        return direct(view.return_value or view.error or "")
     if order and "order_status" not in tools.names:
         await tools.call("verify_order", order)
         return direct("I looked at the order.")
@@ -120,21 +121,30 @@ async def clerk(turn: AgentTurn, tools: ToolCaller) -> RouteDecision:
         view = await tools.call("request_refund", wish)
         return direct(view.return_value or view.error or "")
     if order:
-        return direct((await tools.call("order_status", order)).return_value)
+        view = await tools.call("order_status", order)
+        return direct(view.return_value or view.error or "")
     return direct(f"You said: {said.splitlines()[-1].strip()}")
 
 
 @contextlib.asynccontextmanager
-async def open_shop(directory: Path, *, goal: str | None = None) -> AsyncIterator[Shop]:
-    """The whole server, with the goal of `plans/support-chatbot.md` in force."""
+async def open_shop(
+    directory: Path, *, goal: str | None = None, machine: Machine | None = None
+) -> AsyncIterator[Shop]:
+    """The whole server, with the goal of `plans/support-chatbot.md` in force.
+
+    Unless the machine is another one, a shop of files has its tools.
+    """
     chat = directory / "chat.md"
-    chat.write_text(goal or (PLANS / "support-chatbot.md").read_text())
+    text = (PLANS / "support-chatbot.md").read_text()
+    stands_in = text.replace("skills: [shop]\n", "")
+    chat.write_text(goal or (stands_in if machine is None else text))
     shop = directory / "shop"
     shop.mkdir(exist_ok=True)
     orders = {ANNA["order_id"]: {"status": "On its way."}, BEN["order_id"]: {"status": "Packed."}}
     (shop / "orders.json").write_text(json.dumps(orders))
     environ = environ_for(directory, SILAS_ACTIVE_GOAL=str(chat))
-    async with open_place(directory, environ, machine=Machine(tools=shop_tools(shop))) as place:
+    usual = Machine(tools=shop_tools(shop))
+    async with open_place(directory, environ, machine=machine or usual) as place:
         gates = place.core.paths.gates
         gates.mkdir(mode=0o700, exist_ok=True)
         for name in ("verify_order.sh", "orders.txt"):

@@ -70,7 +70,7 @@ def goal_tools(room: TurnContext, turn: Turn) -> list[Tool]:
     if turn.goal is None:
         return []
     names = sorted(turn.allowed - PROXY_TOOLS)
-    found = [room.goal_tool(name) for name in names]
+    found = [room.goal_tool(name) or turn.skill_tools.get(name) for name in names]
     return [tool for tool in found if tool is not None and not tool.contained]
 
 
@@ -117,7 +117,7 @@ def asking_for(
         waiting = await room.store.open_cards(turn.scope_id) + len(wishes)
         if len(wishes) >= _MAX_WISHES or waiting >= room.policy.max_open_cards:
             return refused_view(_TOO_MANY, taint=TaintLevel.OWNER)
-        given = args.model_dump(mode="json", exclude_none=True)
+        given = args.model_dump(mode="json", exclude_none=True, by_alias=True)
         if not all(isinstance(value, str | int | float) for value in given.values()):
             return refused_view(_NOT_PLAIN, taint=TaintLevel.OWNER)
         wishes.append((tool.name, given))
