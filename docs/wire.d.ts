@@ -471,6 +471,7 @@ export type SecureInputRequest = {
   type: "secure_input_request";
   ref_id: string;
   label: string;
+  expires_at: string;
   input_hint?: string;
   guidance?: Record<string, any>;
 };

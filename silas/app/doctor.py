@@ -23,7 +23,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
@@ -55,6 +55,8 @@ _LITTLE_SPACE_BYTES = 1024**3
 _NO_SPACE_BYTES = 50 * 1024**2
 _ATTEMPTS = "work/attempts"
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)
+_RENEW = "renew it where it came from; a running Silas reads it anew"
+_RENEWED_BEFORE = timedelta(days=14)
 _QUICK_CHECK = "PRAGMA quick_check(1)"
 _FIXES = {
     "E_CFG_NOT_INITIALISED": "silas init",
@@ -141,6 +143,9 @@ async def examine(
     yield await _made("sandbox", lambda: _sandbox(settings))
     web, running = settings.channels.web, holder_of(loaded.paths.lock) is not None
     yield _port(web.host, web.port, running=running)
+    chain, key = web.tls_certificate, web.tls_key
+    if chain is not None and key is not None:
+        yield await _made("certificate", lambda: _certificate(chain, key))
     yield _model(settings, environ)
 
 
@@ -307,6 +312,22 @@ def _port(host: str, number: int, *, running: bool = False) -> DoctorFinding:
                 fix=f"SILAS_CHANNELS__WEB__PORT={number + 1} silas start",
             )
     return ok("port", f"{host} port {number} is free.")
+
+
+async def _certificate(chain: Path, key: Path) -> DoctorFinding:
+    """Whether browsers will accept the page's certificate, and for how long."""
+    # Imported here: of all checks, this one alone needs the server's code.
+    from silas.web.serving import Certificate  # noqa: PLC0415
+
+    ends = (await asyncio.to_thread(Certificate, chain, key)).expires_at()
+    said = f"{chain} is good until {ends:%Y-%m-%d %H:%M} UTC."
+    now = SystemClock().now()
+    if ends <= now:
+        said = f"{chain} expired on {ends:%Y-%m-%d}: no browser opens the page."
+        return problem("certificate", said, fix=_RENEW)
+    if ends - now < _RENEWED_BEFORE:
+        return warning("certificate", said, fix=_RENEW)
+    return ok("certificate", said)
 
 
 def _clock_is_sane(clock: Clock, newest_entry: datetime | None, *, zone: str) -> DoctorFinding:

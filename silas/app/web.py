@@ -30,9 +30,10 @@ from silas.app.runtime import Runtime, open_runtime
 from silas.app.work import resumptions_of
 from silas.approval import PasskeyCodes
 from silas.journal import NotificationBatch
-from silas.kernel import Clock, ServerError, SilasError, format_timestamp
+from silas.kernel import Clock, ServerError, SilasError
 from silas.settings.load import LoadedSettings
 from silas.settings.models import Settings
+from silas.settings.services import WebSettings
 from silas.stream.activity import ActivityTitles
 from silas.stream.delivery import UserMessageStore
 from silas.stream.limits import RateLimit
@@ -40,7 +41,7 @@ from silas.stream.research import ResearchStore
 from silas.stream.turn_context import no_goals
 from silas.stream.visitors import VisitorDoor
 from silas.web import wire
-from silas.web.access import PairingCodes, WebSessions
+from silas.web.access import WebSessions
 from silas.web.api import CommandGroup, ProcessApi
 from silas.web.attachments import MAX_UPLOAD_BODY_BYTES, UPLOAD
 from silas.web.calls import WaitingCalls
@@ -50,9 +51,10 @@ from silas.web.host_guard import HostGuard, Origins
 from silas.web.hub import Hub
 from silas.web.journal import IMPORT, MAX_IMPORT_BODY_BYTES
 from silas.web.locked import LockedDoor
+from silas.web.pairing import PairingCodes, PairingLink, make_link
 from silas.web.passkeys import PasskeyService
 from silas.web.pending_secrets import PendingSecrets
-from silas.web.serving import bound, serving
+from silas.web.serving import Certificate, bound, serving
 from silas.web.usage import UsageView
 from silas.web.visitors import Visits
 from silas.work.script import ScriptWorker
@@ -82,6 +84,8 @@ class WebFront:
     _front: Front | None = None
     _page: ASGIApp | None = None
     _listening: socket.socket | None = None
+    _certificate: Certificate | None = None
+    _settings: WebSettings = field(default_factory=WebSettings)
     _server: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
     _is_serving: bool = False
     _opened: asyncio.Event = field(default_factory=asyncio.Event)
@@ -114,16 +118,20 @@ class WebFront:
         """The address of the page; None if it is switched off."""
         web = core.settings.channels.web
         if web.enabled and self._listening is None:
+            self._settings = web
+            chain, key = web.tls_certificate, web.tls_key
+            self._certificate = Certificate(chain, key) if chain and key else None
             self._listening = bound(web.host, web.port)
         return self._listening
 
     async def _serve(self, core: Core, listening: socket.socket) -> None:
         """Serve whatever page there is, unless that is done already."""
         if not self._is_serving:
-            await self._server.enter_async_context(serving(self._answer, listening))
+            await self._server.enter_async_context(
+                serving(self._answer, listening, certificate=self._certificate)
+            )
             self._is_serving = True
-            host = core.settings.channels.web.host
-            self.address = _address(host, listening.getsockname()[1])
+            self.address = _own_address(core.settings.channels.web, listening.getsockname()[1])
 
     async def wait_for_passphrase(
         self,
@@ -148,7 +156,7 @@ class WebFront:
                 await _first_of(door.opened, stopping)
                 return
             web, port = core.settings.channels.web, listening.getsockname()[1]
-            guarded = HostGuard(self.api, origins=Origins.of(port, more=web.public_origins))
+            guarded = HostGuard(self.api, origins=_origins(web, port))
             stack.enter_context(self._answering_with(guarded))
             await self._serve(core, listening)
             ready()
@@ -263,15 +271,22 @@ class WebFront:
         self.hub.tell(wire.JournalChanged(cursor=batch.source_cursor or 0))
 
     def link(self) -> str:
-        """A new way in for one browser. The code is in the fragment: no server ever sees it."""
+        """A new way in for a browser of this machine."""
+        return self._make_link().link
+
+    async def pair(self) -> PairingLink:
+        """A new link for one browser."""
+        return self._make_link()
+
+    def _make_link(self) -> PairingLink:
         if not self.address:
             raise ServerError(_SWITCHED_OFF)
-        return f"{self.address}/#pair={self.pairing.issue().code}"
-
-    async def pair(self) -> dict[str, str]:
-        """A new link for one browser."""
-        link = self.link()
-        return {"link": link, "made_at": format_timestamp(self.clock.now())}
+        return make_link(
+            self.pairing,
+            address=self.address,
+            public_origins=self._settings.public_origins,
+            needs_token=self._settings.auth_token is not None,
+        )
 
     async def passkey_code(self, statement: dict[str, Any]) -> dict[str, bool]:
         """The owner lets a browser enrol its first passkey."""
@@ -310,7 +325,8 @@ class WebFront:
         thinks = model_name(settings, Role.PROXY)
         return Front(
             owner_id=settings.owner_id,
-            origins=Origins.of(port, more=web.public_origins),
+            origins=_origins(web, port),
+            public_origins=web.public_origins,
             devices=core.devices,
             nonces=core.nonces,
             cards=runtime.cards,
@@ -372,10 +388,26 @@ _COMMANDS = tuple(
 """For the owner at the machine alone."""
 
 
-def _page_address(public_origins: Sequence[str], host: str, port: int) -> str:
+def _scheme(web: WebSettings) -> str:
+    return "https" if web.tls_certificate else "http"
+
+
+def _origins(web: WebSettings, port: int) -> Origins:
+    return Origins.of(port, more=web.public_origins, scheme=_scheme(web))
+
+
+def _page_address(web: WebSettings, port: int) -> str:
     """Where others reach the page: the first public origin, or this machine."""
-    named = next(iter(public_origins), None)
-    return named.rstrip("/") if named else _address(host, port)
+    named = next(iter(web.public_origins), None)
+    return named.rstrip("/") if named else _own_address(web, port)
+
+
+def _own_address(web: WebSettings, port: int) -> str:
+    """Where a browser of this machine reaches the page: with a certificate, by its name alone."""
+    if web.tls_certificate:
+        named = next(each for each in web.public_origins if each.startswith("https://"))
+        return named.rstrip("/")
+    return _address(web.host, port)
 
 
 def _visits(runtime: Runtime, port: int) -> Visits:
@@ -391,7 +423,7 @@ def _visits(runtime: Runtime, port: int) -> Visits:
         said=cases.said,
         deliveries=runtime.deliveries,
         per_address=RateLimit(runtime.core.clock, per_minute),
-        address=_page_address(web.public_origins, web.host, port),
+        address=_page_address(web, port),
     )
 
 

@@ -5,6 +5,8 @@ The private part of the owner's key is never shown.
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
+from itertools import zip_longest
 
 import click
 
@@ -119,9 +121,32 @@ def revoke(cli: CliContext, device_id: str) -> None:
 @devices.command("pair")
 @pass_cli
 def pair(cli: CliContext) -> None:
-    """Print a link that lets one browser in, once, within ten minutes. Silas must be running."""
+    """Print a link that lets one browser in, once, within ten minutes. Silas must be running.
+
+    Where a phone can reach Silas, the same is shown as a QR code for its camera.
+    """
     answer = call_server(settings_of(cli).paths, "/api/web/pair")
-    cli.show(answer, f"Open this in the browser within ten minutes: {answer['link']}")
+    lines = [f"Open this in the browser within ten minutes: {answer['link']}"]
+    phone = answer.get("phone")
+    if phone is None:
+        lines.append(answer["missing"])
+    else:
+        lines += ["Or point a phone's camera at this, instead:", *qr_lines(phone["qr"])]
+        lines.append(phone["link"])
+    if phone and phone["needs_token"]:
+        lines.append("The phone also asks for the access token, `channels.web.auth_token`.")
+    cli.show(answer, "\n".join(lines))
+
+
+def qr_lines(rows: Sequence[str]) -> list[str]:
+    """A QR code with two rows to a line, dark on light whatever the colours of the terminal are."""
+    return [
+        click.style("".join(_HALVES[pair] for pair in zip(*two, strict=True)), "black", "white")
+        for two in zip_longest(rows[::2], rows[1::2], fillvalue="0" * len(rows[0]))
+    ]
+
+
+_HALVES = {("0", "0"): " ", ("1", "0"): "▀", ("0", "1"): "▄", ("1", "1"): "█"}
 
 
 @devices.command("passkey")

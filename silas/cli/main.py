@@ -200,7 +200,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code: Any = cli.main(argv, prog_name=program(), standalone_mode=False, obj=passphrase)
     except click.exceptions.Exit as stop:
         code = stop.exit_code
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         click.echo("Stopped.", err=True)
         code = 130
     except click.ClickException as error:

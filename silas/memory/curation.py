@@ -2,8 +2,9 @@
 
 1. A memory is shown with where it came from, how sure Silas is of it, and whether it is pinned, in
    words (`origin_of`, `sureness_of`). Looking at one is not using it: it is not counted.
-2. Lists are read in pages, the newest first, by the ids of their rows: a hundred thousand memories
-   cost no more than fifty.
+2. Lists are read in pages, the newest first, by the ids of their rows. What is remembered is one
+   list; the other one has what was said and what tools gave, also the passages of it that left a
+   conversation and may come back into it.
 3. A correction is the owner's own words, which replace the memory whole: nothing of what was there
    before has a part in it. It can be undone like every change. What the owner has confirmed word
    for word is not corrected but forgotten and told anew.
@@ -64,6 +65,7 @@ VAULT_NOTE = "vault_note"
 MAX_PAGE = 100
 _NAME_ID = "mem_owner_name"
 _MAX_TOKENS = 20_000
+_MOST_FOUND = 50
 _LAST = 1 << 62
 _NOT_A_PAGE = "This list does not go on there. Open it anew."
 _CONFIRMED = (
@@ -74,10 +76,29 @@ _FOR_THE_VAULT = (
     "That looks like a secret, and memory is no place for one. `silas secrets set {name}` puts it "
     "into the vault."
 )
+_PASSAGES = (
+    "context",
+    "conversation_raw",
+    "agent_response_raw",
+    "tool_output_raw",
+    "research_query_raw",
+)
+"""The `source_kind` of what is kept as it went by: nobody wished to have it remembered."""
+_KINDS = ", ".join(f"'{kind}'" for kind in _PASSAGES)
 _PAGE = f"""
+SELECT m.id, {COLUMNS} FROM memory_items AS m
+WHERE m.id BETWEEN ? AND ? AND m.id < ? AND m.source_kind NOT IN ({_KINDS})
+ORDER BY m.id DESC LIMIT ?
+"""  # noqa: S608 - names of columns and kinds only
+_SAID_PAGE = f"""
 SELECT m.id, {COLUMNS} FROM memory_items AS m
 WHERE m.id BETWEEN ? AND ? AND m.id < ? ORDER BY m.id DESC LIMIT ?
 """  # noqa: S608 - names of columns only
+_PASSAGE_PAGE = f"""
+SELECT m.id, {COLUMNS} FROM memory_items AS m
+WHERE m.id BETWEEN ? AND ? AND m.id < ? AND m.source_kind IN ({_KINDS})
+ORDER BY m.id DESC LIMIT ?
+"""  # noqa: S608 - names of columns and kinds only
 _ORIGINS = {
     MODEL_WORDING: "Worded by a model",
     INFERRED: "Learnt from your decisions",
@@ -150,10 +171,11 @@ class ToForget(Data):
 
 
 class _Place(NamedTuple):
-    """How far a list was read: rows and raw records from these numbers on."""
+    """How far a list was read: rows, raw records and passages from these numbers on."""
 
     row: int = _LAST
     record: int = _LAST
+    passage: int = _LAST
 
 
 class MemoryCuration:
@@ -197,8 +219,8 @@ class MemoryCuration:
         rows = await self._rows(place, raw=raw, limit=limit + 1)
         shown = rows[:limit]
         for at, _ in shown:
-            place = _Place(min(place.row, at.row), min(place.record, at.record))
-        more = f"{place.row}.{place.record}" if len(rows) > limit else None
+            place = _Place(*map(min, place, at))
+        more = ".".join(map(str, place)) if len(rows) > limit else None
         return MemoryPage(memories=await self._shown([item for _, item in shown]), next=more)
 
     async def newest(
@@ -222,16 +244,17 @@ class MemoryCuration:
         limit: Annotated[int, Field(ge=1, le=50)] = 10,
     ) -> MemoryPage:
         """The memories that fit best, the best first; none counts as used (1)."""
+        if self._index is not None:
+            await self._index.catch_up()
+        query = MemoryQuery(
+            query=question, strategy=strategy, max_results=_MOST_FOUND, max_tokens=_MAX_TOKENS
+        )
+        recalled = await self._retriever.recall(query, self._scope_id, counted=False)
+        found = [each for each in recalled if _is_passage(each.item) == raw]
         if raw:
             said = await self._store.search_raw(question, limit)
-            found = [Recalled(item, 1 / place) for place, item in enumerate(said, 1)]
-        else:
-            if self._index is not None:
-                await self._index.catch_up()
-            query = MemoryQuery(
-                query=question, strategy=strategy, max_results=limit, max_tokens=_MAX_TOKENS
-            )
-            found = await self._retriever.recall(query, self._scope_id, counted=False)
+            found = [*(Recalled(item, 1 / n) for n, item in enumerate(said, 1)), *found]
+        found = found[:limit]
         shown = await self._shown([each.item for each in found])
         return MemoryPage(
             memories=[
@@ -421,7 +444,7 @@ class MemoryCuration:
                 origin=origin_of(item),
                 sureness=sureness_of(item),
                 pinned=item.memory_id in pinned,
-                correctable=item.trust_level is TrustLevel.WORKING and not _was_said(item),
+                correctable=_is_correctable(item),
             )
             for item in items
         ]
@@ -430,14 +453,17 @@ class MemoryCuration:
         self, place: _Place, *, raw: bool, limit: int
     ) -> list[tuple[_Place, MemoryItem]]:
         """Rows and raw records from a place on, each with its own, the newest first."""
-        tier = ReingestionTier.LOW_REINGESTION if raw else ReingestionTier.ACTIVE
-        lane = await self._store.lane(tier)
+        active = await self._store.lane(ReingestionTier.ACTIVE)
+        low = await self._store.lane(ReingestionTier.LOW_REINGESTION)
 
         def read(reader: Reader) -> list[tuple[_Place, MemoryItem]]:
-            rows = reader.fetch_all(_PAGE, (*lane.bounds, place.row, limit))
-            found = [(_Place(row=row[0]), item_from(self._scope_id, row[1:])) for row in rows]
             if not raw:
-                return found
+                rows = reader.fetch_all(_PAGE, (*active.bounds, place.row, limit))
+                return [(_Place(row=row[0]), item_from(self._scope_id, row[1:])) for row in rows]
+            rows = reader.fetch_all(_SAID_PAGE, (*low.bounds, place.row, limit))
+            found = [(_Place(row=row[0]), item_from(self._scope_id, row[1:])) for row in rows]
+            rows = reader.fetch_all(_PASSAGE_PAGE, (*active.bounds, place.passage, limit))
+            found += [(_Place(passage=row[0]), item_from(self._scope_id, row[1:])) for row in rows]
             records = records_before(
                 reader,
                 self._scope_id,
@@ -490,6 +516,14 @@ def _hash(claim: MemoryClaim) -> str:
     return hashlib.sha256(claim.plan_bytes()).hexdigest()
 
 
+def _is_correctable(item: MemoryItem) -> bool:
+    return item.trust_level is TrustLevel.WORKING and not _was_said(item) and not _is_passage(item)
+
+
+def _is_passage(item: MemoryItem) -> bool:
+    return item.source_kind in _PASSAGES
+
+
 def _was_said(item: MemoryItem) -> bool:
     """Whether it is a record of what was said: that can be forgotten, and is never changed."""
     return item.reingestion_tier is ReingestionTier.LOW_REINGESTION
@@ -503,9 +537,10 @@ def _place(after: str | None) -> _Place:
     if after is None:
         return _Place()
     try:
-        row, record = map(int, after.split("."))
+        row, record, passage = map(int, after.split("."))
     except ValueError as error:
         raise MemoryInvalid(_NOT_A_PAGE) from error
-    if not (0 <= row <= _LAST and 0 <= record <= _LAST):
+    place = _Place(row, record, passage)
+    if not all(0 <= number <= _LAST for number in place):
         raise MemoryInvalid(_NOT_A_PAGE)
-    return _Place(row, record)
+    return place

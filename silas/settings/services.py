@@ -67,6 +67,12 @@ class WebSettings(Section):
     public_origins: tuple[HttpAddress, ...] = Field(
         (), description="Other addresses of the page, such as https://silas.example.org."
     )
+    tls_certificate: FilePath | None = Field(
+        None, description="Your certificate chain (PEM): Silas then serves https, and no http."
+    )
+    tls_key: FilePath | None = Field(
+        None, description="The certificate's private key (PEM), which nobody else may read."
+    )
     auth_token: Secret | None = Field(
         None, description="What a browser must present; better written as ${VARIABLE}."
     )

@@ -18,6 +18,7 @@ between settings that must hold before Silas starts:
 12. What does not exist yet is refused, never ignored: a PostgreSQL server, the Telegram channel.
 13. Gates have different names.
 14. No setting approves anything: `approval.auto_approve_risk_levels` is empty (INV-01).
+15. A certificate has its key and the https address that it is for; a public address is an origin.
 
 The settings themselves see to the rest: ranges, what the shares of a context profile add up to,
 that a gate after a step names the step, that a search without a key is no search
@@ -33,6 +34,7 @@ import zoneinfo
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, get_args
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -153,6 +155,37 @@ def _listening_needs_a_token(settings: Settings) -> Iterator[Violation]:
             "set it, or listen on 127.0.0.1",
             (_key("channels.web.host"),),
         )
+
+
+def _tls_is_whole(settings: Settings) -> Iterator[Violation]:
+    web = settings.channels.web
+    certificate, key = _key("channels.web.tls_certificate"), _key("channels.web.tls_key")
+    if web.tls_certificate and not web.tls_key:
+        yield Violation(key, "must be set, because channels.web.tls_certificate is", (certificate,))
+    elif web.tls_key and not web.tls_certificate:
+        yield Violation(certificate, "must be set, because channels.web.tls_key is", (key,))
+    elif web.tls_certificate and not any(map(_is_https, web.public_origins)):
+        yield Violation(
+            _key("channels.web.public_origins"),
+            "must name the https address that the certificate is for, such as "
+            f"`https://silas.example.org:{web.port}`",
+            (certificate,),
+        )
+
+
+def _public_origins_are_origins(settings: Settings) -> Iterator[Violation]:
+    for origin in settings.channels.web.public_origins:
+        parts = urlsplit(origin)
+        if parts.path.strip("/") or parts.query or parts.fragment or origin != origin.lower():
+            yield Violation(
+                _key("channels.web.public_origins"),
+                "must have nothing behind the name and the port, and no capital letters, such as "
+                "`https://silas.example.org`: the page is at the top of its address",
+            )
+
+
+def _is_https(origin: str) -> bool:
+    return origin.startswith("https://")
 
 
 def _directories_are_apart(settings: Settings) -> Iterator[Violation]:
@@ -343,6 +376,8 @@ def _gates_are_distinct(settings: Settings) -> Iterator[Violation]:
 
 RULES: tuple[Rule, ...] = (
     _listening_needs_a_token,
+    _tls_is_whole,
+    _public_origins_are_origins,
     _directories_are_apart,
     _customer_context_is_inside,
     _default_profile_exists,
@@ -366,6 +401,11 @@ _GOOD_TOKEN_LENGTH = 16
 def advice_on_settings(settings: Settings) -> Iterator[str]:
     """Settings that work, but perhaps not as their owner expects."""
     web = settings.channels.web
+    if web.public_origins and not any(map(_is_https, web.public_origins)):
+        yield (
+            "channels.web.public_origins has no https address, so no phone and no other machine "
+            "can be paired: browsers make keys on https alone (docs/web.md)."
+        )
     token = web.auth_token.get_secret_value() if web.auth_token else ""
     if not is_loopback(web.host) and len(token) < _GOOD_TOKEN_LENGTH:
         yield (

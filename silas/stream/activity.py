@@ -63,6 +63,7 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "companions_stopped": "Companions were stopped.",
         "card_decision_forged": "A decision that you did not sign was found and ignored.",
         "device_enrolled": "A device was paired: {name}.",
+        "device_invited": "You asked for a link that lets another device in.",
         "device_revoked": "A device was revoked: {device_id}.",
         "answer_forged": "An answer that you did not sign was found and ignored.",
         "autonomy_decided": "You decided about my autonomy: {verdict}.",

@@ -1,4 +1,4 @@
-"""Who may ask what over HTTP, and how a browser becomes one that may ask.
+"""Who may ask what over HTTP.
 
 1. The owner at the machine comes over the owner's socket, and may ask everything.
 2. A browser comes over the network address. It may ask what a route declares for it (`page`), and
@@ -7,10 +7,8 @@
 3. A cookie alone changes nothing: browsers send it to every port of this machine, so another local
    server may have seen it. Whatever changes something is signed by the device as well, over method,
    path, body, time and a nonce.
-4. A browser becomes a device with a one-time code, shown on Silas's own machine. A code is random,
-   works once, and only for a few minutes; a handful of wrong guesses voids every code there is. The
-   browser proves that it holds the key it brings: the key signs the code, its own public part, its
-   name and the page's origin.
+4. What only somebody at the machine may ask for (the vault's passphrase, a link that lets another
+   browser in) is asked on loopback, by a page of loopback (`is_from_here`).
 """
 
 import binascii
@@ -26,10 +24,10 @@ from fastapi import Depends, HTTPException, Request
 
 from silas.approval import Device, DeviceStore, NonceStore, NonceUsed
 from silas.kernel import Clock, canonical_bytes, parse_timestamp
-from silas.kernel.loopback import is_loopback
+from silas.kernel.loopback import is_loopback, is_loopback_url
 from silas.kernel.program import NAME, program
 from silas.web.commands import PageAccess
-from silas.web.errors import NotLetIn, PairingRefused
+from silas.web.errors import NotLetIn
 
 COOKIE = "silas_session"
 OWNER_SCOPE = "silas.owner"
@@ -42,50 +40,6 @@ _SESSION_LIFETIME = timedelta(hours=12)
 _MAX_GRANTS = 1000
 _DECLARED = "silas_page_access"
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
-LIFETIME = timedelta(minutes=10)
-MAX_GUESSES = 5
-_MOST_CODES = 4
-
-
-@dataclass(frozen=True)
-class PairingCode:
-    """What a browser needs to be let in, once."""
-
-    code: str
-    expires_at: datetime
-
-
-@dataclass
-class PairingCodes:
-    """The codes of this process; a restart ends them all."""
-
-    clock: Clock
-    _open: list[PairingCode] = field(default_factory=list)
-    _guesses: int = 0
-
-    def issue(self) -> PairingCode:
-        """A new code; the oldest ones make room."""
-        made = PairingCode(secrets.token_urlsafe(24), self.clock.now() + LIFETIME)
-        self._open = [*self._open, made][-_MOST_CODES:]
-        self._guesses = 0
-        return made
-
-    def redeem(self, code: str) -> None:
-        """Use a code up; raises `PairingRefused`."""
-        found = self.require(code)
-        self._open.remove(found)
-
-    def require(self, code: str) -> PairingCode:
-        """A code that can be used up later on; raises `PairingRefused`, and counts the guess."""
-        now = self.clock.now()
-        self._open = [each for each in self._open if now < each.expires_at]
-        for each in self._open:
-            if hmac.compare_digest(each.code.encode(), code.encode()):
-                return each
-        self._guesses += 1
-        if self._guesses >= MAX_GUESSES:
-            self._open = []
-        raise PairingRefused
 
 
 @dataclass(frozen=True)
@@ -182,6 +136,16 @@ async def open_alone(request: Request) -> None:
         raise HTTPException(404)
 
 
+def is_from_here(request: Request) -> bool:
+    """Rule 4. A proxy on this machine names another host, or another page."""
+    caller = request.client.host if request.client else ""
+    return (
+        is_loopback(caller)
+        and is_loopback(request.url.hostname or "")
+        and is_loopback_url(request.headers.get("origin", ""))
+    )
+
+
 def asking_device(request: Request) -> Device:
     """The device that asks; raises if it is the owner at the machine, who is none."""
     device: Device | None = getattr(request.state, "device", None)
@@ -226,13 +190,6 @@ async def _require_unused(nonces: NonceStore, nonce: str) -> None:
 def has_token(wanted: str | None, given: str | None) -> bool:
     """Whether a browser presents the token that is configured, if one is."""
     return wanted is None or hmac.compare_digest(wanted.encode(), (given or "").encode())
-
-
-def pairing_bytes(*, code: str, public_key: str, name: str, origin: str) -> bytes:
-    """What the new device signs."""
-    return canonical_bytes(
-        {"type": "pair", "code": code, "public_key": public_key, "name": name, "origin": origin}
-    )
 
 
 def request_bytes(*, method: str, path: str, body: bytes, timestamp: str, nonce: str) -> bytes:

@@ -38,11 +38,12 @@ from silas.web.access import (
     COOKIE,
     OWNER_SCOPE,
     admission,
+    asking_device,
     has_token,
+    is_from_here,
     open_alone,
     owner_alone,
     page,
-    pairing_bytes,
     told_program,
 )
 from silas.web.attachments import attachment_routes
@@ -58,6 +59,7 @@ from silas.web.locked import LockedDoor, locked_routes
 from silas.web.memory import memory_routes
 from silas.web.onboarding import setup_routes
 from silas.web.owner_socket import LIVE
+from silas.web.pairing import PairingLink, make_link, pairing_bytes
 from silas.web.passkeys import passkey_routes
 from silas.web.pending_secrets import SecretState
 from silas.web.persona import persona_routes
@@ -289,6 +291,8 @@ class Health(Data):
     connections: int
     program: str | None = None
     """What to type for `silas`, where that name is not found; for who asks on the machine alone."""
+    token: bool | None = None
+    """True where pairing asks for `channels.web.auth_token` as well."""
 
 
 class DecidingShown(Data):
@@ -375,7 +379,11 @@ def make_routes(front: Front, hub: Hub) -> Routes:
     @routes.get("/health", response_model_exclude_none=True)
     @page(PageAccess.OPEN)
     async def health(request: Request) -> Health:
-        return Health(connections=len(hub.pages), program=told_program(request))
+        return Health(
+            connections=len(hub.pages),
+            program=told_program(request),
+            token=True if front.token else None,
+        )
 
     @routes.get(LIVE)
     async def live() -> StreamingResponse:
@@ -500,6 +508,12 @@ def _metric_routes(front: Front) -> Routes:
     return routes
 
 
+_INVITED_HERE = (
+    "Another device is let in on the machine where Silas runs: open the page there, or run "
+    "`silas devices pair`."
+)
+
+
 def _device_routes(front: Front, hub: Hub) -> Routes:
     routes = Routes()
 
@@ -518,6 +532,20 @@ def _device_routes(front: Front, hub: Hub) -> Routes:
             for each in await front.devices.list()
             if each.trusted
         ]
+
+    @routes.post("/api/devices/invite", response_model_exclude_none=True)
+    @page(PageAccess.SIGNED)
+    async def invite(request: Request, _nothing: dict[str, Any]) -> PairingLink:
+        """A link for another device; a device that is stolen later cannot have asked for one."""
+        if not is_from_here(request):
+            raise HTTPException(403, _INVITED_HERE)
+        await front.audit.log("device_invited", device_id=asking_device(request).device_id)
+        return make_link(
+            front.pairing,
+            address=request.headers["origin"],
+            public_origins=front.public_origins,
+            needs_token=front.token is not None,
+        )
 
     @routes.post("/api/devices/{device_id}/revoke")
     @page(PageAccess.SIGNED)

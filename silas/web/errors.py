@@ -21,6 +21,12 @@ class CannotListen(ServerError):
     code = "E_SERVER_ADDRESS"
 
 
+class CertificateUnusable(ServerError):
+    """The certificate of the web page cannot be used. The message says what is wrong with it."""
+
+    code = "E_SERVER_CERTIFICATE"
+
+
 class InvalidRequest(ServerError):
     """The request cannot be understood. The message says which part of it, and what is right."""
 

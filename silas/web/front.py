@@ -21,10 +21,11 @@ from silas.stream.delivery import Deliveries, UserMessageStore
 from silas.stream.limits import RateLimit
 from silas.stream.places import OpenedPlaces
 from silas.stream.search import Search
-from silas.web.access import PairingCodes, WebSessions
+from silas.web.access import WebSessions
 from silas.web.calls import WaitingCalls
 from silas.web.host_guard import Origins
 from silas.web.onboarding import SetupService
+from silas.web.pairing import PairingCodes
 from silas.web.passkeys import PasskeyService
 from silas.web.pending_secrets import PendingSecrets
 from silas.web.usage import UsageView
@@ -38,6 +39,8 @@ class Front:
 
     owner_id: str
     origins: Origins
+    public_origins: tuple[str, ...]
+    """Those of them that the owner has named, the first one first."""
     devices: DeviceStore
     nonces: NonceStore
     cards: CardStore

@@ -41,9 +41,9 @@ class Origins:
     allowed: frozenset[str]
 
     @classmethod
-    def of(cls, port: int, *, more: Iterable[str] = ()) -> Self:
+    def of(cls, port: int, *, more: Iterable[str] = (), scheme: str = "http") -> Self:
         """This machine's own names, and those that are configured."""
-        own = {f"http://{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+        own = {f"{scheme}://{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
         return cls(frozenset(own | {each.rstrip("/") for each in more}))
 
     @property

@@ -23,14 +23,13 @@ from pydantic import Field, SecretStr
 from silas.approval import DeviceStore, NonceStore, NonceUsed
 from silas.audit.models import AuditTrail
 from silas.kernel import Clock, parse_timestamp
-from silas.kernel.loopback import is_loopback, is_loopback_url
 from silas.kernel.models import Data
 from silas.secrets.errors import VaultLocked, WrongKey
 from silas.stream.limits import RateLimit
 from silas.web.access import (
     FRESH,
     OWNER_SCOPE,
-    PairingCodes,
+    is_from_here,
     page,
     request_bytes,
     told_program,
@@ -38,6 +37,7 @@ from silas.web.access import (
 from silas.web.command_routes import Routes
 from silas.web.commands import Body, PageAccess
 from silas.web.errors import NotLetIn, PairingRefused
+from silas.web.pairing import PairingCodes
 
 UNLOCK = "/api/unlock"
 _TRIES_A_MINUTE = 5
@@ -115,7 +115,7 @@ class LockedDoor:
         """Let the request in (rules 1 and 2), or raise."""
         if request.scope.get(OWNER_SCOPE) is True:
             return
-        if not _is_from_here(request):
+        if not is_from_here(request):
             raise HTTPException(403, _FROM_HERE_ONLY)
         if wanted.code is not None:
             try:
@@ -143,16 +143,6 @@ class LockedDoor:
         except (ValueError, NonceUsed):
             return False
         return True
-
-
-def _is_from_here(request: Request) -> bool:
-    """Rule 1. A proxy on this machine names another host, or another page."""
-    caller = request.client.host if request.client else ""
-    return (
-        is_loopback(caller)
-        and is_loopback(request.url.hostname or "")
-        and is_loopback_url(request.headers.get("origin", ""))
-    )
 
 
 def locked_routes(door: LockedDoor) -> Routes:

@@ -2,14 +2,14 @@
 
 What is waited for is on the disk, so that a card is there again after a restart: the name of the
 secret and what it is called, never a value. It is withdrawn when it was typed or declined, and
-after `_LIFETIME`.
+after `_LIFETIME`; an open page knows when that is, and takes its card away by itself.
 """
 
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
-from silas.kernel import Clock, format_timestamp
+from silas.kernel import Clock, format_timestamp, parse_timestamp
 from silas.secrets import InvalidSecret, check_name, is_internal
 from silas.secrets.vault import Vault
 from silas.storage import Database
@@ -22,7 +22,9 @@ INSERT INTO asked_secrets (ref_id, label, told, asked_at) VALUES (?, ?, ?, ?)
 ON CONFLICT (ref_id) DO UPDATE SET label = excluded.label, asked_at = excluded.asked_at,
     told = CASE WHEN excluded.told = '' THEN asked_secrets.told ELSE excluded.told END
 """
-_OPEN = "SELECT ref_id, label FROM asked_secrets WHERE asked_at > ? ORDER BY asked_at, ref_id"
+_OPEN = """
+SELECT ref_id, label, asked_at FROM asked_secrets WHERE asked_at > ? ORDER BY asked_at, ref_id
+"""
 _FIND = "SELECT told FROM asked_secrets WHERE ref_id = ? AND asked_at > ?"
 _WITHDRAW = "DELETE FROM asked_secrets WHERE ref_id = ?"
 _FORGET_OLD = "DELETE FROM asked_secrets WHERE asked_at <= ?"
@@ -55,7 +57,9 @@ class PendingSecrets:
         if is_internal(ref_id):
             raise InvalidSecret("This name belongs to Silas itself. Choose another one.")
         now = format_timestamp(self.clock.now())
-        request = SecureInputRequest(ref_id=ref_id, label=label[:_MAX_LABEL_CHARS])
+        request = SecureInputRequest(
+            ref_id=ref_id, label=label[:_MAX_LABEL_CHARS], expires_at=self.clock.now() + _LIFETIME
+        )
         await self.database.execute(_FORGET_OLD, (self._oldest(),))
         await self.database.execute(_ASK, (ref_id, request.label, told, now))
         self._fulfilled.discard(ref_id)
@@ -83,7 +87,12 @@ class PendingSecrets:
     async def open_requests(self) -> list[SecureInputRequest]:
         """What is waited for, oldest first."""
         rows = await self.database.fetch_all(_OPEN, (self._oldest(),))
-        return [SecureInputRequest(ref_id=name, label=label) for name, label in rows]
+        return [
+            SecureInputRequest(
+                ref_id=name, label=label, expires_at=parse_timestamp(asked_at) + _LIFETIME
+            )
+            for name, label, asked_at in rows
+        ]
 
     def _oldest(self) -> str:
         return format_timestamp(self.clock.now() - _LIFETIME)

@@ -1,18 +1,25 @@
 """The HTTP server in this process, and the files of the page that it serves.
 
 1. A socket is bound before anybody is told about it.
-2. The files of the page are read once. What is not listed is not there, and a policy lets nothing
+2. With a certificate, https is all there is: nothing falls back to http. A certificate that was
+   renewed is taken over without a restart; one that cannot be used is not.
+3. The files of the page are read once. What is not listed is not there, and a policy lets nothing
    run but the scripts of the very answer that brought the page.
 """
 
 import asyncio
 import contextlib
 import hashlib
+import logging
 import secrets
 import socket
+import ssl
+import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from importlib import resources
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import uvicorn
 from starlette.requests import Request
@@ -20,10 +27,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from silas.web.errors import CannotListen
+from silas.web.errors import CannotListen, CertificateUnusable
 
 _MAX_FRAME = 256 * 1024
 _GRACE_SECONDS = 3
+_RENEWAL_SECONDS = 60
 Endpoint = Callable[[Request], Awaitable[Response]]
 _INDEX = "index.html"
 VISITORS_FILES = ("visit.html", "visit.css", "visit.js")
@@ -39,6 +47,87 @@ _KINDS = {
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Certificate:
+    """The certificate that the owner brought, and its key; raises `CertificateUnusable`."""
+
+    chain: Path
+    key: Path
+    context: ssl.SSLContext = field(init=False)
+    _seen: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._seen = self._stamps()
+        self.context = self._load()
+
+    async def renew(self) -> None:
+        """Take over what the files hold by now; what cannot be used changes nothing."""
+        try:
+            stamps = self._stamps()
+            if stamps == self._seen:
+                return
+            self._seen = stamps
+            self._load()  # apart, so that half a renewal leaves the old pair in use
+            self.context.load_cert_chain(self.chain, self.key)
+        except (CertificateUnusable, OSError) as error:
+            _log.warning("The old certificate stays in use. %s", error)
+        else:
+            _log.info("The certificate was read anew: %s", self.chain)
+
+    def expires_at(self) -> datetime:
+        """When browsers stop accepting it."""
+        # Imported here: the server itself needs nothing of it.
+        from cryptography import x509  # noqa: PLC0415
+
+        try:
+            return x509.load_pem_x509_certificate(self.chain.read_bytes()).not_valid_after_utc
+        except (OSError, ValueError) as error:
+            raise CertificateUnusable(f"{self.chain}: {error}") from error
+
+    def _stamps(self) -> tuple[int, ...]:
+        """When the files were written; refuses a key that everyone on the machine can read."""
+        try:
+            chain, key = self.chain.stat(), self.key.stat()
+        except OSError as error:
+            raise CertificateUnusable(
+                f"{error.filename} cannot be read ({error.strerror}). Correct "
+                "channels.web.tls_certificate and channels.web.tls_key."
+            ) from error
+        if key.st_mode & (stat.S_IROTH | stat.S_IWOTH):
+            raise CertificateUnusable(
+                f"{self.key}: everyone on this machine can read this key or replace it. Run "
+                f"`chmod o-rw {self.key}`."
+            )
+        return chain.st_mtime_ns, chain.st_size, key.st_mtime_ns, key.st_size
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+
+        def no_password() -> str:
+            # Else OpenSSL would ask at the terminal, and the server would wait for ever.
+            raise CertificateUnusable(
+                f"{self.key}: the key has a password. Save it without one, readable for you alone."
+            )
+
+        try:
+            context.load_cert_chain(self.chain, self.key, password=no_password)
+        except ssl.SSLError as error:
+            raise CertificateUnusable(
+                f"{self.chain} and {self.key} are not a certificate and its key "
+                f"({error.reason or error}). Both are PEM files; the certificate comes before "
+                "those that signed it."
+            ) from error
+        except OSError as error:
+            raise CertificateUnusable(
+                f"{self.chain} or {self.key} cannot be read ({error.strerror})."
+            ) from error
+        return context
 
 
 class _QuietServer(uvicorn.Server):
@@ -80,8 +169,12 @@ async def serving(
     *,
     protocol: type[asyncio.Protocol] | None = None,
     grace_seconds: int = _GRACE_SECONDS,
+    certificate: Certificate | None = None,
 ) -> AsyncIterator[None]:
-    """Serve until the end of the block, over this protocol, or over what fits best."""
+    """Serve until the end of the block, over this protocol, or over what fits best.
+
+    With a certificate, https alone is answered.
+    """
     config = uvicorn.Config(
         app,
         interface="asgi3",
@@ -95,7 +188,12 @@ async def serving(
         ws_max_size=_MAX_FRAME,
         proxy_headers=False,  # who is on the other side is never read from a header
         timeout_graceful_shutdown=grace_seconds,
+        callback_notify=certificate.renew if certificate else None,
+        timeout_notify=_RENEWAL_SECONDS,
     )
+    if certificate is not None:
+        config.load()
+        config.ssl = certificate.context
     server = _QuietServer(config)
     task = asyncio.create_task(server.serve(sockets=[listening]), name="web")
     try:

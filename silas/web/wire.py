@@ -494,6 +494,7 @@ class SecureInputRequest(Data):
     type: Literal["secure_input_request"] = "secure_input_request"
     ref_id: str
     label: str
+    expires_at: UtcDatetime
     input_hint: str = ""
     guidance: dict[str, Any] = Field(default_factory=dict)
 

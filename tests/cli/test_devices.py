@@ -10,7 +10,9 @@ import httpx
 import pytest
 
 from tests.cli.machine import Machine, failure_of, output_of
+from tests.web.certificates import Authority
 from tests.web.place import TestDevice
+from tests.web.test_pairing import read_by_a_camera
 
 
 @contextmanager
@@ -48,6 +50,54 @@ def test_the_code_is_only_in_the_fragment(owner: Machine) -> None:
         assert code.startswith("pair=")
         assert "?" not in said["link"]
         assert httpx.get(address, timeout=60, verify=False).status_code == 200
+
+
+def test_a_phone_is_shown_a_code(owner: Machine) -> None:
+    owner.environ["SILAS_CHANNELS__WEB__PUBLIC_ORIGINS"] = '["https://silas.example.org"]'
+    with serving(owner):
+        lines = output_of(owner.run("devices", "pair")).splitlines()
+    drawn = [line for line in lines if set(line) <= set(" ▀▄█")]
+    halves = {" ": "00", "▀": "10", "▄": "01", "█": "11"}
+    rows = ["".join(halves[each][half] for each in line) for line in drawn for half in (0, 1)]
+    link = lines[-1]
+    assert link.startswith("https://silas.example.org/#pair=")
+    assert read_by_a_camera(rows) == link
+    assert max(map(len, drawn)) <= 80
+
+
+def test_without_an_address_for_phones_it_says_so(owner: Machine) -> None:
+    with serving(owner):
+        [here, missing] = output_of(owner.run("devices", "pair")).splitlines()
+    assert "http://127.0.0.1:" in here
+    assert "channels.web.public_origins" in missing
+
+
+@pytest.mark.parametrize(("days", "status"), [(90, "ok"), (5, "warning"), (-1, "problem")])
+def test_doctor_looks_at_the_certificate(
+    owner: Machine, tmp_path: Path, days: int, status: str
+) -> None:
+    issued = Authority().issue(tmp_path, days=days)
+    owner.environ |= {
+        "SILAS_CHANNELS__WEB__TLS_CERTIFICATE": str(issued.chain),
+        "SILAS_CHANNELS__WEB__TLS_KEY": str(issued.key),
+        "SILAS_CHANNELS__WEB__PUBLIC_ORIGINS": '["https://silas.test:8420"]',
+    }
+    found = json.loads(owner.run("doctor", "--json").stdout)["findings"]
+    [finding] = [each for each in found if each["topic"] == "certificate"]
+    assert finding["status"] == status, finding
+
+
+def test_a_certificate_that_cannot_be_used_stops_the_start(owner: Machine, tmp_path: Path) -> None:
+    issued = Authority().issue(tmp_path)
+    issued.key.chmod(0o644)
+    owner.environ |= {
+        "SILAS_CHANNELS__WEB__TLS_CERTIFICATE": str(issued.chain),
+        "SILAS_CHANNELS__WEB__TLS_KEY": str(issued.key),
+        "SILAS_CHANNELS__WEB__PUBLIC_ORIGINS": '["https://silas.test:8420"]',
+    }
+    code, told = failure_of(owner.run("start", "--no-browser"))
+    assert code == 210
+    assert "chmod o-rw" in told
 
 
 def test_without_a_server_there_is_no_link(owner: Machine) -> None:

@@ -52,6 +52,8 @@ ADDED = {
         )
     },
     "channels.web.public_origins": [],
+    "channels.web.tls_certificate": None,
+    "channels.web.tls_key": None,
     "undo.keep_days": 30,
     "audit.retention_days": None,
     "audit.checkpoint_every": 1024,

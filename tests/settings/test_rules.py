@@ -19,6 +19,31 @@ from tests.settings.project import Project
         ("channels.web.host: 192.168.1.5", "channels.web.auth_token", "must be set"),
         ("channels.web.host: silas.example.org", "channels.web.auth_token", "must be set"),
         ("channels.web.host: '2130706433'", "channels.web.auth_token", "must be set"),
+        ("channels.web.tls_certificate: a.pem", "channels.web.tls_key", "must be set"),
+        ("channels.web.tls_key: a.key", "channels.web.tls_certificate", "must be set"),
+        (
+            "channels.web.tls_certificate: a.pem\nchannels.web.tls_key: a.key",
+            "channels.web.public_origins",
+            "the https address that the certificate is for",
+        ),
+        (
+            (
+                "channels.web.tls_certificate: a.pem\nchannels.web.tls_key: a.key\n"
+                "channels.web.public_origins: ['http://silas.example.org']"
+            ),
+            "channels.web.public_origins",
+            "the https address that the certificate is for",
+        ),
+        (
+            "channels.web.public_origins: ['https://example.org/silas']",
+            "channels.web.public_origins",
+            "nothing behind the name",
+        ),
+        (
+            "channels.web.public_origins: ['https://Silas.example.org']",
+            "channels.web.public_origins",
+            "no capital letters",
+        ),
         (
             "sandbox.verify_dir: data/a\nsandbox.customer_context_dir: data/b/../a",
             "sandbox.verify_dir",
@@ -208,6 +233,11 @@ def test_a_rule_is_reported_where_something_was_written(project: Project) -> Non
     [
         "channels.web.host: 0.0.0.0\nchannels.web.auth_token: a-long-enough-token",
         "channels.web.host: localhost",
+        "channels.web.public_origins: ['https://silas.example.org/']",
+        (
+            "channels.web.tls_certificate: a.pem\nchannels.web.tls_key: a.key\n"
+            "channels.web.public_origins: ['https://silas.example.org:8420']"
+        ),
         "channels.web.host: '::1'",
         "channels.web.host: 127.9.9.9",
         (

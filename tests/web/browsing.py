@@ -24,7 +24,7 @@ PHONE: ViewportSize = {"width": 375, "height": 812}
 DESK: ViewportSize = {"width": 1440, "height": 900}
 SWITCHED_OFF = [
     "--no-sandbox",  # tests may run as root, where Chromium's own sandbox cannot
-    "--host-resolver-rules=MAP evil.test 127.0.0.1, MAP rebind.test 127.0.0.1",
+    "--host-resolver-rules=MAP *.test 127.0.0.1",
     "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests",
 ]
 SCROLLS_IN_A_CARD = """() => [...document.querySelectorAll(".card *")].filter((node) => {
@@ -48,10 +48,11 @@ expect.set_options(timeout=_SECONDS)
 
 
 @contextlib.asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
+async def chromium(*more: str) -> AsyncIterator[Browser]:
+    """A Chromium with these options, too."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=CHROMIUM, args=SWITCHED_OFF, timeout=180_000
+            executable_path=CHROMIUM, args=[*SWITCHED_OFF, *more], timeout=180_000
         )
         try:
             yield browser

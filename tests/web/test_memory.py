@@ -55,7 +55,7 @@ async def test_each_says_where_it_came_from_and_how_sure_it_is(
     assert shown[SAID]["origin"] == "Your words"
     assert shown[SAID]["sureness"] == "As you said it"
     assert shown[SAID]["correctable"]
-    assert shown["notes.txt has 3 lines"]["sureness"] == "As it was then", "nobody said it"
+    assert "notes.txt has 3 lines" not in shown, "nobody wished to have it remembered"
     assert shown["Anna likes tea"]["origin"] == "Worded by a model"
     assert shown["Anna likes tea"]["sureness"] == "Unsure: these are not your words"
     assert shown["A page says so"]["origin"] == "Text that is not yours"
@@ -64,6 +64,11 @@ async def test_each_says_where_it_came_from_and_how_sure_it_is(
         each for each in await found(entered, "page/said/newest") if SAID in str(each["memory"])
     ]
     assert {each["origin"] for each in said} == {"Your words", "What Silas answered"}
+    [passage] = [
+        each for each in await found(entered, "page/said/newest") if "3 lines" in str(each)
+    ]
+    assert passage["sureness"] == "As it was then", "nobody said it"
+    assert not passage["correctable"]
     assert not any(each["correctable"] for each in said)
 
 
@@ -72,19 +77,42 @@ async def test_pages_follow_each_other_and_hold_everything_once(
 ) -> None:
     store = place.house.memory.memories.of("owner")
     await store.store_many([a_memory(f"number {n}", memory_id=f"mem_{n:04}") for n in range(250)])
-    seen: list[str] = []
-    after = "newest"
-    while True:
-        page = (await entered.get(f"/api/memory/page/remembered/{after}")).json()
-        seen += [each["memory"]["memory_id"] for each in page["memories"]]
-        if page["next"] is None:
-            break
-        after = page["next"]
-    assert seen == [f"mem_{n:04}" for n in reversed(range(250))]
+    assert await ids(entered, "remembered") == [f"mem_{n:04}" for n in reversed(range(250))]
     assert len((await entered.get("/api/memory/find/remembered/number")).json()["memories"]) == 50
 
 
-@pytest.mark.parametrize("after", ["x", "1", "-1.2", "1.2.3", "99999999999999999999.1"])
+async def test_what_tools_gave_stands_with_what_was_said(place: Place, entered: TestDevice) -> None:
+    store = place.house.memory.memories.of("owner")
+    await store.store_many(
+        [
+            a_memory(f"number {n}", memory_id=f"mem_{n:04}", source_kind=kind)
+            for n in range(160)
+            for kind in [("context", "tool_output_raw", "memory_op")[n % 3]]
+        ]
+    )
+    wished = [f"mem_{n:04}" for n in reversed(range(160)) if n % 3 == 2]
+    assert await ids(entered, "remembered") == wished
+    others = [f"mem_{n:04}" for n in reversed(range(160)) if n % 3 != 2]
+    assert await ids(entered, "said") == others
+    asked = await found(entered, "find/remembered/number")
+    assert {each["memory"]["source_kind"] for each in asked} == {"memory_op"}
+    asked = await found(entered, "find/said/number")
+    assert {each["memory"]["source_kind"] for each in asked} == {"context", "tool_output_raw"}
+
+
+async def ids(device: TestDevice, lane: str) -> list[str]:
+    """A whole list, page by page."""
+    seen: list[str] = []
+    after = "newest"
+    while True:
+        page = (await device.get(f"/api/memory/page/{lane}/{after}")).json()
+        seen += [each["memory"]["memory_id"] for each in page["memories"]]
+        if page["next"] is None:
+            return seen
+        after = page["next"]
+
+
+@pytest.mark.parametrize("after", ["x", "1", "-1.2.3", "1.2.3.4", "99999999999999999999.1.1"])
 async def test_a_place_that_is_none_gets_a_sentence(entered: TestDevice, after: str) -> None:
     answer = await entered.get(f"/api/memory/page/said/{after}")
     assert answer.status_code == 400

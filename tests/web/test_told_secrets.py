@@ -207,3 +207,21 @@ async def test_on_the_page_the_card_can_be_declined(place: Place, browser: Brows
     await person.page.get_by_role("button", name="Do not store it").click()
     await expect(person.page.get_by_text("Nothing is waiting for you")).to_be_visible()
     assert await place.front.secrets.open_requests() == []
+
+
+@pytest.mark.slow
+async def test_a_card_that_expires_leaves_an_open_page_by_itself(
+    place: Place, browser: Browser
+) -> None:
+    person = await Person.at(browser, PHONE)
+    await person.page.emulate_media(reduced_motion="reduce")
+    await person.page.clock.install()
+    await person.pair(place.web.link())
+    await place.web.ask_secret("door-code", "Your door code")
+    await person.go("review")
+    await person.page.locator(".card-of-secret").wait_for()
+    await person.page.clock.fast_forward((7 * 24 * 60 - 1) * 60 * 1000)
+    await expect(person.page.locator(".card-of-secret")).to_have_count(1)
+    await person.page.clock.fast_forward("02:00")
+    await expect(person.page.locator(".card-of-secret")).to_have_count(0)
+    await expect(person.page.get_by_text("Nothing is waiting for you")).to_be_visible()

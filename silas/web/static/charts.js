@@ -1,5 +1,5 @@
 // @ts-check
-// Charts that the page draws itself: bars with a title, each said in words, and a table of the same. And meters.
+// What the page draws itself: bars with a title, each said in words, and a table of the same. Meters, and QR codes.
 import { h, icon } from "/dom.js";
 import { visible } from "/visible.js";
 
@@ -19,6 +19,31 @@ function draw(tag, attributes, ...children) {
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
   node.append(...children);
   return node;
+}
+
+/** Where the dark squares of a QR code are, as one path; a row is a text of ones and zeros. */
+export const darkPath = (rows) =>
+  rows
+    .flatMap((row, y) =>
+      [...row.matchAll(/1+/g)].map(
+        ({ index, 0: run }) => `M${index} ${y}h${run.length}v1h-${run.length}z`,
+      ),
+    )
+    .join("");
+
+/** A QR code, dark on light in both themes: cameras do not read it the other way round. */
+export function qrCode(rows, label) {
+  return draw(
+    "svg",
+    {
+      viewBox: `0 0 ${rows.length} ${rows.length}`,
+      role: "img",
+      "aria-label": label,
+      class: "qr-code",
+      "shape-rendering": "crispEdges",
+    },
+    draw("path", { d: darkPath(rows) }),
+  );
 }
 
 /** Where each bar stands, and how high it is; the highest value fills the height. */

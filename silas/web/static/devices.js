@@ -1,6 +1,8 @@
 // @ts-check
-// The owner's devices: seen and ended here.
+// The owner's devices: seen, let in and ended here.
+import { qrCode } from "/charts.js";
 import { h } from "/dom.js";
+import { answerOf } from "/keys.js";
 import { passkeySection } from "/passkeys.js";
 import { typed } from "/program.js";
 import { sessionFetch, signedFetch } from "/session.js";
@@ -18,11 +20,48 @@ function notifying() {
   return button;
 }
 
+const HERE = ["127.0.0.1", "localhost", "[::1]"];
+
+// A phone is let in from the machine where Silas runs: elsewhere a terminal of that machine does it.
+function phoneSection(device) {
+  const place = h("div", { class: "phone", "aria-live": "polite" });
+  const button = h("button", { type: "button", class: "quiet" }, "Pair a phone");
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      const answer = await signedFetch(device, "/api/devices/invite", {});
+      place.replaceChildren(...invitation(await answerOf(answer, "That did not work.")));
+    } catch (error) {
+      place.replaceChildren(h("p", { class: "problem" }, error.message));
+    }
+    button.disabled = false;
+  });
+  return {
+    node: HERE.includes(location.hostname) ? h("div", {}, button, place) : null,
+    forget: () => place.replaceChildren(),
+  };
+}
+
+function invitation({ phone, missing }) {
+  if (!phone) return [h("p", { class: "dialog-note" }, missing)];
+  return [
+    qrCode(phone.qr, "QR code of the link that pairs a phone"),
+    h(
+      "p",
+      { class: "dialog-note" },
+      "Point the phone's camera at it. It lets one device in, within ten minutes.",
+      phone.needs_token && " The phone also asks for the access token of the settings.",
+    ),
+    h("p", { class: "meta" }, h("code", {}, phone.link)),
+  ];
+}
+
 /** A dialog that lists the devices. */
 export function devicesDialog(device) {
   const list = h("ul", { class: "devices" });
   const note = h("p", { class: "dialog-note", role: "status" });
   const passkeys = passkeySection(device);
+  const phone = phoneSection(device);
   const node = h(
     "dialog",
     { class: "dialog", "aria-label": "Devices" },
@@ -36,6 +75,7 @@ export function devicesDialog(device) {
     ),
     list,
     note,
+    phone.node,
     passkeys.node,
     h(
       "div",
@@ -91,6 +131,7 @@ export function devicesDialog(device) {
   return {
     node,
     show: () => {
+      phone.forget(); // a code that was shown an hour ago lets nobody in
       node.showModal();
       draw();
       passkeys.draw();

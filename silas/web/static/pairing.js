@@ -3,7 +3,7 @@
 // is opened with its passphrase first.
 import { h, icon } from "/dom.js";
 import { answerOf, pair, sendSigned } from "/keys.js";
-import { learnProgram, typed } from "/program.js";
+import { learnProgram, learnToken, needsToken, typed } from "/program.js";
 import { CONVERSATION_MARK } from "/state.js";
 
 const CODE_MILLISECONDS = 10 * 60 * 1000;
@@ -43,6 +43,7 @@ export async function isLocked() {
     if (!answer.ok) return false;
     const health = await answer.json();
     learnProgram(health.program);
+    learnToken(health.token);
     return health.status === "locked";
   } catch {
     return false;
@@ -78,9 +79,9 @@ export function pairingView({ code, revoked, done }) {
       h(
         "p",
         {},
-        "A browser makes keys only on https, or on the machine itself. Open Silas at ",
+        "A browser makes keys only on https, or on the machine where Silas runs. There, open ",
         h("code", {}, "http://127.0.0.1"),
-        " or put https before it.",
+        ". For a phone, Silas needs an https address: docs/web.md, “From a phone”, has three ways.",
       ),
     );
   }
@@ -103,10 +104,9 @@ function form(code, done) {
     autocomplete: "off",
     spellcheck: "false",
   });
-  const local = ["127.0.0.1", "localhost", "[::1]"].includes(location.hostname);
-  const token = local
-    ? null
-    : h("input", { id: "device-token", type: "password", autocomplete: "off" });
+  const token = needsToken()
+    ? h("input", { id: "device-token", type: "password", autocomplete: "off" })
+    : null;
   const problem = h("p", { class: "problem", role: "alert" });
   const button = h("button", { type: "submit", class: "primary" }, "Pair this browser");
   const submit = async (event) => {

@@ -218,15 +218,33 @@ const QUESTIONS = [
   "connection_failure",
 ];
 for (const kind of QUESTIONS) FRAMES[kind] = FRAMES.approval_request;
-FRAMES.secure_input_request = (frame) =>
+FRAMES.secure_input_request = (frame) => {
+  const name = `secret:${frame.ref_id}`;
   FRAMES.approval_request({
     ...frame,
-    request_id: `secret:${frame.ref_id}`,
+    request_id: name,
     title: frame.label,
     state: "open",
     trace_id: "",
     created_at: new Date().toISOString(),
   });
+  if (!expiring.has(name)) closeInTime(name);
+};
+
+const LOOK_MILLISECONDS = 60 * 1000;
+const expiring = new Set();
+
+// Looks every minute: a timer of a week would be late by as long as the computer has slept.
+function closeInTime(name) {
+  expiring.delete(name);
+  const card = state.cards.get(name);
+  if (card?.state !== "open") return;
+  const left = Date.parse(card.expires_at) - Date.now();
+  if (left > 0) {
+    expiring.add(name);
+    setTimeout(closeInTime, Math.min(left, LOOK_MILLISECONDS), name);
+  } else FRAMES.card_closed({ request_id: name, state: "expired" });
+}
 
 /**
  * Take a frame of the server's in.

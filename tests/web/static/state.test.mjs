@@ -1,6 +1,6 @@
 // What the page knows after the frames of the server's, in whichever order and however often they come.
 import assert from "node:assert/strict";
-import { beforeEach, test } from "node:test";
+import { beforeEach, mock, test } from "node:test";
 
 import { onChange, openCards, position, state, take, undoable } from "/state.js";
 
@@ -33,6 +33,12 @@ const card = (name, more = {}) => ({
   trace_id: `trace_${name}`,
   expires_at: new Date(Date.now() + 60_000).toISOString(),
   ...more,
+});
+const secret = (name, label, seconds) => ({
+  type: "secure_input_request",
+  ref_id: name,
+  label,
+  expires_at: new Date(Date.now() + seconds * 1000).toISOString(),
 });
 const names = (cards) => cards.map((each) => each.request_id);
 
@@ -129,11 +135,27 @@ test("questions of every kind are cards", () => {
     "connection_failure",
   ];
   for (const type of kinds) take({ ...card(type), kind: undefined, type });
-  take({ type: "secure_input_request", ref_id: "mail", label: "Mail password" });
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  take(secret("mail", "Mail password", 60));
   assert.deepEqual(names(openCards()), [...kinds, "secret:mail"]);
   assert.equal(state.cards.get("secret:mail").title, "Mail password");
   take({ type: "card_closed", request_id: "secret:mail", state: "stored" });
   assert.deepEqual(names(openCards()), kinds);
+  mock.timers.reset();
+});
+
+test("a secret that nobody has typed in time is asked for no longer", () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  take(secret("door", "Door code", 3600));
+  mock.timers.tick(3599 * 1000);
+  assert.deepEqual(names(openCards()), ["secret:door"]);
+  take(secret("door", "Door code", 3600)); // asked for anew
+  mock.timers.tick(3599 * 1000);
+  assert.deepEqual(names(openCards()), ["secret:door"]);
+  mock.timers.tick(1000);
+  assert.deepEqual(names(openCards()), []);
+  assert.equal(state.cards.get("secret:door").state, "expired");
+  mock.timers.reset();
 });
 
 test("work is known by its request and item, and progress by its last lines", () => {
