@@ -374,6 +374,7 @@ export type Message = {
   interaction_register?: string;
   interaction_mode?: string;
   card_id?: string | null;
+  journal_changes?: (string)[];
   work_item_id?: string | null;
   printed?: (PrintedOutput)[];
   attachments?: (FileAttached)[];

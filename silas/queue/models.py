@@ -348,6 +348,8 @@ class AgentReply(BusData):
     interaction_mode: str = ""
     """How the turn was resolved, for whoever shows the answer; empty where no turn was routed."""
     card_id: str | None = None
+    journal_changes: list[str] = Field(default_factory=list)
+    """What this answer changed in the journal, by the ids with which it is undone."""
     work_item_id: str | None = None
     """The work whose result this tells, if it does."""
     printed: list[PrintedOutput] = Field(default_factory=list)

@@ -104,7 +104,7 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "skill_removed": "You removed the skill {skill}.",
         "skill_bundled": "The skill {skill} came with me.",
         "skill_files_changed": "The files of the skill {skill} were changed: I do not use it.",
-        "secret_not_kept": "You told me what looks like a secret: I kept nothing of it.",
+        "secret_not_kept": "You told me something that looks like a secret. I kept nothing of it.",
         "secret_stored": "A secret was put into the vault: {ref_id}.",
         "secret_shown": "A secret was shown at the terminal: {ref_id}.",
         "secret_removed": "A secret was removed from the vault: {ref_id}.",

@@ -229,6 +229,11 @@ class OpenedPlaces:
     def require_readable(self, real: Path) -> None:
         """Raise `PlaceRefused` for what is never read (rule 5)."""
         reason = self.reason_against(real)
+        if real == self.around.home.resolve():
+            raise PlaceRefused(
+                "Silas does not read your whole home directory: other programs keep their settings "
+                "and keys there. Name a folder in it, such as ~/silas-files or ~/Documents."
+            )
         if reason is not None:
             raise PlaceRefused(
                 f"Silas does not read {visible(str(real))}: {reason}. Name a folder in which "

@@ -276,6 +276,8 @@ class Turn:
     surface: str | None = None
     """Set where the runtime has chosen already."""
     needs_attention: bool = False
+    journal_changes: tuple[str, ...] = ()
+    """What was changed in the journal, by the ids with which it is undone."""
     mood: str | None = None
     outgoing: tuple[QueueMessage, ...] = ()
     writes: tuple[Write, ...] = ()
@@ -365,6 +367,7 @@ def reply_of(
             surface=surface,
             card_id=card_id,
             chips=list(chips),
+            journal_changes=list(turn.journal_changes) if answers else [],
             interaction_register=turn.decision.interaction_register.value if turn.decision else "",
             interaction_mode=turn.mode.value if turn.mode else "",
             work_item_id=told.task_id if status else None,

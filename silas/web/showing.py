@@ -194,6 +194,7 @@ def shown_delivery(delivery: Delivery) -> wire.Message:
         interaction_register=reply.interaction_register,
         interaction_mode=reply.interaction_mode,
         card_id=reply.card_id,
+        journal_changes=reply.journal_changes,
         work_item_id=reply.work_item_id,
         printed=reply.printed,
         conversation=conversation_of(message.scope_id),

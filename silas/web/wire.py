@@ -148,6 +148,8 @@ class Message(Data):
     interaction_mode: str = ""
     """Options are shown as a list to choose from where somebody explores."""
     card_id: str | None = None
+    journal_changes: list[str] = Field(default_factory=list)
+    """What it changed in the journal: each is undone with `undo_change`."""
     work_item_id: str | None = None
     """The work whose result this tells: `/api/work/{id}` has all of it."""
     printed: list[PrintedOutput] = Field(default_factory=list)

@@ -93,4 +93,4 @@ def test_folders_are_listed_opened_and_closed(owner: Machine, shop: Path) -> Non
         assert "~/shop" not in output_of(owner.run("folders", "list"))
         assert "is not open to Silas" in failure_of(owner.run("folders", "close", str(shop)))[1]
         home = failure_of(owner.run("folders", "open", str(shop.parent)))
-        assert "is the home directory" in home[1]
+        assert "whole home directory" in home[1]

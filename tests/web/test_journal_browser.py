@@ -266,3 +266,26 @@ async def test_a_task_repeats_and_reminds_in_the_page(place: Place, browser: Bro
     await row.get_by_label("Repeats").fill("every blue moon")
     await row.get_by_role("button", name="Save").click()
     await expect(page.get_by_text("is not a repetition that Silas understands")).to_be_visible()
+
+
+async def test_what_an_answer_wrote_is_taken_back_with_a_tap(
+    place: Place, browser: Browser
+) -> None:
+    person = await Person.at(browser, PHONE)
+    page = person.page
+    await person.pair(place.web.link())
+    await person.say("Add task water the plants due tomorrow 9am")
+    answer = page.locator(".message.silas", has_text="water the plants").last
+    undo = answer.get_by_role("button", name="Undo")
+    await undo.wait_for()
+    await expect(answer).not_to_contain_text("journal undo")
+    assert len(await place.house.journal.list_tasks()) == 1
+    await undo.click()
+    await expect(answer).to_contain_text("Undone.")
+    await expect(undo).to_be_hidden()
+    assert await place.house.journal.list_tasks() == []
+    await page.reload()
+    await person.is_in()
+    await undo.click()
+    await expect(answer).to_contain_text("Nothing was undone")
+    assert await place.house.journal.list_tasks() == []

@@ -23,7 +23,7 @@ async def test_the_first_card_shows_the_difference(
     await person.say("create a file a.txt with new")
     await person.look_at_plan()
     box = page.locator(".preview-file")
-    await expect(box.locator("summary")).to_contain_text("changed a.txt lines: 1 added, 2 removed")
+    await expect(box.locator("summary")).to_contain_text("changed a.txt: 1 line added, 2 removed")
     await expect(box.locator(".diff-removed").first).to_contain_text("<b>old</b>")
     await expect(box.locator(".diff-added")).to_contain_text("new")
     assert await page.locator(".preview-file b").count() == 0

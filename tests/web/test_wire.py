@@ -48,4 +48,4 @@ def test_a_secret_has_no_place_in_a_frame() -> None:
     completed = {"type": "secure_input_completed", "ref_id": "x", "success": True}
     FROM_PAGE.validate_python(completed)
     fields = TO_PAGE.json_schema()["$defs"]["SecureInputRequest"]["properties"].keys()
-    assert fields == {"type", "ref_id", "label", "input_hint", "guidance"}
+    assert fields == {"type", "ref_id", "label", "expires_at", "input_hint", "guidance"}

@@ -287,6 +287,8 @@ async def apply_journal_ops(services: TurnContext, turn: Turn) -> tuple[Turn, Jo
         told = await _fulfil(services, turn, op, journal=services.journal, operation_id=key)
         if told.done:
             turn = _audited(services, turn, op, told, operation_id=key)
+            if told.changed:
+                turn = replace(turn, journal_changes=(*turn.journal_changes, key))
             told = told.model_copy(update={"text": with_undo(told, key)})
         else:
             # The text may name records, and so repeat what somebody else wrote.

@@ -117,8 +117,12 @@ export function previewedFiles({ files, note }) {
 }
 
 function previewed({ path, kind, lines, added, removed, note }, open) {
-  const counts = [added && `${added} added`, removed && `${removed} removed`].filter(Boolean);
-  const unit = added + removed === 1 ? "line" : "lines";
+  const [first] = [added, removed].filter(Boolean);
+  const unit = first === 1 ? "line" : "lines";
+  const counts = [
+    added && `${added} ${unit} added`,
+    removed && `${removed}${added ? "" : ` ${unit}`} removed`,
+  ].filter(Boolean);
   return h(
     "details",
     { class: "preview-file", open },
@@ -128,7 +132,7 @@ function previewed({ path, kind, lines, added, removed, note }, open) {
       h("span", { class: `file-kind file-${kind}` }, kind),
       " ",
       h("code", {}, visible(path)),
-      counts.length > 0 && ` ${unit}: ${counts.join(", ")}`,
+      counts.length > 0 && `: ${counts.join(", ")}`,
     ),
     // Where the only part begins is of no use to anybody.
     lines.length > 0 && diffLines(lines.slice(1), `What changes in ${path}`),

@@ -25,7 +25,7 @@ const HERE = ["127.0.0.1", "localhost", "[::1]"];
 // A phone is let in from the machine where Silas runs: elsewhere a terminal of that machine does it.
 function phoneSection(device) {
   const place = h("div", { class: "phone", "aria-live": "polite" });
-  const button = h("button", { type: "button", class: "quiet" }, "Pair a phone");
+  const button = h("button", { type: "button", class: "primary small" }, "Pair a phone");
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {

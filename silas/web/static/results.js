@@ -1,10 +1,11 @@
 // @ts-check
 // What work gave: what commands printed, and the files it changed. Words of commands and of files are
-// shown as quotations, as text, and never among Silas' own words.
+// shown as quotations, as text, and never among Silas' own words. And what an answer wrote into the
+// journal, taken back with a tap.
 import { row } from "/card_diff.js";
 import { h } from "/dom.js";
-import { answerOf } from "/keys.js";
-import { sessionFetch } from "/session.js";
+import { answerOf, nonce } from "/keys.js";
+import { sessionFetch, signedFetch } from "/session.js";
 import { visible } from "/visible.js";
 
 /**
@@ -65,6 +66,47 @@ function opening(key, label, load, className = "quiet small") {
   place.append(...(opened.get(key) ?? []));
   drawn.set(key, show);
   return [button, place];
+}
+
+/** What became of the changes that somebody took back here, by message. @type {Map<string, string>} */
+const takenBack = new Map();
+
+/** The text without the commands that undo it in a terminal: here is a button. @param {Message} message */
+export function textOf({ text, journal_changes: ids = [] }) {
+  return ids.reduce(
+    (left, id) => left.replace(new RegExp(` Undo: \`[^\`\\n]* journal undo ${id}\`\\.`), ""),
+    text,
+  );
+}
+
+/** Takes back what an answer wrote into the journal. @param {Message} message */
+export function undoView(message, device) {
+  const id = message.message_id;
+  if (!message.journal_changes?.length) return null;
+  const note = h("span", { class: "opened-note", role: "status" }, takenBack.get(id) ?? "");
+  const button = h("button", { type: "button", class: "chip", hidden: takenBack.has(id) }, "Undo");
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      // The last one first: it may rest on those before it.
+      for (const change of [...(message.journal_changes ?? [])].reverse())
+        await takeBack(device, change);
+      takenBack.set(id, "Undone.");
+      button.hidden = true;
+      note.textContent = "Undone.";
+    } catch (problem) {
+      button.disabled = false;
+      note.textContent = problem.message;
+    }
+  });
+  return h("div", { class: "chips" }, button, note);
+}
+
+async function takeBack(device, change) {
+  const body = { arguments: { change_id: change }, operation_id: `page-${nonce()}` };
+  const answer = await signedFetch(device, "/api/journal/undo_change", body).catch(() => null);
+  if (!answer) throw new Error("Silas did not answer. Try again.");
+  await answerOf(answer, "That did not work.");
 }
 
 /** What commands and checks printed, short; everything is one tap away. @param {Message} message */

@@ -6,7 +6,7 @@ import { commandList } from "/commands.js";
 import { day, h, icon, sync, time } from "/dom.js";
 import { folderLine } from "/folder.js";
 import { markdown } from "/markdown.js";
-import { printedView } from "/results.js";
+import { printedView, textOf, undoView } from "/results.js";
 import { conversationBar } from "/conversations.js";
 import {
   answeringHere,
@@ -32,7 +32,7 @@ const SECONDS_SHOWN_AFTER = 3;
 
 /** The surface; `say(text)` sends, `stop()` ends answers, `show(surface)` goes elsewhere. */
 export function streamView(page) {
-  const { say, stop, show } = page;
+  const { stop } = page;
   const log = h("div", {
     class: "log",
     role: "log",
@@ -54,7 +54,7 @@ export function streamView(page) {
   const nodes = new Kept();
   const draw = () => {
     const near = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR;
-    sync(box, contents(nodes, say, show));
+    sync(box, contents(nodes, page));
     nodes.sweep();
     if (near) log.scrollTop = log.scrollHeight;
   };
@@ -132,7 +132,7 @@ class Kept {
   }
 }
 
-function contents(nodes, say, show) {
+function contents(nodes, { say, show, device }) {
   if (!state.loaded || state.conversation === null) return [nodes.get("skeleton", skeleton)];
   const shown = state.messages.filter(
     (message) => message.surface !== "activity" && isHere(message),
@@ -151,7 +151,7 @@ function contents(nodes, say, show) {
     const version = message.card_id ? state.versions.get(message.trace_id) : waitingFor(message);
     parts.push(
       nodes.get(`${message.message_id} ${isLast} ${version}`, () =>
-        messageView(message, { isLast, say, show }),
+        messageView(message, { isLast, say, show, device }),
       ),
     );
   });
@@ -283,7 +283,7 @@ function ownMessage(message, note = "") {
   );
 }
 
-function messageView(message, { isLast, say, show }) {
+function messageView(message, { isLast, say, show, device }) {
   if (message.sender === "owner") return ownMessage(message);
   return h(
     "div",
@@ -292,8 +292,9 @@ function messageView(message, { isLast, say, show }) {
       "data-message": message.message_id,
     },
     h("span", { class: "sr" }, "Silas: "),
-    h("div", { class: "prose" }, markdown(message.text)),
+    h("div", { class: "prose" }, markdown(textOf(message))),
     printedView(message),
+    undoView(message, device),
     message.card_id && planLine(state.cards.get(message.card_id), show),
     isLast && (explores(message) ? options(message.chips, say) : chips(message.chips, say)),
     isLast && waitingFor(message) > 0 && reviewLine(waitingFor(message), show),
