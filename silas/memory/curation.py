@@ -33,6 +33,7 @@ from silas.memory.errors import MemoryExists, MemoryInvalid, MemoryUnknown
 from silas.memory.forgetting import Forgetting, Forgotten, Selection
 from silas.memory.models import (
     MODEL_WORDING,
+    PASSAGES,
     MemoryChange,
     MemoryItem,
     MemoryQuery,
@@ -44,7 +45,7 @@ from silas.memory.models import (
 )
 from silas.memory.preferences import INFERRED, SIGNAL, LearnedPreferences, PreferencePolicy
 from silas.memory.question import content_words
-from silas.memory.rows import COLUMNS, item_from, records_before
+from silas.memory.rows import COLUMNS, PASSAGE_KINDS, item_from, records_before
 from silas.memory.service import (
     MemoryListing,
     MemoryRetriever,
@@ -76,18 +77,9 @@ _FOR_THE_VAULT = (
     "That looks like a secret, and memory is no place for one. `silas secrets set {name}` puts it "
     "into the vault."
 )
-_PASSAGES = (
-    "context",
-    "conversation_raw",
-    "agent_response_raw",
-    "tool_output_raw",
-    "research_query_raw",
-)
-"""The `source_kind` of what is kept as it went by: nobody wished to have it remembered."""
-_KINDS = ", ".join(f"'{kind}'" for kind in _PASSAGES)
 _PAGE = f"""
 SELECT m.id, {COLUMNS} FROM memory_items AS m
-WHERE m.id BETWEEN ? AND ? AND m.id < ? AND m.source_kind NOT IN ({_KINDS})
+WHERE m.id BETWEEN ? AND ? AND m.id < ? AND m.source_kind NOT IN ({PASSAGE_KINDS})
 ORDER BY m.id DESC LIMIT ?
 """  # noqa: S608 - names of columns and kinds only
 _SAID_PAGE = f"""
@@ -96,7 +88,7 @@ WHERE m.id BETWEEN ? AND ? AND m.id < ? ORDER BY m.id DESC LIMIT ?
 """  # noqa: S608 - names of columns only
 _PASSAGE_PAGE = f"""
 SELECT m.id, {COLUMNS} FROM memory_items AS m
-WHERE m.id BETWEEN ? AND ? AND m.id < ? AND m.source_kind IN ({_KINDS})
+WHERE m.id BETWEEN ? AND ? AND m.id < ? AND m.source_kind IN ({PASSAGE_KINDS})
 ORDER BY m.id DESC LIMIT ?
 """  # noqa: S608 - names of columns and kinds only
 _ORIGINS = {
@@ -521,7 +513,7 @@ def _is_correctable(item: MemoryItem) -> bool:
 
 
 def _is_passage(item: MemoryItem) -> bool:
-    return item.source_kind in _PASSAGES
+    return item.source_kind in PASSAGES
 
 
 def _was_said(item: MemoryItem) -> bool:

@@ -40,6 +40,14 @@ class TrustLevel(StrEnum):
 
 MODEL_WORDING = "model_wording"
 """The `source_kind` of what an agent has worded; see rule 8 of `silas.memory.trust`."""
+PASSAGES = (
+    "context",
+    "conversation_raw",
+    "agent_response_raw",
+    "tool_output_raw",
+    "research_query_raw",
+)
+"""The `source_kind` of what is kept as it went by: nobody wished to have it remembered."""
 
 
 class Words(StrEnum):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from silas.kernel import format_timestamp
-from silas.memory.models import MemoryItem, ReingestionTier
+from silas.memory.models import PASSAGES, MemoryItem, ReingestionTier
 from silas.storage import Reader, Row, SqlValue, Transaction
 
 _LANE_BITS = 40
@@ -46,6 +46,9 @@ _FIELDS = (
 )
 COLUMNS = ", ".join(f"m.{name}" for name in _FIELDS)
 """What `item_from` reads, of a table that the query calls `m`."""
+
+PASSAGE_KINDS = ", ".join(f"'{kind}'" for kind in PASSAGES)
+"""`PASSAGES` as a query names them."""
 
 _WRITTEN = ("id", "scope_no", "content_hash", *_FIELDS)
 _SPOTS = ", ".join("?" for _ in _WRITTEN)

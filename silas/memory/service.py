@@ -36,7 +36,15 @@ from silas.memory.models import (
 )
 from silas.memory.preferences import LearnedPreferences, PreferencePolicy
 from silas.memory.question import asked_for, fit
-from silas.memory.rows import COLUMNS, Lane, as_list, item_from, newest_records, record_numbers
+from silas.memory.rows import (
+    COLUMNS,
+    PASSAGE_KINDS,
+    Lane,
+    as_list,
+    item_from,
+    newest_records,
+    record_numbers,
+)
 from silas.memory.store import MemoryStore, MemoryStores
 from silas.memory.trust import lowered
 from silas.storage import Reader, Transaction
@@ -333,8 +341,15 @@ class MemoryService:
 _LISTED = f"""
 SELECT {COLUMNS} FROM memory_items AS m
 WHERE m.id BETWEEN ? AND ? AND (? = '' OR m.memory_type = ?) AND (? = '' OR m.trust_level = ?)
+    AND (? <> '' OR m.source_kind NOT IN ({PASSAGE_KINDS}))
 ORDER BY m.id DESC LIMIT ?
-"""  # noqa: S608 - names of columns only
+"""  # noqa: S608 - names of columns and kinds only
+_LISTED_PASSAGES = f"""
+SELECT {COLUMNS} FROM memory_items AS m
+WHERE m.id BETWEEN ? AND ? AND (? = '' OR m.memory_type = ?) AND (? = '' OR m.trust_level = ?)
+    AND m.source_kind IN ({PASSAGE_KINDS})
+ORDER BY m.id DESC LIMIT ?
+"""  # noqa: S608 - names of columns and kinds only
 _NUMBERS = """
 SELECT reingestion_tier, memory_type, trust_level, taint, count(*), sum(scrubbed <> '[]')
 FROM memory_items WHERE id BETWEEN ? AND ? GROUP BY 1, 2, 3, 4
@@ -354,13 +369,21 @@ class MemoryListing:
 async def list_memories(
     memories: MemoryStores, scope_id: str, wanted: MemoryListing
 ) -> list[MemoryItem]:
-    """The newest memories of a scope."""
+    """The newest memories of a scope.
+
+    Passages of a conversation stand with what was said, or where their kind is asked for.
+    """
     tier = ReingestionTier.LOW_REINGESTION if wanted.raw else ReingestionTier.ACTIVE
-    lane = await memories.of(scope_id).lane(tier)
+    store = memories.of(scope_id)
+    lane, active = await store.lane(tier), await store.lane(ReingestionTier.ACTIVE)
     kind, trust = wanted.memory_type or "", wanted.trust_level or ""
+    chosen = (kind, kind, trust, trust)
 
     def read(reader: Reader) -> list[MemoryItem]:
-        rows = reader.fetch_all(_LISTED, (*lane.bounds, kind, kind, trust, trust, wanted.limit))
+        passages = tier.value if wanted.raw else kind
+        rows = reader.fetch_all(_LISTED, (*lane.bounds, *chosen, passages, wanted.limit))
+        if wanted.raw:
+            rows += reader.fetch_all(_LISTED_PASSAGES, (*active.bounds, *chosen, wanted.limit))
         found = [item_from(scope_id, row) for row in rows]
         if not wanted.raw:
             return found

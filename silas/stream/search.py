@@ -150,7 +150,7 @@ def expression_of(terms: Sequence[Term]) -> str:
 
 def snippet_of(text: str, terms: Sequence[Term]) -> str:
     """A line of the text around the first of the terms that it holds."""
-    line = " ".join(text.split())
+    line = " ".join(text.replace("```", " ").split())  # fences are drawn nowhere but in a block
     folded = line.casefold()
     places = [folded.find(term.text.casefold()) for term in terms]
     start = max(0, min((at for at in places if at >= 0), default=0) - _BEFORE_MATCH)

@@ -234,6 +234,12 @@ def test_terms_are_quoted_for_the_index() -> None:
     assert expression_of([Term("a b", begins=False), Term("c", begins=True)]) == '"a b" AND "c"*'
 
 
+def test_a_snippet_shows_no_fences() -> None:
+    text = "Write the file.\n```file path=a.txt\nbuy milk\n```\n"
+    shown = snippet_of(text, [Term("milk", begins=True)])
+    assert shown == "Write the file. file path=a.txt buy milk"
+
+
 def test_a_snippet_shows_the_place() -> None:
     text = f"{'before ' * 40}the NEEDLE here {'after ' * 40}"
     shown = snippet_of(text, [Term("needle", begins=True)])

@@ -98,6 +98,14 @@ async def test_what_tools_gave_stands_with_what_was_said(place: Place, entered: 
     assert {each["memory"]["source_kind"] for each in asked} == {"memory_op"}
     asked = await found(entered, "find/said/number")
     assert {each["memory"]["source_kind"] for each in asked} == {"context", "tool_output_raw"}
+    memory = place.front.memory
+    listed = [each.memory_id for each in await memory.newest(limit=160)]
+    assert listed == wished, "`silas memory list` lists the same"
+    listed = [each.memory_id for each in await memory.newest(raw=True, limit=160)]
+    assert sorted(listed) == sorted(others)
+    kind = (await memory.show(memory_id="mem_0000")).memory.memory_type
+    every = await memory.newest(kind=kind, limit=160)
+    assert len(every) == 160, "who asks for a kind gets all of it"
 
 
 async def ids(device: TestDevice, lane: str) -> list[str]:
