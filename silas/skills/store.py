@@ -153,6 +153,7 @@ class SkillVersion(Data):
     created_at: UtcDatetime
 
 
+_MOST_READ = 10_000
 _TOOLS = TypeAdapter(tuple[BroughtTool, ...])
 
 
@@ -257,6 +258,8 @@ class SkillStore:
     audit: AuditTrail
     clock: Clock
     _effects: dict[str, tuple[_SkillRow, DeclaredEffect | None]] = field(default_factory=dict)
+    _read: dict[_SkillRow, SkillRecord] = field(default_factory=dict)
+    """Rows that were read: what stands in the same row means the same, but for its seal."""
 
     def __post_init__(self) -> None:
         self._proven = ProvenRows(self.keys)
@@ -424,16 +427,27 @@ class SkillStore:
     def _learn(self, rows: Iterable[_SkillRow]) -> None:
         found: dict[str, tuple[_SkillRow, DeclaredEffect | None]] = {}
         for row in rows:
-            for tool in _TOOLS.validate_json(row.tools):
+            for tool in self._unsealed(row).tools:
                 found[tool.name] = row, tool.effect
         self._effects = found
 
     def _record(self, row: _SkillRow) -> SkillRecord:
-        record, seal = row.record(), Seal(row.seal_key_id, row.seal)
-        fields, at = _sealed_fields(record), record.changed_at
-        seals, known = Seals(self.keys), row._replace(last_used_at=None)
-        sealed = self._proven.holds(known, seal, lambda: seals.holds(seal, _SEALED, fields, at=at))
+        record, seal = self._unsealed(row), Seal(row.seal_key_id, row.seal)
+
+        def ask() -> bool:
+            fields = _sealed_fields(record)
+            return Seals(self.keys).holds(seal, _SEALED, fields, at=record.changed_at)
+
+        sealed = self._proven.holds(row._replace(last_used_at=None), seal, ask)
         return record.model_copy(update={"sealed": sealed})
+
+    def _unsealed(self, row: _SkillRow) -> SkillRecord:
+        known = self._read.get(row)
+        if known is None:
+            if len(self._read) >= _MOST_READ:
+                self._read.clear()
+            known = self._read[row] = row.record()
+        return known
 
 
 def _sealed_fields(record: SkillRecord) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from silas.app.setup import set_up
 from silas.kernel import SystemClock
 from silas.secrets import create_vault
 from silas.settings.load import load_settings
-from silas.storage import SqliteDatabase, load_migrations, migrate
 from silas.testing.fakes import with_schema
 from tests.cli.desk import Desk
 from tests.cli.machine import Machine, free_port
@@ -31,14 +30,8 @@ def machine(tmp_path: Path) -> Machine:
     create_vault(
         machine.vault, environ=environ, choice="passphrase", unsafe_scrypt_n_for_tests=FAST_N
     )
-    asyncio.run(_make_database(data_dir / "silas.db"))
+    with_schema(data_dir / "silas.db", "runtime")
     return machine
-
-
-async def _make_database(path: Path) -> None:
-    database = SqliteDatabase.open(with_schema(path, "runtime"))
-    await migrate(database, load_migrations("runtime"), clock=SystemClock())
-    await database.close()
 
 
 @pytest.fixture
@@ -47,6 +40,7 @@ def owner(machine: Machine) -> Machine:
     loaded = load_settings(
         data_dir=str(machine.data_dir), config_file=None, environ={}, cwd=machine.data_dir
     )
+    with_schema(machine.data_dir / "journal.db", "journal")
     asyncio.run(set_up(loaded, environ=machine.environ, clock=SystemClock()))
     return machine
 

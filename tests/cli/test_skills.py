@@ -150,8 +150,8 @@ def plan_with(dialect: str, names: list[str]) -> str:
         f"```call tool={tool}_{dialect}\n{json.dumps(args)}\n```\n"
         for tool, (args, _) in CALLS.items()
     ]
-    head = f"id: use-{dialect}\ntype: task\ntitle: Use skills of {dialect}\nskills: {json.dumps(names)}"
-    return f"---\n{head}\nwithout_proof: true\n---\n" + "\n".join(parts)
+    head = f"id: use-{dialect}\ntype: task\ntitle: Use skills of {dialect}\nwithout_proof: true"
+    return f"---\n{head}\nskills: {json.dumps(names)}\n---\n" + "\n".join(parts)
 
 
 def approve(owner: Machine, card_id: str) -> None:

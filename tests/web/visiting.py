@@ -16,13 +16,12 @@ from silas.stream.models import AgentTurn, RouteDecision
 from silas.testing.shop import shop_tools
 from silas.testing.stream import FakeProxy, direct, to_planner
 from silas.work.ports import ToolCaller
-from tests.web.place import Place, environ_for, open_place
+from tests.web.place import Place, environ_for, http_client, open_place
 
 PLANS = Path(__file__).parents[2] / "plans"
 ANNA = {"order_id": "SH-20260001", "email": "anna@example.org"}
 BEN = {"order_id": "SH-20260002", "email": "ben@example.org"}
 _ORDER = re.compile(r"(SH-\d{8})\s+(\S+@[\w.]*\w)")
-_LONGEST_WAIT = 120
 
 
 @dataclass
@@ -92,7 +91,7 @@ async def call(
     given = {"Origin": address, "Content-Type": "application/json", **headers}
     if secret is not None:
         given["Authorization"] = f"Bearer {secret}"
-    async with httpx.AsyncClient(base_url=address, timeout=_LONGEST_WAIT) as client:
+    async with http_client(address) as client:
         content = None if body is None else json.dumps(body).encode()
         return await client.request(method, path, content=content, headers=given)
 

@@ -12,7 +12,7 @@ from silas.work.binding import bind
 from tests.work.shop import OFF_LIMITS, Shop, calls, check, shell
 
 PLANS = Path(__file__).parents[2] / "plans"
-SKILLS = FakeSkills(dict.fromkeys(("coding", "ops", "broker", "shop-orders"), "Do it well."))
+SKILLS = FakeSkills(dict.fromkeys(("coding", "ops", "broker", "shop"), "Do it well."))
 SLUGIFY = """import re
 
 def slugify(text):
@@ -117,10 +117,16 @@ async def test_the_deployment_goes_step_by_step(shop: Shop) -> None:
         "deploy-2-4-0-staging": check("grep -q sha256 deployed.txt", name="deployed"),
     }
     tasks = [
-        changed(task, verify=[local.get(task.id, check("true"))], budget={"max_attempts": 1})
+        changed(
+            task,
+            workspace=None,
+            verify=[local.get(task.id, check("true"))],
+            budget={"max_attempts": 1},
+        )
         for task in plan.tasks
     ]
-    whole = Plan(changed(plan.root, verify=[check("test -f dist/digest.txt")]), tuple(tasks))
+    root = changed(plan.root, workspace=None, verify=[check("test -f dist/digest.txt")])
+    whole = Plan(root, tuple(tasks))
     make = ("write_file", {"path": "dist/digest.txt", "content": f"{digest}\n"})
 
     async def work(briefing, tools) -> None:
