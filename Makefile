@@ -8,6 +8,8 @@ TRIAL := .venv-trial
 CORPORA := .corpora
 TSC ?= tsc
 PRETTIER ?= prettier
+# Their modules are found beside them, as in the sandbox.
+CONNECTIONS := $(foreach name,mail calendar github,silas/skills/bundled/$(name)/scripts)
 PAGE := silas/web/static/*.js silas/web/static/*.css tests/web/static/*.mjs
 # Most of the slow tests wait: for processes, browsers, the disk.
 WORKERS ?= 4
@@ -43,6 +45,8 @@ check: $(VENV)/.dev check-page  ## Lint, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@for scripts in $(CONNECTIONS); do \
+	  MYPYPATH=$$scripts $(BIN)/mypy --config-file= --strict --explicit-package-bases $$scripts || exit 1; done
 	$(BIN)/lint-imports
 
 check-page:  ## The page's types and format, where node, TypeScript and Prettier 3 are there (TSC=, PRETTIER=/path/to/it)

@@ -647,6 +647,37 @@ CREATE VIRTUAL TABLE chronicle_words USING fts5(
     tokenize = "porter unicode61 tokenchars '_-'"
 );
 
+CREATE TABLE connections (
+    connection_id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    skill_name TEXT NOT NULL,
+    auth_strategy TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    username TEXT NOT NULL,
+    endpoints TEXT NOT NULL,
+    credential TEXT NOT NULL CHECK (credential IN ('password', 'bearer')),
+    ref_id TEXT NOT NULL,
+    permissions_granted TEXT NOT NULL,
+    permissions_available TEXT NOT NULL,
+    permissions_once TEXT NOT NULL,
+    initial_permissions TEXT NOT NULL,
+    status TEXT NOT NULL
+        CHECK (status IN ('proposed', 'connecting', 'active', 'paused', 'failed')),
+    health_check TEXT NOT NULL,
+    token_expires_at TEXT,
+    refresh_token_expires_at TEXT,
+    last_health_check TEXT,
+    last_refresh TEXT,
+    last_used_at TEXT,
+    problem TEXT NOT NULL,
+    question_id TEXT,
+    created_at TEXT NOT NULL,
+    changed_at TEXT NOT NULL,
+    seal_key_id TEXT,
+    seal TEXT
+);
+
 CREATE TABLE conversation_origins (
     trace_id TEXT PRIMARY KEY,
     scope_id TEXT NOT NULL,
@@ -1186,6 +1217,12 @@ CREATE TABLE said_scopes (
 
 CREATE INDEX said_scopes_scope ON said_scopes (scope_id);
 
+CREATE TABLE secret_hints (
+    ref_id TEXT PRIMARY KEY,
+    input_hint TEXT NOT NULL,
+    guidance TEXT NOT NULL
+);
+
 CREATE TABLE sessions (
     scope_id TEXT NOT NULL,
     session_id TEXT NOT NULL,
@@ -1306,6 +1343,11 @@ CREATE TABLE work_attempts (
 
 CREATE UNIQUE INDEX work_attempts_open
     ON work_attempts (work_item_id) WHERE ended_at IS NULL;
+
+CREATE TABLE work_domains (
+    work_item_id TEXT PRIMARY KEY,
+    domain TEXT NOT NULL
+);
 
 CREATE TABLE work_items (
     id TEXT PRIMARY KEY,

@@ -225,6 +225,9 @@ export type ConnectionSetupStep = {
   step_type: string;
   fields: Record<string, any>;
 };
+export type ConnectionsChanged = {
+  type: "connections_changed";
+};
 export type ConversationLine = {
   conversation: string;
   title: string;
@@ -530,4 +533,4 @@ export type Work = {
   budget_used: Record<string, any>;
 };
 export type FromPage = Auth | Say | StopAnswer | ApprovalResponse | CheckpointResponse | GateResponse | BatchReviewResponse | DraftReviewResponse | DecisionResponse | SuggestionResponse | AutonomyThresholdResponse | ConnectionSetupResponse | PermissionEscalationResponse | ConnectionFailureResponse | SecureInputCompleted | ActivityRequest | Ping;
-export type ToPage = Hello | Ready | Message | Conversations | History | Answering | Streaming | ProgressFrame | ApprovalRequest | CardClosed | Work | Activity | Attention | JournalChanged | SkillsChanged | CompanionsChanged | Accepted | Failed | Pong | GateApproval | CheckpointQuestion | BatchReview | DraftReview | Decision | Suggestion | AutonomyThresholdReview | SecureInputRequest | ConnectionSetupStep | PermissionEscalation | ConnectionFailure;
+export type ToPage = Hello | Ready | Message | Conversations | History | Answering | Streaming | ProgressFrame | ApprovalRequest | CardClosed | Work | Activity | Attention | JournalChanged | SkillsChanged | ConnectionsChanged | CompanionsChanged | Accepted | Failed | Pong | GateApproval | CheckpointQuestion | BatchReview | DraftReview | Decision | Suggestion | AutonomyThresholdReview | SecureInputRequest | ConnectionSetupStep | PermissionEscalation | ConnectionFailure;

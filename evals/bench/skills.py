@@ -33,7 +33,7 @@ async def measure_skills(folder: Path) -> list[Line]:
             "hash": _timed(lambda: _hash_all(trees.root)),
             "start": _timed(lambda: _start(store)),
             "rows": _timed(lambda: trust.database.fetch_all("SELECT * FROM skills")),
-            "turn": _timed(lambda: looked.described()),
+            "turn": _timed(looked.described),
             "search": _timed(lambda: looked.search("number 77 reports")),
             "list": _timed(store.listed),
         }
@@ -66,10 +66,14 @@ def _timed(call: Callable[[], Awaitable[object]]) -> Round:
 
 async def _start(store: SkillStore) -> None:
     fresh = SkillStore(store.database, store.trees, store.keys, store.audit, store.clock)
-    assert len(await SkillLoader(fresh).scan()) == _SKILLS  # noqa: S101
+    assert len(await SkillLoader(fresh).scan()) == _SKILLS
 
 
 async def _hash_all(root: Path) -> None:
+    _hash_below(root)
+
+
+def _hash_below(root: Path) -> None:
     for path in sorted(root.rglob("*")):
         if path.is_file():
             hashlib.sha256(path.read_bytes()).hexdigest()
@@ -82,7 +86,7 @@ def _write_all(root: Path) -> Path:
         about = f"Use it when somebody wants reports of number {number}."
         tool = f"  scripts/report_{number}.py:\n    description: Reports.\n    action: observe\n"
         files = {
-            "SKILL.md": f"---\nname: {name}\ndescription: {about}\n---\n\n# Reports\n\n{_BODY * 30}",
+            "SKILL.md": f"---\nname: {name}\ndescription: {about}\n---\n\n{_BODY * 30}",
             "references/more.md": f"# More about {number}\n\n{_BODY * 60}",
             f"scripts/report_{number}.py": f'"""Report {number}."""\n\nprint({number})\n' * 20,
             "silas.yaml": f"scripts:\n{tool}    reversibility: reversible\n    contained: true\n",

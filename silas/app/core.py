@@ -28,6 +28,10 @@ from silas.approval import (
     PasskeyStore,
 )
 from silas.audit import AuditLog
+from silas.connections.registry import ConnectionStore
+from silas.connections.tools import AccountTools
+from silas.egress import PublicNetwork
+from silas.egress.broker import CredentialBroker
 from silas.kernel import Clock, IdFactory, SystemClock
 from silas.kernel.redaction import RenewedRedactor
 from silas.queue import QueueStore
@@ -180,14 +184,27 @@ class Core:
         return SkillStore(self.database, trees, self.keys, self.audit, self.clock)
 
     @cached_property
+    def connections(self) -> ConnectionStore:
+        """The accounts that the owner has connected."""
+        return ConnectionStore(self.database, self.keys, self.audit, self.clock)
+
+    @cached_property
     def skill_files(self) -> SkillResolver:
-        """The skills as work uses them."""
-        return SkillResolver(SkillLoader(self.skills), self.sandbox)
+        """The skills as work uses them; those that are connections with the owner's accounts."""
+        accounts = AccountTools(self.connections, self.audit, self.clock)
+        return SkillResolver(SkillLoader(self.skills), self.sandbox, accounts)
 
     @cached_property
     def sandbox(self) -> SandboxRunner:
         """What contains the commands that run here."""
-        return self.machine.sandbox or sandbox_of(self.settings, self.paths, clock=self.clock)
+        return self.machine.sandbox or sandbox_of(
+            self.settings, self.paths, clock=self.clock, broker=self.broker
+        )
+
+    @cached_property
+    def broker(self) -> CredentialBroker:
+        """Lets code in the sandbox use an account without its credential."""
+        return CredentialBroker(self.vault, PublicNetwork(), clock=self.clock)
 
     @cached_property
     def tools(self) -> ToolRegistry[Tool]:
@@ -215,13 +232,19 @@ class Core:
             write_private_file(self.paths.public_key, self.keys.public.to_text().encode())
 
 
-def sandbox_of(settings: Settings, paths: Paths, *, clock: Clock) -> BackendChoice:
-    """The backend that the settings name; what Silas keeps is visible in none of them."""
+def sandbox_of(
+    settings: Settings, paths: Paths, *, clock: Clock, broker: CredentialBroker | None = None
+) -> BackendChoice:
+    """The backend that the settings name; what Silas keeps is visible in none of them.
+
+    Without a `broker`, commands that use an account are refused.
+    """
     own = (paths.data_dir, paths.config_file)
     backends = all_backends(
         clock=clock,
         image=settings.sandbox.base_image,
         hidden=[str(path.resolve()) for path in own],
+        broker=broker,
     )
     return BackendChoice(backends, settings.sandbox.backend)
 

@@ -37,6 +37,7 @@ from silas.app.instance import holder_of
 from silas.app.journal import open_journal
 from silas.app.work import left_of_attempts
 from silas.approval import PublicKeys
+from silas.connections.models import ConnectionStatus
 from silas.kernel import Clock, SilasError, SystemClock, parse_timestamp
 from silas.kernel.loopback import is_loopback_url
 from silas.kernel.models import Data
@@ -168,6 +169,7 @@ async def _installed(
                 "audit": lambda: _audit(core),
                 "clock": lambda: _clock(core),
                 "skills": lambda: _skills(core),
+                "connections": lambda: _connections(core),
                 "leftovers": lambda: _leftovers(core),
             }
             for topic, check in checks.items():
@@ -201,6 +203,35 @@ async def _skills(core: Core) -> DoctorFinding:
     used = [each for each in records if each.usable]
     told = f" {waiting} more wait for you: `silas review list`." if waiting else ""
     return ok("skills", f"{len(used)} installed, each as it was approved.{told}")
+
+
+async def _connections(core: Core) -> DoctorFinding:
+    """Whether each account is as the owner has connected it, has its secret, and works."""
+    every = await core.connections.listed()
+    changed = [each for each in every if not each.sealed]
+    if changed:
+        return problem(
+            "connections",
+            f"Not as you connected it, and not used: {changed[0].name}.",
+            fix=f"silas connections remove {changed[0].connection_id}",
+        )
+    kept = set(await asyncio.to_thread(core.vault.list))
+    in_use = [each for each in every if each.status is not ConnectionStatus.PROPOSED]
+    lost = [each for each in in_use if each.ref_id not in kept]
+    failed_ones = [each for each in in_use if each.status is ConnectionStatus.FAILED]
+    for each, why in [
+        *((one, "does not work") for one in failed_ones),
+        *((one, "has no secret in the vault") for one in lost),
+    ]:
+        said = f" {each.problem}" if each.problem else ""
+        return problem(
+            "connections",
+            f"{each.name} {why}.{said}",
+            fix=f"silas connections reconnect {each.connection_id}",
+        )
+    waiting = len(every) - len(in_use)
+    told = f" {waiting} more wait for you: `silas connections list`." if waiting else ""
+    return ok("connections", f"{len(in_use)} connected.{told}")
 
 
 async def _leftovers(core: Core) -> DoctorFinding:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from silas.app.agents import Agents, companion_gateway, open_agents
 from silas.app.companions import CompanionServices, companion_jobs, open_companions
+from silas.app.connections import connection_jobs, open_connections
 from silas.app.context import (
     MemoryServices,
     context_jobs,
@@ -29,6 +30,7 @@ from silas.app.journal import open_journal
 from silas.app.review import open_gate_questions, open_questions, open_reviews, review_jobs
 from silas.app.skills import open_skills, skill_jobs
 from silas.app.work import control_of
+from silas.connections.service import ConnectionService
 from silas.context.service import ContextService
 from silas.gates.runner import load_gates
 from silas.journal import Journal
@@ -51,6 +53,7 @@ from silas.stream.search import Search
 from silas.stream.skills import SkillOffers
 from silas.stream.turn_context import AskSecret, VaultDoor, no_page
 from silas.stream.visitors import VisitorStore, is_known_visitor
+from silas.web.pending_secrets import PendingSecrets
 from silas.work.ports import Approver
 from silas.work.skill_drafts import SkillDrafts
 
@@ -76,6 +79,9 @@ class Runtime:
     cases: VisitorCases
     places: OpenedPlaces
     skills: SkillService
+    connections: ConnectionService
+    secrets: PendingSecrets
+    """Secrets that the owner is asked to type."""
     search: Search
     memory: MemoryServices
 
@@ -127,6 +133,7 @@ async def open_runtime(
         skills = await open_skills(core, questions)
         reviews.on_answer(QuestionKind.SKILL, skills.installer.answered)
         reviews.on_answer(QuestionKind.SKILL_SOURCE, skills.fetch_answered)
+        secrets = PendingSecrets(core.vault, core.database, core.clock)
         services = TurnServices(
             memory=memory.service,
             journal=_spoken(core, journal),
@@ -144,6 +151,7 @@ async def open_runtime(
             vault=VaultDoor(core.vault.list, ask_secret),
         )
         async with (
+            open_connections(core, questions, reviews, secrets) as connections,
             open_stream(core, thinking, services=services, gates=gates) as stream,
             open_companions(
                 core,
@@ -175,6 +183,8 @@ async def open_runtime(
                 cases=cases,
                 places=places,
                 skills=skills,
+                connections=connections,
+                secrets=secrets,
                 search=open_search(core, memory, drop_context=context.drop),
                 memory=memory,
             )
@@ -290,6 +300,7 @@ def _jobs(runtime: Runtime, memory: MemoryServices) -> list[PeriodicJob]:
         *review_jobs(runtime.reviews),
         PeriodicJob("end visits", timedelta(minutes=1), runtime.cases.end_expired),
         *skill_jobs(runtime.skills),
+        *connection_jobs(runtime.connections),
         PeriodicJob("prune deliveries", timedelta(hours=1), prune_deliveries),
         PeriodicJob("prune attachments", timedelta(hours=1), runtime.core.attachments.prune),
         *companion_jobs(runtime.companions, runtime.core.settings.companions),

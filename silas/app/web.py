@@ -53,7 +53,6 @@ from silas.web.journal import IMPORT, MAX_IMPORT_BODY_BYTES
 from silas.web.locked import LockedDoor
 from silas.web.pairing import PairingCodes, PairingLink, make_link
 from silas.web.passkeys import PasskeyService
-from silas.web.pending_secrets import PendingSecrets
 from silas.web.serving import Certificate, bound, serving
 from silas.web.usage import UsageView
 from silas.web.visitors import Visits
@@ -248,6 +247,9 @@ class WebFront:
             begun = runtime.companions.worker.listen(lambda _run: self.hub.companions_changed())
             stack.callback(begun)
             runtime.skills.installer.changed.append(self._tell_skills)
+            runtime.connections.manager.changed.append(self._tell_connections)
+            runtime.secrets.asked.add(self.hub.tell)
+            runtime.secrets.closed.add(self._tell_secret_closed)
             front = self._front = self._make(runtime, port or 0)
             stack.callback(front.visits.end)
             runtime.reviews.questions.news.add(self.hub.look_again)
@@ -266,6 +268,12 @@ class WebFront:
 
     async def _tell_skills(self, _name: str) -> None:
         self.hub.tell(wire.SkillsChanged())
+
+    def _tell_connections(self) -> None:
+        self.hub.tell(wire.ConnectionsChanged())
+
+    def _tell_secret_closed(self, ref_id: str) -> None:
+        self.hub.tell(wire.CardClosed(request_id=f"secret:{ref_id}", state="withdrawn"))
 
     def _tell_journal(self, batch: NotificationBatch) -> None:
         self.hub.tell(wire.JournalChanged(cursor=batch.source_cursor or 0))
@@ -346,7 +354,7 @@ class WebFront:
                 core.passkeys, PasskeyCodes(core.keys, clock), core.database, clock
             ),
             sessions=self.sessions,
-            secrets=PendingSecrets(core.vault, core.database, clock),
+            secrets=runtime.secrets,
             visits=_visits(runtime, port),
             usage=_usage(runtime),
             per_address=RateLimit(clock, limits.ws_messages_per_minute_per_ip),
@@ -355,6 +363,7 @@ class WebFront:
             version=silas.__version__,
             places=runtime.places,
             skills=runtime.skills,
+            connections=runtime.connections,
             token=web.auth_token.get_secret_value() if web.auth_token else None,
             personality=runtime.personality,
             model=thinks,

@@ -41,6 +41,10 @@ _COMPANIONS = {
     ),
     "timers": LazyCommand(f"{_VIEWS}:timers", "Show and set when it wakes by the clock."),
     "consent": LazyCommand(f"{_CHANGES}:consent", "Read what its model is told, and agree or not."),
+    "connect": LazyCommand("silas.cli.connections:connect", "Connect an account of yours."),
+    "connections": LazyCommand(
+        "silas.cli.connections:connections", "Look after your accounts elsewhere."
+    ),
     "persona": LazyCommand(
         f"{_CHANGES}:persona", "Show how it speaks, and approve changes of that."
     ),
@@ -133,6 +137,10 @@ COMMANDS = {
     "plan": LazyCommand("silas.cli.plan:plan", "Check plans, show them, and run them."),
     "work": LazyCommand("silas.cli.work:work", "Show work items, and stop or resume them."),
     "skills": LazyCommand("silas.cli.skills:skills", "Look at skills, ask for one, take it away."),
+    "connect": LazyCommand("silas.cli.connections:connect", "Connect an account of yours."),
+    "connections": LazyCommand(
+        "silas.cli.connections:connections", "Look after your accounts elsewhere."
+    ),
     "persona": LazyCommand("silas.cli.persona:persona", "Show and change how Silas speaks to you."),
     "models": LazyCommand(
         "silas.cli.models:models", "Show and try the models that play the roles."

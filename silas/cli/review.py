@@ -208,6 +208,20 @@ def answer(
 
     Plans that wait together are decided one by one here: `silas review approve`.
     """
+    answered = give_answer(cli, question_id, value, text=text, hashed=hashed)
+    said = f"{visible(answered.content.intent)}: {visible(answered.state)}."
+    cli.show(answered.model_dump(mode="json"), said)
+
+
+def give_answer(
+    cli: CliContext,
+    question_id: str,
+    value: str,
+    *,
+    text: str | None = None,
+    hashed: str | None = None,
+) -> Question:
+    """Show a question, and answer it with the owner's own key once that was seen."""
 
     async def inside(core: Core) -> Question:
         questions = open_questions(core, core.queue)
@@ -216,9 +230,7 @@ def answer(
         _require_seen(cli, question, hashed)
         return await questions.answer_with_vault(question_id, said)
 
-    answered = with_core(cli, inside)
-    text = f"{visible(answered.content.intent)}: {visible(answered.state)}."
-    cli.show(answered.model_dump(mode="json"), text)
+    return with_core(cli, inside)
 
 
 def _found_call(calls: Sequence[_Waiting], call_id: str) -> _Waiting:
@@ -366,7 +378,9 @@ def shown_question(question: Question) -> str:
         lines += [f"Answer {action['value']}:", in_quotes(action["label"])]
     body = {name: value for name, value in (content.pop("body") or {}).items() if value}
     for name, value in {**body, **content}.items():
-        text = value if isinstance(value, str) else visible_json(value)
+        sentences = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        text = "\n".join(value) if sentences else value
+        text = text if isinstance(text, str) else visible_json(text)
         lines += [f"{name.replace('_', ' ').capitalize()}:", in_quotes(text)]
     return "\n".join([*lines, f"hash {question.content_hash}  {question.question_id}"])
 

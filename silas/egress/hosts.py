@@ -130,6 +130,11 @@ def _checked_entry(text: str) -> str:
     return text
 
 
+def is_host_name(text: str) -> bool:
+    """Whether this is a name as rule 1 wants it."""
+    return bool(_NAME.fullmatch(text))
+
+
 def _is_port(text: str) -> bool:
     return bool(_PORT.fullmatch(text)) and int(text) <= 65_535
 

@@ -6,8 +6,8 @@ For each request:
    request. `h11` reads it; what it cannot read is refused.
 2. The host is on the list, with this port and this form (`hosts`).
 3. The name is resolved once. Every address that it has must be public, and the connection goes to
-   one of these addresses; nobody resolves the name again. A host that the list names with its
-   address is not resolved: the connection goes there.
+   one of these addresses; nobody resolves the name again. Where the owner signed an exact address,
+   the name is not resolved, and nothing else is dialled.
 4. A plain request says the same host in its header, and is written anew, one for each connection.
    A tunnel to the TLS port begins with a ClientHello for the same host (`hosts`).
 5. Bytes, requests, connections at once and waiting are limited. Time as a whole is that of the run:
@@ -15,39 +15,50 @@ For each request:
 6. What was reached and what was refused is counted by host.
 
 `WayOut` is how names are resolved and addresses dialled. Rule 3 is applied to whatever it says.
+`Dialer` is for connections of Silas's own: it verifies certificates for the endpoint's host name,
+and encryption that begins later (STARTTLS) begins with an empty buffer, so that whatever came
+before it is forgotten. `broker` is the same proxy for a run with an account.
 """
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+import ssl
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeVar
 
 import h11
 
+from silas.egress.accounts import Endpoint
 from silas.egress.hosts import (
     PLAIN_PORT,
     TLS_PORT,
     EgressRefused,
     HostAndPort,
+    is_own,
     parse_authority,
     read_client_hello,
     require_listed,
     require_public,
 )
+from silas.egress.namespace import PORT
 from silas.kernel.models import Data
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 _T = TypeVar("_T")
 
-_CHUNK = 64 * 1024
+CHUNK = 64 * 1024
 _MAX_ADDRESSES = 4
+_WAIT_SECONDS = 30.0
+_MAX_ANSWER_BYTES = 1024 * 1024
 _MAX_HOSTS_NAMED = 100
 _UNREADABLE, _OTHERS = "(not a host name)", "(others)"
 _SCHEME = "http://"
 # They are about one connection, not about the message (RFC 9110, 7.6.1), or about the proxy.
-_OF_THE_CONNECTION = frozenset(
+OF_THE_CONNECTION = frozenset(
     {
         *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization"),
         *(b"proxy-connection", b"te", b"trailer", b"upgrade", b"expect"),
@@ -67,7 +78,7 @@ class WayOut(Protocol):
         ...
 
     async def dial_signed(self, address: str, port: int) -> Streams:
-        """A connection to an address, public or not, that stands in the list."""
+        """A connection to the exact private address that the owner signed."""
         ...
 
 
@@ -92,6 +103,182 @@ class PublicNetwork:
         return await asyncio.open_connection(address, port)
 
 
+async def reach(
+    way_out: WayOut, wanted: HostAndPort, *, address: str | None = None, wait_seconds: float
+) -> Streams:
+    """Rule 3; raises `EgressRefused` or `OSError`."""
+    if address is not None:
+        if not is_own(address):
+            raise EgressRefused(f"The address of {wanted} is not one that can be signed.")
+        return await _within(way_out.dial_signed(address, wanted.port), wait_seconds)
+    addresses = await _within(way_out.resolve(wanted.host, wanted.port), wait_seconds)
+    require_public(addresses)
+    failure: OSError = OSError("no address answered")
+    for found in addresses[:_MAX_ADDRESSES]:
+        try:
+            return await _within(way_out.dial(found, wanted.port), wait_seconds)
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+async def _within(work: Awaitable[_T], seconds: float) -> _T:
+    async with asyncio.timeout(seconds):
+        return await work
+
+
+@dataclass
+class FarLink:
+    """A connection to a host outside."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    below: asyncio.StreamWriter | None = None
+    """The unencrypted writer; it would close the connection if it were forgotten."""
+    encrypting: bool = False
+    """The connection belongs to the encrypted link above, or to the attempt to make one."""
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def close(self) -> None:
+        if self.below or self.encrypting:
+            # There is nobody to wait for: TLS would wait for the other side's farewell.
+            self.writer.transport.abort()
+        else:
+            await close_writer(self.writer)
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    """What a server answered to a request of Silas's own."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Dialer:
+    """Opens connections to endpoints, encrypted as each one says."""
+
+    def __init__(
+        self,
+        way_out: WayOut,
+        *,
+        trust: ssl.SSLContext | None = None,
+        wait_seconds: float = _WAIT_SECONDS,
+    ) -> None:
+        """`trust` are the authorities whose certificates count; else those of the system."""
+        if trust and not (trust.verify_mode == ssl.CERT_REQUIRED and trust.check_hostname):
+            raise ValueError("certificates and host names have to be verified")
+        self.way_out = way_out
+        self.wait_seconds = wait_seconds
+        self._given_trust = trust
+
+    @cached_property
+    def _trust(self) -> ssl.SSLContext:
+        # Read when it is needed: the system's authorities take a while.
+        return self._given_trust or ssl.create_default_context()
+
+    async def connect(self, endpoint: Endpoint) -> FarLink:
+        """A connection; one with `starttls` is still to be encrypted by `encrypt`."""
+        link = FarLink(
+            *await reach(
+                self.way_out,
+                endpoint.at,
+                address=endpoint.address,
+                wait_seconds=self.wait_seconds,
+            )
+        )
+        return await self.encrypt(link, endpoint.host) if endpoint.tls == "tls" else link
+
+    async def encrypt(self, link: FarLink, host: str) -> FarLink:
+        """The same connection, encrypted; closes it if the certificate is not the host's."""
+        loop = asyncio.get_running_loop()
+        link.encrypting = True
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            transport = await loop.start_tls(
+                link.writer.transport,
+                protocol,
+                self._trust,
+                server_hostname=host,
+                ssl_handshake_timeout=self.wait_seconds,
+            )
+        except BaseException:
+            link.writer.transport.abort()
+            raise
+        if transport is None:  # the connection ended meanwhile
+            raise ConnectionResetError("the server ended the connection")
+        protocol.connection_made(transport)
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        return FarLink(reader, writer, below=link.writer)
+
+    async def fetch(
+        self,
+        endpoint: Endpoint,
+        method: str,
+        path: str,
+        *,
+        headers: Sequence[tuple[str, str]] = (),
+        body: bytes = b"",
+    ) -> HttpAnswer:
+        """One request of Silas's own. A redirect is an answer like any other: none is followed."""
+        own = [("host", host_header(endpoint)), ("content-length", str(len(body)))]
+        request = h11.Request(
+            method=method, target=path, headers=[*own, *headers, ("connection", "close")]
+        )
+        async with asyncio.timeout(self.wait_seconds):
+            link = await self.connect(endpoint)
+            try:
+                return await _exchange(link, request, body)
+            finally:
+                await link.close()
+
+
+async def _exchange(link: FarLink, request: h11.Request, body: bytes) -> HttpAnswer:
+    http = h11.Connection(h11.CLIENT)
+    for sent in (request, h11.Data(data=body), h11.EndOfMessage()):
+        await link.send(http.send(sent) or b"")
+    received, status, kept = bytearray(), 0, dict[str, str]()
+    while not isinstance(event := await next_event(http, link.reader), h11.EndOfMessage):
+        if isinstance(event, h11.Response):
+            status = event.status_code
+            kept = {name.decode(): value.decode("latin-1") for name, value in event.headers}
+        elif isinstance(event, h11.Data):
+            received += event.data
+            if len(received) > _MAX_ANSWER_BYTES:
+                raise EgressRefused("The server's answer is too long.")
+        elif not isinstance(event, h11.InformationalResponse):
+            raise h11.RemoteProtocolError("the answer ends early")
+    return HttpAnswer(status, kept, bytes(received))
+
+
+def host_header(endpoint: Endpoint) -> str:
+    """How a request names its host: with the port where it is not the usual one."""
+    return endpoint.host if endpoint.port == endpoint.usual_port else str(endpoint.at)
+
+
+async def next_event(
+    http: h11.Connection,
+    reader: asyncio.StreamReader,
+    count: Callable[[bytes], None] = lambda _data: None,
+) -> object:
+    while (event := http.next_event()) is h11.NEED_DATA:
+        data = await reader.read(CHUNK)
+        count(data)
+        http.receive_data(data)
+    return event
+
+
+async def close_writer(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
 class EgressLimits(Data):
     """How much one run may use of the network."""
 
@@ -114,26 +301,26 @@ class HostUse(Data):
 
 
 @dataclass
-class _Count:
+class UseCount:
     connections: int = 0
     refused: int = 0
     sent: int = 0
     received: int = 0
 
 
-class _Meter:
+class RunMeter:
     """Counts by host, and knows when it is enough (5, 6)."""
 
     def __init__(self, limits: EgressLimits) -> None:
         self._limits = limits
-        self._hosts: dict[str, _Count] = {}
+        self._hosts: dict[str, UseCount] = {}
         self._requests = self._bytes = 0
 
-    def of(self, host: str) -> _Count:
+    def of(self, host: str) -> UseCount:
         """The count of this host; a program that makes up names does not fill the memory."""
         if host not in self._hosts and len(self._hosts) >= _MAX_HOSTS_NAMED:
             host = _OTHERS
-        return self._hosts.setdefault(host, _Count())
+        return self._hosts.setdefault(host, UseCount())
 
     def request(self) -> None:
         self._requests += 1
@@ -146,7 +333,11 @@ class _Meter:
             raise EgressRefused(f"The run has moved {self._limits.total_bytes} bytes: no more.")
 
     def uses(self) -> tuple[HostUse, ...]:
-        return tuple(HostUse(host=host, **vars(use)) for host, use in sorted(self._hosts.items()))
+        return tuple(
+            HostUse(host=host, **vars(use))
+            for host, use in sorted(self._hosts.items())
+            if any(vars(use).values())
+        )
 
 
 class EgressProxy:
@@ -158,18 +349,37 @@ class EgressProxy:
         self._hosts = tuple(hosts)
         self._way_out = way_out
         self._limits = limits or EgressLimits()
-        self._meter = _Meter(self._limits)
-        self._server: asyncio.Server | None = None
+        self._meter = RunMeter(self._limits)
+        self._servers: list[asyncio.Server] = []
         self._going_on: set[asyncio.Task[None]] = set()
 
-    async def serve(self, listener: socket.socket) -> None:
-        """Answer what comes to this socket from now on."""
-        self._server = await asyncio.start_server(self._answer, sock=listener)
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Where the run finds its way out, inside."""
+        return (PORT,)
+
+    async def serve(self, listeners: Mapping[int, socket.socket]) -> None:
+        """Answer what comes to these sockets from now on, each by its port inside."""
+        for listener in listeners.values():
+            await self._listen(listener, self._serve)
+
+    async def _listen(self, listener: socket.socket, serve: Serve) -> None:
+        """Serve each connection to this socket as a task of its own."""
+
+        def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if len(self._going_on) >= self._limits.at_once:
+                writer.transport.abort()
+                return
+            task = asyncio.ensure_future(serve(reader, writer))
+            self._going_on.add(task)
+            task.add_done_callback(self._going_on.discard)
+
+        self._servers.append(await asyncio.start_server(answer, sock=listener))
 
     async def close(self) -> None:
         """End it; what went through it is complete afterwards."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         for task in self._going_on:
             task.cancel()
         await asyncio.gather(*self._going_on, return_exceptions=True)
@@ -178,16 +388,9 @@ class EgressProxy:
         """What was reached and what was refused, by host."""
         return self._meter.uses()
 
-    def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._going_on) >= self._limits.at_once:
-            writer.transport.abort()
-            return
-        task = asyncio.ensure_future(self._serve(_Client(reader, writer, self._limits)))
-        self._going_on.add(task)
-        task.add_done_callback(self._going_on.discard)
-
-    async def _serve(self, client: "_Client") -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: one request, or one tunnel."""
+        client = ProxyClient(reader, writer, self._limits)
         try:
             request = await client.request()
             await self._carry_out(client, request)
@@ -202,7 +405,7 @@ class EgressProxy:
         finally:
             await client.close()
 
-    async def _carry_out(self, client: "_Client", request: h11.Request) -> None:
+    async def _carry_out(self, client: "ProxyClient", request: h11.Request) -> None:
         tunnel = request.method == b"CONNECT"
         wanted: HostAndPort | None = None
         try:
@@ -210,41 +413,31 @@ class EgressProxy:
             wanted, path = _asked_for(request)
             usual = TLS_PORT if tunnel else PLAIN_PORT
             listed = require_listed(self._hosts, wanted, usual_port=usual)  # 2
-            far = await self._reach(wanted, listed.address)
+            far = await reach(  # 3
+                self._way_out,
+                wanted,
+                address=listed.address,
+                wait_seconds=self._limits.wait_seconds,
+            )
         except EgressRefused:
             self._meter.of(str(wanted or _UNREADABLE)).refused += 1
             raise
         count = self._meter.of(str(wanted))
         count.connections += 1
-        carried = _Carried(client, _Far(*far), self._meter, count)
+        carried = Carried(client, FarLink(*far), self._meter, count)
         try:
-            await (carried.tunnel(wanted) if tunnel else carried.plain(request, wanted, path))
+            if tunnel:
+                await carried.tunnel(wanted)
+            else:
+                await carried.plain(_rewritten(request, wanted, path), PassedOn())
         except EgressRefused:
             count.refused += 1
             raise
         finally:
             await carried.far.close()
 
-    async def _reach(self, wanted: HostAndPort, signed: str | None) -> Streams:
-        """Rule 3."""
-        if signed is not None:
-            return await self._within(self._way_out.dial_signed(signed, wanted.port))
-        addresses = await self._within(self._way_out.resolve(wanted.host, wanted.port))
-        require_public(addresses)
-        failure: OSError = OSError("no address answered")
-        for address in addresses[:_MAX_ADDRESSES]:
-            try:
-                return await self._within(self._way_out.dial(address, wanted.port))
-            except OSError as error:
-                failure = error
-        raise failure
 
-    async def _within(self, work: Awaitable[_T]) -> _T:
-        async with asyncio.timeout(self._limits.wait_seconds):
-            return await work
-
-
-class _Client:
+class ProxyClient:
     """The program inside, as `h11` understands it."""
 
     def __init__(
@@ -259,10 +452,13 @@ class _Client:
             event = await self.event()
         if not isinstance(event, h11.Request):
             raise h11.RemoteProtocolError("no request")
+        # With both, the next server could see another end of the message (RFC 9112, 6.3).
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in event.headers}:
+            raise h11.RemoteProtocolError("the request has two lengths")
         return event
 
     async def event(self) -> object:
-        return await _next_event(self._http, self.reader)
+        return await next_event(self._http, self.reader)
 
     async def send(self, event: h11.Event) -> None:
         data = self._http.send(event)
@@ -290,28 +486,17 @@ class _Client:
             await self.send(h11.EndOfMessage())
 
     async def close(self) -> None:
-        await _close(self.writer)
+        await close_writer(self.writer)
 
 
 @dataclass
-class _Far:
-    """The host outside."""
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    async def close(self) -> None:
-        await _close(self.writer)
-
-
-@dataclass
-class _Carried:
+class Carried:
     """One request on its way, counted."""
 
-    client: _Client
-    far: _Far
-    meter: _Meter
-    count: _Count
+    client: ProxyClient
+    far: FarLink
+    meter: RunMeter
+    count: UseCount
 
     async def tunnel(self, wanted: HostAndPort) -> None:
         first = await self.client.become_tunnel()
@@ -326,24 +511,23 @@ class _Carried:
                 task.cancel()
             await asyncio.gather(*both, return_exceptions=True)
 
-    async def plain(self, request: h11.Request, wanted: HostAndPort, path: str) -> None:
-        """Write the request anew, and pass the answer back (4)."""
+    async def plain(self, request: h11.Request, answers: "PassedOn") -> None:
+        """Send the request, which was written anew, and pass the answer back (4)."""
         http = h11.Connection(h11.CLIENT)
-        await self._send_event(http, _rewritten(request, wanted, path))
+        await self._send_event(http, request)
         while not isinstance(event := await self.client.event(), h11.EndOfMessage):
             if not isinstance(event, h11.Data):
                 raise h11.RemoteProtocolError("the request ends early")
             await self._send_event(http, event)
         await self._send_event(http, h11.EndOfMessage())
         while True:
-            event = await _next_event(http, self.far.reader, self._received)
+            event = await next_event(http, self.far.reader, self._received)
             if isinstance(event, h11.InformationalResponse):
                 continue
-            if isinstance(event, h11.Response):
-                event = _answer_rewritten(event)
             if not isinstance(event, h11.Response | h11.Data | h11.EndOfMessage):
                 raise h11.RemoteProtocolError("the answer ends early")
-            await self.client.send(event)
+            for passed in answers.of(event):
+                await self.client.send(passed)
             if isinstance(event, h11.EndOfMessage):
                 return
 
@@ -361,7 +545,7 @@ class _Carried:
         self.count.received += len(data)
 
     async def _read_client(self) -> bytes:
-        return await self.client.reader.read(_CHUNK)
+        return await self.client.reader.read(CHUNK)
 
     async def _outward(self) -> None:
         while data := await self._read_client():
@@ -370,7 +554,7 @@ class _Carried:
             self.far.writer.write_eof()
 
     async def _inward(self) -> None:
-        while data := await self.far.reader.read(_CHUNK):
+        while data := await self.far.reader.read(CHUNK):
             self._received(data)
             self.client.writer.write(data)
             await self.client.writer.drain()
@@ -400,34 +584,23 @@ def _rewritten(request: h11.Request, wanted: HostAndPort, path: str) -> h11.Requ
     kept = [
         (name, value)
         for name, value in request.headers
-        if name != b"host" and name not in _OF_THE_CONNECTION
+        if name != b"host" and name not in OF_THE_CONNECTION
     ]
     headers = [(b"host", host.encode()), *kept, (b"connection", b"close")]
     return h11.Request(method=request.method, target=path, headers=headers)
 
 
-def _answer_rewritten(answer: h11.Response) -> h11.Response:
-    kept = [(name, value) for name, value in answer.headers if name not in _OF_THE_CONNECTION]
-    return h11.Response(
-        status_code=answer.status_code,
-        headers=[*kept, (b"connection", b"close")],
-        reason=answer.reason,
-    )
+class PassedOn:
+    """An answer on its way to the program: the same, without what is about the connection."""
 
+    def of(self, event: h11.Response | h11.Data | h11.EndOfMessage) -> Iterator[h11.Event]:
+        """What the program gets of one part of the answer."""
+        yield self.head(event) if isinstance(event, h11.Response) else event
 
-async def _next_event(
-    http: h11.Connection,
-    reader: asyncio.StreamReader,
-    count: Callable[[bytes], None] = lambda _data: None,
-) -> object:
-    while (event := http.next_event()) is h11.NEED_DATA:
-        data = await reader.read(_CHUNK)
-        count(data)
-        http.receive_data(data)
-    return event
-
-
-async def _close(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with suppress(OSError):
-        await writer.wait_closed()
+    def head(self, answer: h11.Response) -> h11.Response:
+        kept = [(name, value) for name, value in answer.headers if name not in OF_THE_CONNECTION]
+        return h11.Response(
+            status_code=answer.status_code,
+            headers=[*kept, (b"connection", b"close")],
+            reason=answer.reason,
+        )

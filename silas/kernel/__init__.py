@@ -8,6 +8,7 @@ takes long to load (redaction, YAML, record models) is imported from its own mod
 from silas.kernel.canonical import CanonicalError, canonical_bytes, strict_loads
 from silas.kernel.clock import Clock, SystemClock, format_timestamp, parse_timestamp
 from silas.kernel.errors import (
+    AccountError,
     ApprovalError,
     AuditError,
     BackupError,
@@ -16,6 +17,7 @@ from silas.kernel.errors import (
     ConfigError,
     ContextError,
     DatabaseError,
+    EgressError,
     GateError,
     JournalError,
     LlmError,
@@ -34,6 +36,7 @@ from silas.kernel.visible import prefixed, quoted, visible, visible_json
 
 __all__ = [
     "OWNERS",
+    "AccountError",
     "ApprovalError",
     "AuditError",
     "BackupError",
@@ -44,6 +47,7 @@ __all__ = [
     "ConfigError",
     "ContextError",
     "DatabaseError",
+    "EgressError",
     "GateError",
     "IdFactory",
     "JournalError",

@@ -10,9 +10,9 @@ Rules:
 5. `correlation_id` ties the sentence on the screen to the audit log and the trace.
 
 The exit codes: 10 configuration, 20 storage, 30 secrets, 40 approval, 50 audit, 60 sandbox,
-70 internal, 71 journal, 80 work, 90 gates, 100 queue, 110 models, 120 channels, 200 backups,
-210 the running server, 221 companions, 230 memory, 240 skills, 250 context. 126 to 192 belong to
-the shell and to signals.
+61 services outside, 70 internal, 71 journal, 80 work, 90 gates, 100 queue, 110 models,
+120 channels, 200 backups, 210 the running server, 221 companions, 230 memory, 240 skills,
+245 connections, 250 context. 126 to 192 belong to the shell and to signals.
 """
 
 import inspect
@@ -91,6 +91,13 @@ class SandboxError(SilasError):
     exit_code = 60
 
 
+class EgressError(SilasError):
+    """The service outside cannot be used like this. Follow what the message says."""
+
+    code = "E_EGRESS_FAILED"
+    exit_code = 61
+
+
 class WorkError(SilasError):
     """The work item cannot go on. Run `silas work show ID` to see its state."""
 
@@ -152,6 +159,13 @@ class SkillError(SilasError):
 
     code = "E_SKILL_FAILED"
     exit_code = 240
+
+
+class AccountError(SilasError):
+    """The connection cannot be used as it is. `silas connections list` shows its state."""
+
+    code = "E_CONNECTION_FAILED"
+    exit_code = 245
 
 
 class ContextError(SilasError):

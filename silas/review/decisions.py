@@ -111,6 +111,8 @@ class QuestionKind(StrEnum):
     SUGGESTION = "suggestion"
     AUTONOMY = "autonomy"
     GATE = "gate"
+    CONNECTION = "connection"
+    """An account that would be connected."""
     CONNECTION_SETUP = "connection_setup"
     PERMISSION = "permission"
     CONNECTION_FAILURE = "connection_failure"

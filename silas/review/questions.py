@@ -6,9 +6,9 @@
    content and the answer.
 3. The last of its choices refuses, and some take rights away: these need no more than a signature.
    Every other answer is proven as its risk needs (`silas.review.decisions`).
-4. A yes to a companion's action, a memory, an autonomy threshold, a skill or a fetch gets a token,
-   in the transaction that stores the answer, for bytes that stand in the content: nothing that was
-   not shown. The token of a skill or a fetch is used up in it.
+4. A yes to a companion's action, a memory, an autonomy threshold, a skill, a fetch or a connection
+   gets a token, in the transaction that stores the answer, for bytes that stand in the content:
+   nothing that was not shown. The token of a skill, a fetch or a connection is used up in it.
 5. The event that lets the answer be followed is sent in that transaction.
 """
 
@@ -58,12 +58,22 @@ from silas.storage import Database, Transaction
 QUESTION = "question"
 """How the ids of questions begin; cards of plans begin otherwise."""
 YES = "approve"
+ONCE = "just_this_once"
+"""A yes to more permission for a connection that is good for one call."""
 BLOCK = "block"
 AUTONOMY_TTL = timedelta(days=90)
 """How long a changed threshold is in force."""
 _ANSWERS = ("verdict", "selected_value", "action", "selected_action")
 """Where the answers of the different kinds have their value."""
 _TAKES_RIGHTS_AWAY = frozenset({"tighten_now"})
+_USED_AT_ONCE = frozenset(
+    {
+        QuestionKind.SKILL,
+        QuestionKind.SKILL_SOURCE,
+        QuestionKind.CONNECTION,
+        QuestionKind.PERMISSION,
+    }
+)
 _SEALED = "question_seal"
 _INSERT = """
 INSERT INTO questions (id, kind, scope_id, trace_id, about, content, seal_key_id, seal, created_at,
@@ -135,6 +145,8 @@ class Question(Data):
             return ApprovalScope.AUTONOMY_THRESHOLD
         if kind is QuestionKind.SKILL:
             return ApprovalScope.SKILL_INSTALL
+        if kind in (QuestionKind.CONNECTION, QuestionKind.PERMISSION):
+            return ApprovalScope.CONNECTION_MANAGE
         given = kind in (QuestionKind.COMPANION, QuestionKind.MEMORY, QuestionKind.SKILL_SOURCE)
         return ApprovalScope.SINGLE_STEP if given else None
 
@@ -342,7 +354,7 @@ class QuestionStore:
             ("question_answered", {"card_id": name, "answer": value}),
             answered_entry(name, verdict=value, risk=risk, asked_at=since),
         ]
-        approve = _approvals(question) if value == YES else []
+        approve = _approvals(question) if value in (YES, ONCE) else []
         await self._decisions.decide(asked, proof, record=record, entries=entries, approve=approve)
         self._queue.bus.notify_of([event])
         self.tell()
@@ -440,17 +452,27 @@ def _approvals(question: Question) -> list[Approval]:
             memory = content.body["memory"]
             name = str(memory["items"][0]["memory_id"])
             return [Approval(ShownPayload(name, memory), scope)]
-        if content.kind is QuestionKind.SKILL:
-            skill = content.body["skill"]
-            payload = ShownPayload(str(skill["version_id"]), skill)
-            return [Approval(payload, scope, use_at_once=True)]
-        if content.kind is QuestionKind.SKILL_SOURCE:
-            fetch = content.body["fetch"]
-            payload = ShownPayload(str(fetch["fetch_id"]), fetch)
-            return [Approval(payload, scope, use_at_once=True)]
+        if content.kind in _USED_AT_ONCE:
+            return [Approval(_payload_of(question), scope, use_at_once=True)]
         return [Approval(autonomy_payload(content.body), scope, ttl=AUTONOMY_TTL)]
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise DecisionRefused("This question does not show what it asks for.") from error
+
+
+def _payload_of(question: Question) -> ShownPayload:
+    body = question.content.body
+    if question.content.kind is QuestionKind.SKILL:
+        return ShownPayload(str(body["skill"]["version_id"]), body["skill"])
+    if question.content.kind is QuestionKind.SKILL_SOURCE:
+        return ShownPayload(str(body["fetch"]["fetch_id"]), body["fetch"])
+    return connection_payload(question)
+
+
+def connection_payload(question: Question) -> ShownPayload:
+    """What a yes to a connection, or to more for it, approves; raises `KeyError`."""
+    body = question.content.body
+    shown = body["connection"] if question.content.kind is QuestionKind.CONNECTION else body
+    return ShownPayload(str(shown["approval_id"]), shown)
 
 
 def autonomy_payload(body: Mapping[str, object]) -> AutonomyPayload:

@@ -35,8 +35,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cache, cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from silas.egress import PublicNetwork, WayOut
+from silas.egress import EgressProxy, PublicNetwork, WayOut
 from silas.kernel import CanonicalError, Clock, SystemClock, strict_loads
 from silas.sandbox import environment, seccomp
 from silas.sandbox.command_run import (
@@ -77,6 +78,9 @@ from silas.sandbox.models import (
     is_within,
 )
 
+if TYPE_CHECKING:  # most commands of the command line use no account
+    from silas.egress.broker import CredentialBroker
+
 _MAX_OPTIONS_BYTES = 1024 * 1024
 _USUAL_PIPE_BYTES = 64 * 1024
 _EXECUTION_FAILED = (b"bwrap: execvp ", b"silas: execvp ")
@@ -84,7 +88,7 @@ _NEEDED_OPTIONS = {"--bind-fd", "--json-status-fd", "--size"}
 
 CONTAINS = (
     "files: only the listed paths and a read-only system are visible",
-    "network: none, or the listed hosts alone, through Silas's proxy",
+    "network: none, or the listed hosts and one account alone, through Silas's proxy",
     "processes: those of the host are neither visible nor reachable, and none survives",
     "system calls: what nothing needs is refused",
     "privileges: none, and none to be gained",
@@ -209,14 +213,18 @@ class BubblewrapBackend:
         clock: Clock | None = None,
         program: str | None = None,
         way_out: WayOut | None = None,
+        broker: "CredentialBroker | None" = None,
         hidden: Sequence[str] = (),
     ) -> None:
-        """`hidden` are paths that are not visible either where the system's directories hold them.
+        """Without a `broker`, commands that use an account are refused.
+
+        `hidden` are paths that are not visible either where the system's directories hold them.
 
         The home directory and Silas's own code always are.
         """
         self._clock = clock or SystemClock()
         self._way_out = way_out or PublicNetwork()
+        self._broker = broker
         self._hidden = (*environment.always_hidden(), *hidden)
         self._program = program or self.find_program()
         self._groups = ControlGroups(find_home())
@@ -234,6 +242,7 @@ class BubblewrapBackend:
         if Boundary.SYSTEM_CALLS in request.require and _not_filtered():
             raise CannotContain(f"Nothing was run. {_not_filtered()[0]}.")
         run = CommandRun(request, self._clock, on_output)
+        proxy = self._proxy(request)
         with ExitStack() as stack:
             status, options, gate = StatusPipe(stack), OptionsPipe(stack), StartGate(stack)
             descriptors = self._prepare(request, status, options, gate, stack=stack)
@@ -244,7 +253,7 @@ class BubblewrapBackend:
                 group = self._limit(tree.pid, request.limits, stack)
                 grouped = group is not None
                 options.send()
-                await self._let_in(run, status, request, grouped=grouped)
+                await self._let_in(run, status, request, proxy, grouped=grouped)
                 gate.open()
                 limit = await run.watch(tree, grouped=grouped)
             finally:
@@ -298,20 +307,37 @@ class BubblewrapBackend:
         return group
 
     async def _let_in(
-        self, run: CommandRun, status: StatusPipe, request: SandboxRequest, *, grouped: bool
+        self,
+        run: CommandRun,
+        status: StatusPipe,
+        request: SandboxRequest,
+        proxy: EgressProxy | None,
+        *,
+        grouped: bool,
     ) -> None:
         """Do what needs the new namespaces, while the command waits at the gate."""
         # For the host's root the kernel does not count processes; the patrol does.
         counted = grouped or os.geteuid() == 0
-        if counted and not request.network:
+        if counted and proxy is None:
             return
         first = await status.first_process
         if first is None:
             return
         if not counted:
             limit_processes(first, request.limits)
-        if request.network:
-            await run.open_way_out(first, self._way_out)
+        if proxy is not None:
+            await run.open_way_out(first, proxy)
+
+    def _proxy(self, request: SandboxRequest) -> EgressProxy | None:
+        """The way out that the request asks for; raises `CannotContain`."""
+        if not request.accounts:
+            return EgressProxy(request.network, self._way_out) if request.network else None
+        if self._broker is None:
+            raise CannotContain(
+                "Nothing was run: it uses an account, and here nobody keeps its credential."
+            )
+        (account,) = request.accounts
+        return self._broker.session(account, hosts=request.network)
 
     @cached_property
     def launcher(self) -> list[str]:
@@ -412,7 +438,7 @@ def file_system(
 
 def _system(request: SandboxRequest) -> Iterator[str]:
     directories = environment.system_directories()
-    for path in (*directories, *environment.configuration_files(network=bool(request.network))):
+    for path in (*directories, *environment.configuration_files(network=request.reaches_out)):
         yield from ("--ro-bind", path, path)
     for path, target in environment.system_links().items():
         yield from ("--symlink", target, path)

@@ -9,6 +9,7 @@
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from silas.kernel import Clock
 from silas.kernel.models import Data
@@ -22,6 +23,9 @@ from silas.sandbox.models import (
     SandboxRequest,
     SandboxResult,
 )
+
+if TYPE_CHECKING:  # most commands of the command line use no account
+    from silas.egress.broker import CredentialBroker
 
 AUTO = "auto"
 NEEDS_LINUX = (
@@ -42,11 +46,15 @@ def all_backends(
     clock: Clock | None = None,
     image: str = DEFAULT_IMAGE,
     hidden: Sequence[str] = (),
+    broker: "CredentialBroker | None" = None,
 ) -> dict[str, SandboxBackend]:
-    """Every backend by its name, in the order of preference; local ones cover what is `hidden`."""
+    """Every backend by its name, in the order of preference; local ones cover what is `hidden`.
+
+    Without a `broker`, commands that use an account are refused.
+    """
     backends: Sequence[SandboxBackend] = (
-        BubblewrapBackend(clock=clock, hidden=hidden),
-        SubprocessBackend(clock=clock, hidden=hidden),
+        BubblewrapBackend(clock=clock, hidden=hidden, broker=broker),
+        SubprocessBackend(clock=clock, hidden=hidden, broker=broker),
         DockerBackend(clock=clock, image=image),
     )
     return {backend.name: backend for backend in backends}

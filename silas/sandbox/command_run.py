@@ -25,7 +25,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any, Literal, TypeVar
 
-from silas.egress import EgressProxy, WayOut, listen_in_namespace_of
+from silas.egress import EgressProxy, listen_in_namespace_of
 from silas.kernel import Clock, SandboxError
 from silas.sandbox.errors import CannotContain, CommandRefused, SandboxNotStarted
 from silas.sandbox.limits import Patrol
@@ -270,19 +270,19 @@ class CommandRun:
         self.capture = Capture(request.limits, listener)
         self._proxy: EgressProxy | None = None
 
-    async def open_way_out(self, pid: int, way_out: WayOut) -> None:
-        """Let the network namespace of a process that waits reach the hosts of the request."""
+    async def open_way_out(self, pid: int, proxy: EgressProxy) -> None:
+        """Let the network namespace of a process that waits reach what the request lists."""
         try:
             async with asyncio.timeout(_NAMESPACE_SECONDS):
-                listener = await listen_in_namespace_of(pid)
+                listeners = await listen_in_namespace_of(pid, *proxy.ports)
         except OSError as error:
             if _has_ended(pid):  # nothing runs any more, and the launcher says why
                 return
             raise CannotContain(
                 f"The command would reach more than its hosts, so nothing was run: {error}."
             ) from error
-        self._proxy = EgressProxy(self._request.network, way_out)
-        await self._proxy.serve(listener)
+        self._proxy = proxy
+        await proxy.serve(listeners)
 
     def start(
         self,
@@ -324,7 +324,9 @@ class CommandRun:
             return ProcessTree(launcher)
 
     def _input(self, stack: ExitStack) -> int:
-        data = self._request.stdin
+        data, pipe = self._request.stdin, self._request.stdin_pipe
+        if pipe is not None:
+            return pipe
         return memory_file(data, stack) if data else subprocess.DEVNULL
 
     async def watch(self, tree: ProcessTree, *, grouped: bool) -> Limit | None:

@@ -269,6 +269,7 @@ class DockerBackend:
     ) -> SandboxResult:
         _refuse_network(request)
         _refuse_too_long(request)
+        _refuse_conversation(request)
         engine = Engine(self._socket or find_socket())
         await self._prepare(engine)
         run = CommandRun(request, self._clock, on_output)
@@ -354,7 +355,7 @@ class DockerBackend:
 
 def _refuse_network(request: SandboxRequest) -> None:
     """The engine makes the namespace, in a machine of its own perhaps: we cannot listen in it."""
-    if request.network:
+    if request.reaches_out:
         raise CannotContain(
             "The docker backend cannot keep a command to the listed hosts, so nothing was run. "
             "Use bubblewrap for commands with network."
@@ -367,6 +368,14 @@ def _refuse_too_long(request: SandboxRequest) -> None:
     sizes = [len(os.fsencode(text)) + 1 for text in (*request.argv, *pairs)]
     if max(sizes) > _MAX_ARGUMENT_BYTES or sum(sizes) > _MAX_COMMAND_BYTES:
         raise CommandRefused("The command cannot be started: Argument list too long.")
+
+
+def _refuse_conversation(request: SandboxRequest) -> None:
+    if request.stdin_pipe is not None:
+        raise CannotContain(
+            "A container gets its whole input at once, and this script is talked to while it "
+            "runs. Install bubblewrap, and set sandbox.backend to bubblewrap or auto."
+        )
 
 
 def _ulimits(limits: SandboxLimits) -> list[dict[str, Any]]:

@@ -87,7 +87,7 @@ def variables(request: SandboxRequest) -> dict[str, str]:
 
 def proxy_environment(request: SandboxRequest) -> dict[str, str]:
     """How programs find the way out. What a request says instead would lead nowhere."""
-    if not request.network:
+    if not request.reaches_out:
         return {}
     names = ("http_proxy", "https_proxy", "all_proxy")
     values = dict.fromkeys(names, f"http://127.0.0.1:{PORT}") | {"no_proxy": ""}

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
-from silas.egress import Hosts, HostUse
+from silas.egress import BrokeredAccount, Hosts, HostUse
 from silas.kernel.models import Data, problem_text
 from silas.sandbox.errors import CommandRefused
 
@@ -103,8 +103,13 @@ class SandboxRequest(Data):
     read: tuple[SharedPath, ...] = ()
     write: tuple[SharedPath, ...] = ()
     network: Hosts = ()
+    accounts: Annotated[tuple[BrokeredAccount, ...], Field(max_length=1)] = ()
+    """The account that it uses, through the broker; it sees nothing of the credential."""
     limits: SandboxLimits = SandboxLimits()
     stdin: bytes = Field(default=b"", max_length=64 * MEBIBYTE)
+    stdin_pipe: int | None = Field(default=None, ge=0)
+    """The reading end of a pipe of the caller's, for a command that is talked to while it runs;
+    instead of `stdin`. The caller closes both ends."""
     one_stream: bool = False
     """Errors go where the output goes, in the order in which they were written, as at a terminal;
     all of it is the result's `stdout` then."""
@@ -125,6 +130,17 @@ class SandboxRequest(Data):
             if not name or "=" in name:
                 raise ValueError(f"{name!r} cannot be the name of an environment variable")
         return env
+
+    @property
+    def reaches_out(self) -> bool:
+        """Whether there is a way out of its sandbox at all."""
+        return bool(self.network or self.accounts)
+
+    @model_validator(mode="after")
+    def _has_one_input(self) -> Self:
+        if self.stdin and self.stdin_pipe is not None:
+            raise ValueError("it has two inputs")
+        return self
 
     @model_validator(mode="after")
     def _starts_where_it_can_be(self) -> Self:
@@ -180,6 +196,7 @@ class SandboxConfig(Data):
     backend: str | None = None
     work_dir: str = "./data/sandbox/work"
     network_hosts: Hosts = ()
+    accounts: tuple[BrokeredAccount, ...] = Field(default=(), max_length=1)
     filesystem_read: list[str] = Field(default_factory=list)
     filesystem_write: list[str] = Field(default_factory=list)
     max_memory_mb: int = Field(default=512, ge=16)

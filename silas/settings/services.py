@@ -158,7 +158,10 @@ class ConnectionSettings(Section):
         True, description="Whether a failed connection is restored without asking."
     )
     recovery_max_attempts: Whole = Field(
-        3, ge=1, le=100, description="How often that is tried before the owner is asked."
+        1,
+        ge=0,
+        le=100,
+        description="How often that is tried before the owner is asked: more than 1 counts as 1.",
     )
 
 

@@ -137,7 +137,7 @@ def shown_tools(skill: Skill) -> tuple[ShownTool, ...]:
                 action=effect.action.value if effect else "not declared",
                 reversibility=effect.reversibility.value if effect else "irreversible",
                 inverse=declared.inverse,
-                contained=declared.contained and not skill.sidecar.hosts,
+                contained=declared.contained and not skill.reaches_out,
             )
         )
     return tuple(found)

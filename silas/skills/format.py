@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from silas.kernel import SkillError
 from silas.kernel.models import Data, FieldPath, dotted, problems_in
 from silas.kernel.yaml_positions import YamlDocument, YamlError, YamlLimits, load_yaml
-from silas.skills.sidecar import SkillName, SkillSidecar
+from silas.skills.sidecar import SkillKind, SkillName, SkillSidecar, script_file
 from silas.skills.tree import SkillTree, read_file, read_tree, write_tree
 
 SKILL_FILE = "SKILL.md"
@@ -114,10 +114,15 @@ class Skill:
         return self.tree.digest
 
     @property
+    def reaches_out(self) -> bool:
+        """Whether its scripts reach anything outside of their sandbox: hosts, or an account."""
+        return bool(self.sidecar.hosts) or self.sidecar.type is SkillKind.CONNECTION
+
+    @property
     def scripts(self) -> tuple[str, ...]:
         """Everything below `scripts/`, and what is declared as a tool."""
         inside = {file.path for file in self.tree.files if file.path.startswith("scripts/")}
-        return tuple(sorted(inside | set(self.sidecar.scripts)))
+        return tuple(sorted(inside | {script_file(each) for each in self.sidecar.scripts}))
 
 
 def parse_skill(directory: Path, *, name: str | None = None) -> Skill:
@@ -272,7 +277,8 @@ def _difference(one: Any, other: Any, path: FieldPath = ()) -> FieldPath | None:
 
 
 def _check_paths(sidecar: SkillSidecar, tree: SkillTree) -> None:
-    named = [*sidecar.scripts, *([sidecar.ui.icon] if sidecar.ui.icon else [])]
+    scripts = {script_file(each): None for each in sidecar.scripts}
+    named = [*scripts, *([sidecar.ui.icon] if sidecar.ui.icon else [])]
     missing = [path for path in named if path.removeprefix("./") not in tree.by_path]
     if missing:
         raise SkillInvalid(

@@ -46,7 +46,7 @@ from silas.skills.format import (
     parse_skill,
     write_skill,
 )
-from silas.skills.sidecar import ScriptDeclaration, SkillSidecar
+from silas.skills.sidecar import ScriptDeclaration, SkillSidecar, script_file
 from silas.skills.tree import (
     MAX_FILES,
     MAX_TREE_BYTES,
@@ -620,8 +620,12 @@ class _Transformation:
                     values.pop(key, None)
                     self.unresolved.append(f"`{key}` could not be used and was left out.")
                 continue
-            missing = [path for path in sidecar.scripts if path not in self.files]
-            kept = {path: each for path, each in sidecar.scripts.items() if path in self.files}
+            missing = [path for path in sidecar.scripts if script_file(path) not in self.files]
+            kept = {
+                path: each
+                for path, each in sidecar.scripts.items()
+                if script_file(path) in self.files
+            }
             self.unresolved += [f"{path} is declared, but not there." for path in missing]
             ui = sidecar.ui
             if ui.icon and ui.icon.removeprefix("./") not in self.files:

@@ -55,7 +55,7 @@ from silas.skills.format import (
 from silas.skills.order_rules import mentions_in
 from silas.skills.prose_rules import is_defensive, is_pressed, prose_findings
 from silas.skills.python_rules import PythonFacts, python_facts, strings_of
-from silas.skills.sidecar import SkillSidecar
+from silas.skills.sidecar import SkillKind, SkillSidecar
 from silas.skills.tree import SkillTreeRefused, path_problem
 from silas.storage.trees import Entry, shown, walk
 from silas.tools.tree import DIRECTORY, READ
@@ -593,7 +593,9 @@ def _check_declarations(
             if name not in declared and name not in asked and name not in _USUAL_VARIABLES:
                 message = f"reads the variable {name}, which {SIDECAR_FILE} does not declare"
                 report.add(path, line, "undeclared_environment", WARN, message)
-        if facts.network and not sidecar.hosts:
+        # A connection reaches the servers of its account, which the owner signs one by one.
+        reaches = sidecar.hosts or sidecar.type is SkillKind.CONNECTION
+        if facts.network and not reaches:
             message = f"uses the network, and {SIDECAR_FILE} declares no hosts"
             report.add(path, facts.network, "undeclared_network", WARN, message)
 

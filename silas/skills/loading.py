@@ -14,7 +14,7 @@
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,12 +26,14 @@ from silas.sandbox.models import SandboxRunner
 from silas.skills.format import SKILL_FILE, Skill, read_skill
 from silas.skills.importing import import_skill
 from silas.skills.inspection import inspect_skill
-from silas.skills.sidecar import Activation, SkillUi
+from silas.skills.sidecar import Activation, SkillKind, SkillUi, script_file
 from silas.skills.store import SkillRecord, SkillStore, SkillUnknown
 from silas.skills.tools import skill_tools, unchanged
 from silas.skills.tree import SkillChanged, SkillTreeRefused, read_file
 from silas.tools.declaration import Tool, ToolRegistry
 
+Connected = Callable[[Skill, Sequence[Tool]], Sequence[Tool]]
+"""The tools of a connection as they are with the owner's accounts."""
 EXECUTOR, PLANNER, PROXY = "executor", "planner", "proxy"
 _MOST_CACHED = 256
 
@@ -140,6 +142,8 @@ class SkillResolver:
 
     loader: SkillLoader
     sandbox: SandboxRunner
+    connected: Connected | None = None
+    """None: there are no accounts, and connections bring no tools."""
 
     async def digest(self, name: str) -> str | None:
         """The version in force, if its files are unchanged."""
@@ -224,14 +228,17 @@ class SkillResolver:
         parts += [f"It goes together with: {others}."] if others else []
         return "\n\n".join(parts)
 
-    def _tools_of(self, skill: Skill) -> list[Tool]:
+    def _tools_of(self, skill: Skill) -> Sequence[Tool]:
         trees = self.loader.store.trees
-        return skill_tools(
+        tools = skill_tools(
             skill,
             trees.path(skill.digest),
             sandbox=self.sandbox,
             require_unchanged=partial(unchanged, trees.read),
         )
+        if skill.sidecar.type is not SkillKind.CONNECTION:
+            return tools
+        return self.connected(skill, tools) if self.connected is not None else ()
 
 
 def metadata_of(skill: Skill) -> SkillMetadata:
@@ -254,9 +261,11 @@ def metadata_of(skill: Skill) -> SkillMetadata:
 
 def _scripts(skill: Skill, directory: Path) -> list[str]:
     """Where the files of a skill lie in the sandbox, and which of them are tools."""
-    tools = {path: tool for tool, path in skill.sidecar.tools.items()}
+    tools: dict[str, list[str]] = {}
+    for tool, entry in skill.sidecar.tools.items():
+        tools.setdefault(script_file(entry), []).append(f"the tool `{tool}`")
     lines = [
-        f"- {directory / path}" + (f" (the tool `{tools[path]}`)" if path in tools else "")
+        f"- {directory / path}" + (f" ({', '.join(tools[path])})" if path in tools else "")
         for path in skill.scripts
     ]
     where = f"The files of this skill are in {directory}, read-only."

@@ -7,7 +7,9 @@
 3. The arguments of a script are declared one by one. They are checked before anything is run, and
    reach the script as options (`--name=value`), as positional words, or as one JSON object on its
    standard input; never through a shell.
-4. An example of a script has to fit its own arguments: it is what the trial run is made with.
+4. A script that does several things is declared once for each: by its path, a blank, and the word
+   that chooses (`scripts/mail.py search`). The word is the first that the script is called with.
+5. An example of a script has to fit its own arguments: it is what the trial run is made with.
 """
 
 import json
@@ -77,6 +79,13 @@ class AuthStrategy(StrEnum):
     DEVICE_CODE = "device_code"
     BROWSER_REDIRECT = "browser_redirect"
     SECURE_INPUT = "secure_input"
+
+
+ACCOUNT = "account"
+"""The argument that every tool of a connection has besides its own: which account is meant."""
+PermissionName = Annotated[Line, Field(max_length=100)]
+"""What it is about and how far it goes, such as `mail.observe` or `mail.act`. A name that does not
+end with observe, draft, act or manage counts as act."""
 
 
 class ArgumentType(StrEnum):
@@ -179,6 +188,9 @@ class ScriptDeclaration(Data):
     reversibility: Reversibility | None = None
     inverse: ToolName | None = None
     """The tool that undoes what this one does."""
+    permission: PermissionName | None = None
+    """What its connection must have been granted for it. Only scripts of connections have one;
+    where it is missing, no call of theirs passes the gate `connection_permission`."""
     contained: bool = False
     """It acts in the workspace and its sandbox, and nowhere else."""
     passes: Literal["options", "json"] = "options"
@@ -254,7 +266,9 @@ class ScriptDeclaration(Data):
 
     def tool_name(self, path: str) -> str:
         """The name of the tool that the script at this path becomes."""
-        stem = re.sub(r"[^a-z0-9]+", "_", PurePosixPath(path).stem.lower()).strip("_")
+        file, word = script_parts(path)
+        named = f"{PurePosixPath(file).stem} {word}".lower()
+        stem = re.sub(r"[^a-z0-9]+", "_", named).strip("_")
         return self.tool or (stem if re.fullmatch(_WORD, stem) else f"script_{stem}"[:64])
 
     def declaration(self, path: str) -> ToolDeclaration:
@@ -300,6 +314,17 @@ class ScriptCall(Data):
     stdin: str
 
 
+def script_parts(entry: str) -> tuple[str, str]:
+    """The file of a script and the word that chooses, by how it is declared (rule 4)."""
+    found = re.fullmatch(rf"(.+\.\w+) ({_WORD})", entry)
+    return (found[1], found[2]) if found else (entry, "")
+
+
+def script_file(entry: str) -> str:
+    """The file of a script, by how it is declared."""
+    return script_parts(entry)[0]
+
+
 def _positional(name: str, value: Any) -> list[str]:
     if value is None:
         return []
@@ -335,8 +360,10 @@ class SkillRequirements(Data):
 class SkillPermissions(Data):
     """What a connection asks for in the account."""
 
-    initial: _Lines = ()
-    available: _Lines = ()
+    initial: Annotated[tuple[PermissionName, ...], Field(max_length=_MAX_LIST)] = ()
+    """What is asked for when the account is connected."""
+    available: Annotated[tuple[PermissionName, ...], Field(max_length=_MAX_LIST)] = ()
+    """What can be asked for later; `initial` belongs to it."""
 
 
 class SkillSidecar(Data):
@@ -354,7 +381,7 @@ class SkillSidecar(Data):
     scripts: Annotated[dict[str, ScriptDeclaration], Field(max_length=MAX_SCRIPTS)] = Field(
         default_factory=dict
     )
-    """Its scripts as tools, by their paths."""
+    """Its scripts as tools, by their paths (and the words that choose, rule 4)."""
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
@@ -367,8 +394,25 @@ class SkillSidecar(Data):
             FieldProblem(("scripts",), f"two scripts become the tool `{name}`; name one otherwise")
             for name in sorted({name for name in names if names.count(name) > 1})
         ]
-        refuse(problems)
+        refuse([*problems, *self._permission_problems()])
         return self
+
+    def _permission_problems(self) -> list[FieldProblem]:
+        """Tools of a connection say what they need; it is among what can be granted."""
+        problems = []
+        known = {*self.permissions.initial, *self.permissions.available}
+        for path, script in self.scripts.items():
+            place = ("scripts", path, "permission")
+            if self.type is not SkillKind.CONNECTION:
+                if script.permission is not None:
+                    problems.append(FieldProblem(place, "belongs to `type: connection` alone"))
+                continue
+            if script.permission is not None and script.permission not in known:
+                problems.append(FieldProblem(place, "must be one of `permissions`"))
+            if ACCOUNT in script.arguments:
+                words = "is an argument of every tool of a connection; name yours otherwise"
+                problems.append(FieldProblem(("scripts", path, "arguments", ACCOUNT), words))
+        return problems
 
     @cached_property
     def tools(self) -> Mapping[str, str]:

@@ -4,7 +4,8 @@
 2. The files are compared with their digest before and after each call. What was changed meanwhile
    has given nothing.
 3. A script sees its own skill, read-only, and the copy of the workspace. It sees no other skill,
-   nothing of what Silas keeps, and none of the variables of this process or of the plan.
+   nothing of what Silas keeps, and none of the variables of this process or of the plan. A script
+   of a connection sees in `SILAS_ACCOUNT` whose account it works with, and no credential.
 4. It reaches the hosts that its skill lists, and no others: neither those of the plan, nor those of
    another skill. With a host to reach it is not contained, whatever it declares.
 5. What it prints is a stranger's text.
@@ -12,16 +13,18 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+import json
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
+from silas.egress.accounts import BrokeredAccount
 from silas.kernel import TaintLevel
 from silas.sandbox.environment import python_executable
 from silas.sandbox.models import SandboxRunner
 from silas.skills.format import Skill
-from silas.skills.sidecar import ScriptDeclaration
+from silas.skills.sidecar import ScriptDeclaration, script_parts
 from silas.skills.tree import SkillChanged
 from silas.tools.commands import run_command
 from silas.tools.declaration import ArgumentsRefused, Tool
@@ -30,6 +33,7 @@ from silas.tools.execution import ExecutionEnvelope, ExecutionResult, failed
 Unchanged = Callable[[str], Awaitable[None]]
 """Raises `SkillChanged` unless the version with this digest lies there as it was approved."""
 
+ACCOUNT_VARIABLE = "SILAS_ACCOUNT"
 # The folder of the script is where its own modules are; nothing of the user's or of a variable is.
 _PYTHON = ("-E", "-s", "-B", "-u", "-X", "utf8")
 _SHELLS = {".sh": "sh", ".bash": "bash"}
@@ -40,12 +44,13 @@ CHANGED_MEANWHILE = (
 
 
 def script_command(directory: Path, script: str) -> tuple[str, ...]:
-    """How a script of a skill in this directory is started."""
-    path = str(directory / script)
-    suffix = PurePosixPath(script).suffix
+    """How a script of a skill in this directory is started, with the word that chooses, if any."""
+    file, word = script_parts(script)
+    words = (str(directory / file), *([word] if word else []))
+    suffix = PurePosixPath(file).suffix
     if suffix == ".py":
-        return (python_executable(), *_PYTHON, path)
-    return (_SHELLS[suffix], path) if suffix in _SHELLS else (path,)
+        return (python_executable(), *_PYTHON, *words)
+    return (_SHELLS[suffix], *words) if suffix in _SHELLS else words
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ class ScriptExecutor:
             "work_dir": place,
             "network_hosts": self.hosts,
             "filesystem_read": [*inside, str(self.directory)],
-            "env": {},
+            "env": account_variables(config.accounts),
         }
         return envelope.model_copy(update={"sandbox_config": config.model_copy(update=own)})
 
@@ -100,11 +105,25 @@ def _workplace(work_dir: str) -> Iterator[str]:
         yield str(Path(empty).resolve())
 
 
+def account_variables(accounts: Sequence[BrokeredAccount]) -> dict[str, str]:
+    """What a script may know of the account that it works with: who and where, in JSON."""
+    if not accounts:
+        return {}
+    account = accounts[0]
+    known = {
+        "connection_id": account.connection_id,
+        "username": account.credential.username,
+        "endpoints": [each.model_dump(mode="json") for each in account.endpoints],
+    }
+    return {ACCOUNT_VARIABLE: json.dumps(known)}
+
+
 def skill_tools(
     skill: Skill, directory: Path, *, sandbox: SandboxRunner, require_unchanged: Unchanged
 ) -> list[Tool]:
     """The tools that one version of a skill brings."""
     hosts = skill.sidecar.hosts
+    reaches_out = skill.reaches_out
     return [
         Tool(
             declared.tool_name(path),
@@ -112,9 +131,9 @@ def skill_tools(
             ScriptExecutor(
                 sandbox, directory, skill.digest, hosts, path, declared, require_unchanged
             ),
-            contained=declared.contained and not hosts,
+            contained=declared.contained and not reaches_out,
             # Its hosts are its skill's, and not those of the workspace.
-            stays_offline=not hosts,
+            stays_offline=not reaches_out,
             effect=declared.effect,
             inverse=declared.inverse,
             description=declared.description,

@@ -157,6 +157,7 @@ def _request(envelope: ExecutionEnvelope, argv: tuple[str, ...], stdin: bytes) -
         read=tuple(config.filesystem_read),
         write=(config.work_dir, *config.filesystem_write),
         network=config.network_hosts,
+        accounts=config.accounts,
         limits=_limits(envelope, config),
         stdin=stdin,
         one_stream=True,

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -46,6 +46,14 @@ def checked(model: type[A], args: Mapping[str, Any]) -> A:
     except ValidationError as error:
         problems = problem_text(error)
         raise ArgumentsRefused(problems or "these arguments do not fit") from error
+
+
+class AccountUse(Protocol):
+    """Which account of the owner's a tool uses, and what it needs there."""
+
+    async def gate_context(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the gate `connection_permission` looks at; raises `ArgumentsRefused`."""
+        ...
 
 
 class ToolOffer(Data):
@@ -123,6 +131,8 @@ class Tool(ToolDeclaration):
     """A tool of work: its declaration, and what executes it."""
 
     executor: EphemeralExecutor
+    account: AccountUse | None = field(default=None, kw_only=True)
+    """It acts in an account of the owner's: the gate `connection_permission` looks at each call."""
 
 
 D = TypeVar("D", bound=ToolDeclaration)

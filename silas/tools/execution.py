@@ -26,6 +26,8 @@ class ExecutionEnvelope(Data):
     input_artifacts: dict[str, str] = Field(default_factory=dict)
     credential_refs: dict[str, str] = Field(default_factory=dict)
     """Names of secrets in the vault, never their values."""
+    permissions_once: tuple[str, ...] = ()
+    """What the owner has granted the account for this call, and for no other one."""
     timeout_seconds: int = Field(default=300, gt=0)
     max_output_bytes: int = Field(default=100_000, gt=0)
     sandbox_config: SandboxConfig = Field(default_factory=SandboxConfig)

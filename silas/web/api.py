@@ -50,6 +50,7 @@ from silas.web.attachments import attachment_routes
 from silas.web.command_routes import Responses, Routes, RoutesOnDemand, command_routes
 from silas.web.commands import ApiCommand, Body, PageAccess, sentence_of
 from silas.web.companions import companion_routes
+from silas.web.connections import connection_routes
 from silas.web.conversations import CONVERSATION_COMMANDS, ConversationApi
 from silas.web.errors import InvalidRequest, NotLetIn, PairingRefused
 from silas.web.front import Front
@@ -412,6 +413,7 @@ def make_routes(front: Front, hub: Hub) -> Routes:
     routes.include(command_routes("/api/visitors", VISITOR_COMMANDS, lambda: front.visits))
     routes.include(_place_routes(front))
     routes.include(skill_routes(front.skills))
+    routes.include(connection_routes(front.connections))
     routes.include(passkey_routes(front.passkeys))
     routes.include(setup_routes(front.setup, front.memory))
     return routes

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 from silas.approval import DeviceStore, NonceStore
 from silas.audit.models import AuditTrail
 from silas.companions.service import CompanionService
+from silas.connections.service import ConnectionService
 from silas.journal import Journal
 from silas.kernel import Clock, IdFactory
 from silas.memory.curation import MemoryCuration
@@ -77,6 +78,8 @@ class Front:
     places: OpenedPlaces
     """What Silas may read without a plan."""
     skills: SkillService
+    connections: ConnectionService
+    """The owner's accounts elsewhere."""
     token: str | None = None
     """What a browser must present besides, where one is configured."""
     personality: PersonalityEngine | None = None

@@ -29,6 +29,7 @@ _KINDS: Mapping[type[wire.Answer], Collection[QuestionKind]] = MappingProxyType(
             QuestionKind.PLACE,
             QuestionKind.SKILL,
             QuestionKind.SKILL_SOURCE,
+            QuestionKind.CONNECTION,
         },
         wire.SuggestionResponse: {QuestionKind.SUGGESTION},
         wire.AutonomyThresholdResponse: {QuestionKind.AUTONOMY},
@@ -85,6 +86,11 @@ def _proposal(common: dict[str, Any], body: Mapping[str, Any]) -> wire.Asked:
     return wire.AutonomyThresholdReview(**common, proposal=dict(body))
 
 
+def _permission(common: dict[str, Any], body: Mapping[str, Any]) -> wire.Asked:
+    named = ("connection_name", "current_permissions", "requested_permissions", "reason")
+    return wire.PermissionEscalation(**common, **{name: body[name] for name in named})
+
+
 _FRAMES: Mapping[QuestionKind, Frame] = MappingProxyType(
     {
         QuestionKind.BATCH: lambda common, body: wire.BatchReview(**common, batch=dict(body)),
@@ -97,6 +103,7 @@ _FRAMES: Mapping[QuestionKind, Frame] = MappingProxyType(
         QuestionKind.PLACE: _decision,
         QuestionKind.SKILL: _decision,
         QuestionKind.SKILL_SOURCE: _decision,
+        QuestionKind.CONNECTION: _decision,
         QuestionKind.SUGGESTION: lambda common, body: wire.Suggestion(
             **common, suggestion=dict(body)
         ),
@@ -105,7 +112,7 @@ _FRAMES: Mapping[QuestionKind, Frame] = MappingProxyType(
         QuestionKind.CONNECTION_SETUP: lambda common, body: wire.ConnectionSetupStep(
             **common, **body
         ),
-        QuestionKind.PERMISSION: lambda common, body: wire.PermissionEscalation(**common, **body),
+        QuestionKind.PERMISSION: _permission,
         QuestionKind.CONNECTION_FAILURE: lambda common, body: wire.ConnectionFailure(
             **common, **body
         ),

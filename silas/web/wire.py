@@ -598,6 +598,12 @@ class JournalChanged(Data):
     cursor: int
 
 
+class ConnectionsChanged(Data):
+    """Something about a connection is different: the page reads the list again."""
+
+    type: Literal["connections_changed"] = "connections_changed"
+
+
 class SkillsChanged(Data):
     """Another version of a skill is in force now, or none: it is read anew."""
 
@@ -651,6 +657,7 @@ ToPage = Annotated[
     | Attention
     | JournalChanged
     | SkillsChanged
+    | ConnectionsChanged
     | CompanionsChanged
     | Accepted
     | Failed

@@ -5,7 +5,8 @@
 2. the tool exists and its arguments fit its schema; one that is not offered exists only for calls
    that stand in the script of the approved plan, letter for letter;
 3. the gates `on_tool_call` let it pass, may rewrite its arguments (which must fit again), block it,
-   or ask the owner;
+   or ask the owner; for a tool that uses an account, `connection_permission` is always one of them,
+   and a yes to what it asks is for this one call;
 4. a tool that acts outside of the sandbox is inside an envelope of the plan, or the owner is asked:
    always if it changes something, and if foreign content has entered the run (`provenance.py`),
    also if it tells somebody something (`silas.gates.envelopes`). A command with hosts to reach acts
@@ -28,6 +29,7 @@ from typing import Any
 
 from silas.gates import ActionEnvelope, Gate, GateAction, GateResult, GateTrigger
 from silas.gates.envelopes import is_inside, outside_reason, still_good
+from silas.gates.providers.builtin import CONNECTION_PERMISSION
 from silas.kernel import (
     ApprovalError,
     CanonicalError,
@@ -97,6 +99,8 @@ class AttemptTools:
     _reviews: int = 0
     _passed: dict[int, tuple[CallReview, bool]] = field(default_factory=dict)
     """Reviews that let a call pass and were not performed yet, and whether the owner was asked."""
+    _once: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """What the owner has granted an account for the call of a review."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _foreign: Mapping[str, str] | None = None
     """The strangers' files among those that the attempt began with, each with its source."""
@@ -203,6 +207,7 @@ class AttemptTools:
             return review.model_copy(update={"args": args, "waits": waits.call})
         review = review.model_copy(update={"args": args})
         self._passed[review.number] = review, bool(reasons)
+        self._once[review.number] = await self._granted_once(tool, args, asked_for)
         return review
 
     async def _perform(self, review: CallReview) -> ModelView:
@@ -210,7 +215,8 @@ class AttemptTools:
             self._require_passed(review)
             tool = self._fitting(review.tool, review.args)
             await self._require_unchanged()  # 5
-            return (await self._execute(tool, review.args)).model_view()  # 6
+            once = self._once.pop(review.number, ())
+            return (await self._execute(tool, review.args, once)).model_view()  # 6
         except CallRefused as refused:
             return self._answer(str(refused))
 
@@ -268,12 +274,14 @@ class AttemptTools:
     ) -> tuple[dict[str, Any], list[str]]:
         """The arguments as the gates leave them, and why the owner has to be asked, if so."""
         gates = [gate for gate in self.gates if gate.on is GateTrigger.ON_TOOL_CALL]
+        gates += [CONNECTION_PERMISSION] if tool.account is not None else []
         if not gates:
             return args, []
         if self.ctx.gates is None:
             raise CallRefused("The plan has gates, and nobody here can evaluate them.")
+        context = {**self._gate_context(tool, args), **await self._account_context(tool, args)}
         policy, quality, merged = await self.ctx.gates.check_gates(
-            gates, GateTrigger.ON_TOOL_CALL, self._gate_context(tool, args)
+            gates, GateTrigger.ON_TOOL_CALL, context
         )
         await self.log_quality("quality_gate_tool_call", quality)
         blocks = [result for result in policy if result.action is GateAction.BLOCK]
@@ -288,6 +296,20 @@ class AttemptTools:
             self._fitting(tool.name, args)
         asks = [each for each in policy if each.action is GateAction.REQUIRE_APPROVAL]
         return args, [f"{each.gate_name}: {each.reason}" for each in asks]
+
+    async def _account_context(self, tool: Tool, args: dict[str, Any]) -> Mapping[str, Any]:
+        try:
+            return await tool.account.gate_context(args) if tool.account is not None else {}
+        except ArgumentsRefused as error:
+            raise CallRefused(str(error)) from error
+
+    async def _granted_once(
+        self, tool: Tool, args: dict[str, Any], asked_for: list[str]
+    ) -> tuple[str, ...]:
+        """What the owner has just granted an account: what its gate has asked for."""
+        if not any(each.startswith(f"{CONNECTION_PERMISSION.name}: ") for each in asked_for):
+            return ()
+        return tuple((await self._account_context(tool, args))["required_permissions"])
 
     def _gate_context(self, tool: Tool, args: dict[str, Any]) -> dict[str, Any]:
         """The call, and what the runtime knows about it; nothing of it comes from the worker."""
@@ -364,7 +386,9 @@ class AttemptTools:
             self.broken = BindingBroken(error.message)
             raise CallRefused(error.message) from error
 
-    async def _execute(self, tool: Tool, args: dict[str, Any]) -> ExecutionResult:
+    async def _execute(
+        self, tool: Tool, args: dict[str, Any], once: tuple[str, ...]
+    ) -> ExecutionResult:
         ctx, item, attempt = self.ctx, self.files.item, self.files.attempt
         if reason := await ctx.limits.too_often(item, tool.name):
             raise CallRefused(reason)
@@ -372,7 +396,8 @@ class AttemptTools:
         self._steps += 1
         self.made.append((tool.name, args))
         ctx.progress(item.id, "call", _shown(tool, args))
-        result = await tool.executor.execute(self._envelope(tool, args, seq))
+        envelope = self._envelope(tool, args, seq).model_copy(update={"permissions_once": once})
+        result = await tool.executor.execute(envelope)
         await self._note_read(tool, args, result)
         result = await self._look_after_step(
             tool, args, seq, result.model_copy(update={"taint": self.seen.taint})

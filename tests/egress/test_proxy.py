@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from silas.egress import EgressLimits, EgressProxy, PublicNetwork
+from silas.egress import PORT, EgressLimits, EgressProxy, PublicNetwork
 from silas.egress.hosts import EgressRefused
 from tests.egress.loopback import PretendInternetOnLoopback, Served, web_server
 
@@ -25,7 +25,7 @@ async def proxy_to(
     proxy = EgressProxy(LISTED, way, limits=limits)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    await proxy.serve(listener)
+    await proxy.serve({PORT: listener})
     try:
         yield proxy, way, port
     finally:
@@ -125,6 +125,10 @@ UNREADABLE = {
     "two headers Host": get("http://example.org/", "Host: evil.org"),
     "a folded header": get("http://example.org/", "X: a\r\n Host: evil.org\r\nbad header"),
     "two lengths": get("http://example.org/", "Content-Length: 1", "Content-Length: 2"),
+    "a length beside chunks": get(
+        "http://example.org/", "Content-Length: 6", "Transfer-Encoding: chunked"
+    )
+    + b"0\r\n\r\nGET /",
     "no HTTP": b"\x16\x03\x01\x00\x05hello\r\n\r\n",
     "a head without end": b"GET http://example.org/ HTTP/1.1\r\nX: " + b"a" * 70_000,
 }
@@ -240,7 +244,7 @@ async def test_a_service_at_home_is_reached_at_the_address_that_was_signed_and_a
         proxy = EgressProxy((entry,), PublicNetwork())
         listener = socket.create_server(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-        await proxy.serve(listener)
+        await proxy.serve({PORT: listener})
         try:
             here, other = f"nas.home.arpa:{served.port}", f"nas.home.arpa:{port}"
             answer = await say(port, get(f"http://{here}/a", host=here))

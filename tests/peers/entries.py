@@ -33,6 +33,7 @@ _CONTROL = "tests/web/test_control_plane.py::"
 _BROWSER = "tests/web/test_browser_attacks.py::"
 _DOOR = "tests/web/test_door.py::"
 _HTTP = "tests/web/test_http.py::"
+_OAUTH = "tests/egress/test_oauth.py::"
 
 ENTRIES: dict[int, Entry] = {
     1: Entry(
@@ -156,7 +157,14 @@ ENTRIES: dict[int, Entry] = {
             f"{_DOOR}test_no_address_has_a_query",
         ),
     ),
-    19: Entry("OAuth `state` is skipped", waits_for="connections"),
+    19: Entry(
+        "OAuth `state` is skipped",
+        (
+            f"{_OAUTH}test_a_redirect_is_bound_to_its_attempt_and_the_code_to_its_verifier",
+            f"{_OAUTH}test_a_page_that_knows_no_state_ends_nothing",
+            f"{_OAUTH}test_an_answer_of_another_provider_is_not_exchanged",
+        ),
+    ),
     20: Entry(
         "malicious skills",
         (

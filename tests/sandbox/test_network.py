@@ -193,7 +193,7 @@ async def test_without_hosts_nobody_listens_inside(backend_kind):
 async def test_no_namespace_no_run(backend_kind, monkeypatch):
     """If the way out cannot be opened inside, the command does not run at all."""
 
-    async def refused(_pid: int) -> socket.socket:
+    async def refused(_pid: int, *_ports: int) -> dict[int, socket.socket]:
         raise OSError("the command has no network namespace of its own")
 
     monkeypatch.setattr("silas.sandbox.command_run.listen_in_namespace_of", refused)

@@ -97,6 +97,7 @@ _TOLD, _PLACES = "stream/test_activity.py::", "stream/test_places.py::"
 _ATTACHING, _FOLDERS = "web/test_attachments_browser.py::", "web/test_folders.py::"
 _LINK = "web/test_visitor_cases.py::test_a_revoked_link_withdraws_its_open_cards"
 _CARDS = "stream/test_cards.py::"
+_LIFE = "connections/test_lifecycle.py::"
 _SKILLS_PAGE = "web/test_skills_browser.py::"
 _DANGEROUS = "test_a_dangerous_skill_says_so_on_its_card_and_an_update_shows_its_difference"
 _ACTIVITY: tuple[tuple[str, str, str], ...] = (
@@ -130,6 +131,32 @@ _ACTIVITY: tuple[tuple[str, str, str], ...] = (
         _ACT,
         "put the skill {skill}",
         "web/test_made_skills.py::test_a_made_skill_that_cannot_be_offered_is_told",
+    ),
+    (
+        _ACT,
+        "A connection was put before you",
+        _LIFE + "test_a_no_leaves_it_proposed_and_runs_nothing",
+    ),
+    (_ACT, "was not connected", _LIFE + "test_cancelled_at_the_password_nothing_is_left"),
+    (
+        _ACT,
+        "does not work any more",
+        "connections/test_scripts.py::test_what_a_check_finds_is_recovered_once_and_then_told",
+    ),
+    (
+        "web/static/connections.js",
+        "Nothing is connected|Nothing uses|is removed, and",
+        "web/test_connections_browser.py::test_a_mailbox_is_connected_allowed_more_and_removed",
+    ),
+    (
+        "web/static/connections.js",
+        "not set up any more",
+        _LIFE + "test_cancelled_at_the_password_nothing_is_left",
+    ),
+    (
+        "web/static/card_questions.js",
+        "I would draft it from what was run",
+        "skills/test_drafts.py::test_work_that_was_checked_becomes_a_skill_whose_trial_is_its_check",
     ),
     (_ACT, "I asked for", _TOLD + "test_work_and_cards_are_called_by_their_titles"),
     (_ACT, "Nothing since", _TOLD + "test_nothing_happened"),

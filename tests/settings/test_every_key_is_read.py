@@ -20,7 +20,6 @@ from silas.settings.fields import Section
 from silas.settings.keys import ValueKind, kind_at, walk
 from tests.web.place import environ_for, make_home, settings_for
 
-_CONNECTIONS = "connections to accounts"
 _AUTONOMY, _BATCHES = "suggestions and earned autonomy", "reviewed batches"
 _TELEGRAM = "the Telegram channel"
 
@@ -31,10 +30,6 @@ NOT_READ_YET = {
     "batch_review.confidence.medium_min": _BATCHES,
     "channels.telegram.owner_chat_id": _TELEGRAM,
     "channels.telegram.token": _TELEGRAM,
-    "connections.auto_recovery_enabled": _CONNECTIONS,
-    "connections.health_check_default": _CONNECTIONS,
-    "connections.recovery_max_attempts": _CONNECTIONS,
-    "suggestions.cooldown_minutes": _AUTONOMY,
     "suggestions.heartbeat_cron": _AUTONOMY,
 }
 """What nothing reads yet, and with what it will be read. Shorten this list; never lengthen it."""

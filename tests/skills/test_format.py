@@ -21,6 +21,7 @@ from silas.skills.format import (
     write_skill,
 )
 from silas.skills.sidecar import ScriptArgument, ScriptDeclaration, SkillSidecar
+from silas.skills.tools import script_command
 from silas.tools.declaration import ArgumentsRefused
 
 PLAIN = "---\nname: demo\ndescription: Use it when a demo is wanted.\n---\n\n# Demo\n"
@@ -103,6 +104,22 @@ def test_a_script_says_nothing_of_itself_unless_it_is_declared() -> None:
     tool = plain.declaration("scripts/Do-It now.py")
     assert (tool.name, tool.effect, tool.contained) == ("do_it_now", None, False)
     assert ScriptDeclaration(description="x").tool_name("scripts/7z.sh") == "script_7z"
+
+
+def test_one_script_can_be_several_tools(folder: Path) -> None:
+    (folder / "silas.yaml").write_text(
+        "scripts:\n  scripts/place_order.py buy: {description: Buys.}\n"
+        "  scripts/place_order.py sell: {description: Sells.}\n"
+    )
+    skill = parse_skill(folder)
+    assert set(skill.sidecar.tools) == {"place_order_buy", "place_order_sell"}
+    assert skill.scripts == ("scripts/place_order.py",)
+    started = script_command(folder, skill.sidecar.tools["place_order_sell"])
+    assert started[-2:] == (str(folder / "scripts/place_order.py"), "sell")
+    spaced = script_command(folder, "scripts/do it.py")
+    assert spaced[-1] == str(folder / "scripts/do it.py")
+    wrong = "scripts:\n  scripts/other.py buy: {description: Buys.}\n"
+    assert "is no file of the skill" in problems(folder, wrong, "silas.yaml")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from tests.skills.place import SkillPlace
 
 BUNDLED = Path(silas.skills.__file__).parent / "bundled"
 EXAMPLES = Path(__file__).parents[2] / "plans" / "skills"
+BUNDLED_NAMES = ["calendar", "coding", "github", "mail", "skill-maker"]
 SHIPPED = sorted(path for root in (BUNDLED, EXAMPLES) for path in root.iterdir() if path.is_dir())
 
 
@@ -43,7 +44,9 @@ def test_it_passes_every_check(shipped: Path) -> None:
 
 
 def test_which_ship() -> None:
-    assert {path.name for path in SHIPPED} == {"broker", "coding", "ops", "shop", "skill-maker"}
+    assert {path.name for path in SHIPPED} == {
+        *("broker", "calendar", "coding", "github", "mail", "ops", "shop", "skill-maker"),
+    }
 
 
 def run(skill: Skill, root: Path, tool: str, args: dict[str, object], *, where: Path) -> str:
@@ -113,7 +116,7 @@ async def test_what_an_installer_compiled_is_no_part_of_a_bundled_skill(
 ) -> None:
     package = tmp_path / "bundled"
     shutil.copytree(BUNDLED, package, ignore=shutil.ignore_patterns("__pycache__"))
-    assert await install_bundled(place.core.skills, package) == ["coding", "skill-maker"]
+    assert await install_bundled(place.core.skills, package) == BUNDLED_NAMES
     for script in package.glob("*/scripts"):
         (script / "__pycache__").mkdir(exist_ok=True)
         (script / "__pycache__" / "planted.pyc").write_bytes(b"compiled")

@@ -3,6 +3,7 @@
 import { activityView } from "/activity.js";
 import { companionsView } from "/companions.js";
 import { Connection } from "/connection.js";
+import { connectionsView } from "/connections.js";
 import { conversationsDialog } from "/conversations.js";
 import { decide } from "/deciding.js";
 import { devicesDialog } from "/devices.js";
@@ -34,6 +35,7 @@ const SURFACES = [
   { name: "companions", label: "Companions", make: companionsView, over: true },
   { name: "memory", label: "Memory", make: memoryView, over: true, away: true },
   { name: "skills", label: "Skills", make: skillsView, over: true, away: true },
+  { name: "connections", label: "Connections", make: connectionsView, over: true, away: true },
 ];
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));

@@ -18,6 +18,7 @@ const KINDS = {
   place: "Reading",
   skill: "Skill",
   skill_source: "Skill",
+  connection: "Connection",
   batch: "Batch",
   draft: "Draft",
   decision: "Decision",
@@ -392,6 +393,22 @@ PARTS.visitor = PARTS.decision;
 PARTS.place = PARTS.decision;
 PARTS.skill = { ...PARTS.decision, ...skillParts };
 PARTS.skill_source = { ...PARTS.decision, ...sourceParts };
+PARTS.connection = {
+  ...PARTS.decision,
+  body: ({ body }) => ({
+    node: h(
+      "ul",
+      { class: "skill-summary" },
+      body.summary.map((line) => h("li", {}, visible(line))),
+    ),
+    details: h(
+      "section",
+      { class: "plan" },
+      h("h3", {}, "The tools that it opens"),
+      facts(body.connection.tools.map((each) => [each.name, each.description])),
+    ),
+  }),
+};
 
 function linkTo(address) {
   const link = address ? outsideLink(address, visible(address)) : null;

@@ -47,6 +47,10 @@ export function settingsDialog(page) {
           node.close();
           page.show("skills");
         }),
+        row("Connections", "Your accounts elsewhere, and what Silas may do there", "Open", () => {
+          node.close();
+          page.show("connections");
+        }),
         row("Devices", "Browsers that sign in your name", "Show", () => {
           node.close();
           page.show("devices");

@@ -196,6 +196,7 @@ const FRAMES = {
   },
   journal_changed: (frame) => changed("journal", frame),
   skills_changed: () => changed("skills"),
+  connections_changed: () => changed("connections"),
   companions_changed: () => changed("companion_news"),
   accepted: (frame) => {
     state.unsent.delete(frame.message_id);

@@ -1,0 +1,176 @@
+"""The tools of a connection as work uses them: with an account, and as far as it goes.
+
+1. A tool's name says nothing of an account. Its argument `account` does; without it, the only
+   account of this kind is meant.
+2. The gate `connection_permission` looks at every call (`silas.work.tool_calls`). What is decided
+   there is decided again here: no permission, no account.
+3. A call gets the account as far as its own tool needs, and no further: who searches with a
+   connection that may send cannot send. A tool that sends sends one message.
+4. *Just this once* is used up before the call is made.
+5. One piece of work uses accounts of one domain.
+6. Each use is written down: with which connection, which tool.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from silas.audit.models import AuditTrail
+from silas.connections.models import Connection, covered_by, tier_of
+from silas.connections.registry import ConnectionStore
+from silas.egress.accounts import BrokeredAccount, Narrowing
+from silas.gates.risk import ActionKind
+from silas.kernel import Clock, TaintLevel, visible
+from silas.skills.format import Skill
+from silas.skills.sidecar import ACCOUNT, ArgumentType, ScriptArgument, ScriptDeclaration
+from silas.tools.declaration import ArgumentsRefused, Tool
+from silas.tools.execution import EphemeralExecutor, ExecutionEnvelope, ExecutionResult, failed
+
+_WHICH = ScriptArgument(
+    type=ArgumentType.STRING,
+    description="The name of the connection; it can be left out if there is only one.",
+    optional=True,
+    max_length=120,
+)
+
+
+@dataclass(frozen=True)
+class AccountTools:
+    """Gives the tools of connections their accounts (`Connected` of the skills)."""
+
+    store: ConnectionStore
+    audit: AuditTrail
+    clock: Clock
+
+    def __call__(self, skill: Skill, tools: Sequence[Tool]) -> Sequence[Tool]:
+        """The same tools, each with its account."""
+        by_name = {tool: skill.sidecar.scripts[path] for tool, path in skill.sidecar.tools.items()}
+        return [self._connected(skill.name, each, by_name[each.name]) for each in tools]
+
+    def _connected(self, skill: str, tool: Tool, declared: ScriptDeclaration) -> Tool:
+        asked = declared.model_copy(update={"arguments": {**declared.arguments, ACCOUNT: _WHICH}})
+        use = _Use(self.store, skill, declared.permission)
+        return Tool(
+            tool.name,
+            asked.arguments_model,
+            _AccountExecutor(use, tool.executor, self, _narrowed(declared)),
+            contained=False,
+            effect=tool.effect,
+            inverse=tool.inverse,
+            # To search an account of one's own tells nobody anything.
+            own_account=tool.only_observes,
+            description=tool.description,
+            account=use,
+        )
+
+
+def _narrowed(declared: ScriptDeclaration) -> Narrowing:
+    """Rule 3."""
+    # To unsubscribe is a mail to a list.
+    sends = declared.action in (ActionKind.SEND, ActionKind.DESTROY)
+    return Narrowing(messages=1 if sends else 0)
+
+
+@dataclass(frozen=True)
+class _Use:
+    """`AccountUse` of one tool."""
+
+    store: ConnectionStore
+    skill: str
+    permission: str | None
+
+    async def connection(self, args: Mapping[str, Any]) -> Connection:
+        """The account that a call means; raises `ArgumentsRefused` (rule 1)."""
+        every = [each for each in await self.store.listed() if each.skill_name == self.skill]
+        usable = [each for each in every if each.usable]
+        named = args.get(ACCOUNT)
+        if named is not None:
+            wanted = str(named).casefold()
+            usable = [
+                each for each in usable if wanted in (each.name.casefold(), each.connection_id)
+            ]
+        if len(usable) == 1:
+            return usable[0]
+        known = ", ".join(f"{each.name} ({each.status.value})" for each in every) or "none"
+        if usable:
+            raise ArgumentsRefused(f"{ACCOUNT}: say which one is meant: {known}")
+        raise ArgumentsRefused(
+            f"{ACCOUNT}: there is no such connection that works; there are: {known}"
+        )
+
+    async def gate_context(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the gate looks at (rule 2)."""
+        connection = await self.connection(args)
+        available = connection.permissions_available
+        return {
+            "connection": connection.name,
+            "required_permissions": None if self.permission is None else [self.permission],
+            "permissions_granted": covered_by(connection.permissions_granted, available),
+            "permissions_once": covered_by(connection.permissions_once, available),
+            "permissions_available": list(available),
+        }
+
+
+@dataclass(frozen=True)
+class _AccountExecutor:
+    """Runs a script of a connection with its account."""
+
+    use: _Use
+    inner: EphemeralExecutor
+    tools: AccountTools
+    narrowed: Narrowing
+
+    async def execute(self, envelope: ExecutionEnvelope) -> ExecutionResult:
+        """Rules 2 to 6."""
+        try:
+            connection = await self.use.connection(envelope.args)
+            account = await self._account(connection, envelope)
+        except ArgumentsRefused as error:
+            return failed(envelope, str(error), taint=TaintLevel.EXTERNAL)
+        args = {name: value for name, value in envelope.args.items() if name != ACCOUNT}
+        config = envelope.sandbox_config.model_copy(update={"accounts": (account,)})
+        await self._note(connection, envelope)
+        return await self.inner.execute(
+            envelope.model_copy(update={"args": args, "sandbox_config": config})
+        )
+
+    async def _account(
+        self, connection: Connection, envelope: ExecutionEnvelope
+    ) -> BrokeredAccount:
+        permission = self.use.permission
+        work = envelope.execution_id.rsplit(".", 2)[0]
+        domain = await self.tools.store.domain_of_work(work, connection.domain)
+        if domain != connection.domain:
+            raise ArgumentsRefused(
+                f"{connection.name} belongs to {connection.domain}, and this work to {domain}: "
+                "nothing crosses from one to the other"
+            )
+        if permission is None or not await self._may(connection, permission, envelope):
+            name = visible(connection.name, keep_newlines=False)
+            raise ArgumentsRefused(f"{name} was not granted {permission or 'what this needs'}")
+        account = connection.account(tier_of(permission))
+        return account.model_copy(update={"narrowed": self.narrowed})
+
+    async def _may(
+        self, connection: Connection, permission: str, envelope: ExecutionEnvelope
+    ) -> bool:
+        available = connection.permissions_available
+        if permission in covered_by(connection.permissions_granted, available):
+            return True
+        if permission in envelope.permissions_once:
+            return True
+        if permission not in covered_by(connection.permissions_once, available):
+            return False
+        used = connection.model_copy(update={"permissions_once": ()})  # rule 4
+        await self.tools.store.save(used, "connection_once_used", permissions=permission)
+        return True
+
+    async def _note(self, connection: Connection, envelope: ExecutionEnvelope) -> None:
+        await self.tools.store.note(connection.connection_id, last_used_at=self.tools.clock.now())
+        await self.tools.audit.log(
+            "connection_used",
+            connection=connection.connection_id,
+            name=connection.name,
+            tool=envelope.action,
+            work_item_id=envelope.execution_id.rsplit(".", 2)[0],
+        )

@@ -1,0 +1,85 @@
+"""Finds the calendar server of an account: the owner names it, or the provider is well known.
+
+A server is written as `HOST:PORT/tls@ADDRESS`. The address is for a server at home or on this
+machine, and no other server is reached there. Without encryption (`/none`) only such a server.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lifecycle import answer, failure
+
+# Provider, the domains of its addresses, its calendar server.
+PROVIDERS = (
+    ("Fastmail", ("fastmail.com", "fastmail.fm", "sent.com"), "caldav.fastmail.com"),
+    ("iCloud", ("icloud.com", "me.com", "mac.com"), "caldav.icloud.com"),
+    ("GMX", ("gmx.de", "gmx.net", "gmx.at", "gmx.ch"), "caldav.gmx.net"),
+    ("WEB.DE", ("web.de",), "caldav.web.de"),
+    ("Posteo", ("posteo.de", "posteo.net"), "posteo.de:8443"),
+    ("mailbox.org", ("mailbox.org",), "dav.mailbox.org"),
+)
+OAUTH_ONLY = {
+    "gmail.com": "Google",
+    "googlemail.com": "Google",
+    "outlook.com": "Microsoft",
+    "hotmail.com": "Microsoft",
+    "live.com": "Microsoft",
+}
+_SERVER = re.compile(
+    r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]{0,252})(?::(?P<port>\d{1,5}))?"
+    r"(?:/(?P<tls>tls|none))?(?:@(?P<address>[0-9a-fA-F.:]{2,45}))?"
+)
+
+
+def discover(request: Mapping[str, Any]) -> dict[str, Any]:
+    hint = {name: str(value) for name, value in request.get("identity_hint", {}).items()}
+    user = (hint.get("user") or hint.get("identity", "")).strip()
+    if not user or re.search(r"\s", user):
+        raise ValueError("Say whose calendars: `silas connect calendar you@example.org`.")
+    domain = user.rpartition("@")[2].lower()
+    named = hint.get("caldav")
+    if named is None and domain in OAUTH_ONLY:
+        name = OAUTH_ONLY[domain]
+        message = f"{name} lets no program sign in to its calendars with a password."
+        return {"failure": failure("enterprise_policy_block", message, name)}
+    provider, server = next(
+        ((name, at) for name, domains, at in PROVIDERS if domain in domains), (domain, None)
+    )
+    if named is None and server is None:
+        raise ValueError(
+            "Say where the calendars are: `silas connect calendar NAME --option "
+            "caldav=cloud.example.org`."
+        )
+    return {
+        "auth_strategy": "secure_input",
+        "provider": provider,
+        "username": user,
+        "endpoints": [endpoint(named or server or "")],
+        "identity_match": True,
+        "tenant_type": "unknown",
+        "initial_permissions": ["calendar.observe"],
+        "setup_requirements": {"browser": False, "secure_input": True, "app_registration": False},
+    }
+
+
+def endpoint(text: str) -> dict[str, object]:
+    """A server as it is written; raises `ValueError`."""
+    found = _SERVER.fullmatch(text.strip())
+    if found is None or not 0 < int(found["port"] or 1) < 65_536:
+        raise ValueError(
+            f"caldav={text[:100]} names no server. Write `caldav=HOST`, such as "
+            "`caldav=cloud.example.org`."
+        )
+    tls = found["tls"] or "tls"
+    return {
+        "kind": "caldav",
+        "host": found["host"].lower(),
+        "port": int(found["port"] or (443 if tls == "tls" else 80)),
+        "tls": tls,
+        "address": found["address"],
+    }
+
+
+if __name__ == "__main__":
+    answer(discover)

@@ -1,0 +1,304 @@
+"""What can be done with calendars: `events.py COMMAND`, with the arguments as JSON on its input.
+
+1. A command prints one JSON object. If it fails, the object has `error`, a sentence, and `kind`:
+   `conflict`, `unknown_outcome`, or the type of a failure of the account.
+2. The id of an event is `ETAG START/END PATH`. A change is made only to the version that the etag
+   names (`If-Match`): what was changed meanwhile is a conflict, and nothing is overwritten.
+3. After a change, the event is read anew and compared with what was wanted.
+4. The tool that undoes a change takes the same arguments as the one that it undoes.
+5. What stands in events is a stranger's text: everybody can invite.
+"""
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import dav
+import ical
+from dav import Calendar, Conflict, Unavailable, UnknownOutcome
+from ical import Event, Moment, Property, in_words, instant
+
+Args = Mapping[str, Any]
+_ADDRESS = re.compile(r"[^\s<>,;:\"()\[\]\\@]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,250}")
+_WAS = "X-SILAS-STATUS-BEFORE"
+
+
+@dataclass(frozen=True)
+class EventId:
+    """Which version of which event, and when it was then (rule 2)."""
+
+    etag: str
+    start: str
+    end: str
+    path: str
+
+    @classmethod
+    def parse(cls, text: str) -> "EventId":
+        found = re.fullmatch(r'((?:W/)?"[^"\s]*") (\S+)/(\S+) (/\S+)', text)
+        if found is None:
+            raise Conflict(f"{text[:80]!r} is no id of an event. Take it from the list.")
+        return cls(*found.groups())
+
+    def __str__(self) -> str:
+        return f"{self.etag} {self.start}/{self.end} {self.path}"
+
+
+# Looking.
+
+
+def calendars(_args: Args) -> dict[str, Any]:
+    """The calendars."""
+    return {"calendars": [each.name for each in dav.calendars()]}
+
+
+def events(args: Args) -> dict[str, Any]:
+    """What happens in a time, in order."""
+    start, end = ical.span(args["start"], args["end"])
+    bounds = [instant(each).strftime("%Y%m%dT%H%M%SZ") for each in (start, end)]
+    found = []
+    for calendar in _chosen(args):
+        for path, etag, text in dav.events_between(calendar, bounds[0], bounds[1]):
+            found += _shown_all(path, etag, text, calendar)
+    found.sort(key=lambda each: each.pop("_order"))
+    limit = int(args.get("limit") or 50)
+    return {"events": found[:limit], "found": len(found)}
+
+
+def _chosen(args: Args) -> list[Calendar]:
+    every, name = dav.calendars(), args.get("calendar")
+    chosen = [each for each in every if not name or each.name.casefold() == name.casefold()]
+    if not chosen:
+        known = ", ".join(each.name for each in every) or "none"
+        raise Conflict(f"There is no calendar {name!r}. There are: {known}.")
+    return chosen
+
+
+def _shown_all(path: str, etag: str, text: str, calendar: Calendar) -> list[dict[str, Any]]:
+    """Each date of an event: the server gives them as events of their own."""
+    whole = re.split(r"(?m)^(?=BEGIN:VEVENT)", text)
+    shown = []
+    for part in whole[1:]:
+        single = part.partition("END:VEVENT")[0]
+        event = Event(f"BEGIN:VCALENDAR\n{single}END:VEVENT\nEND:VCALENDAR")
+        shown.append(
+            {
+                **_shown(event, path, etag),
+                "repeats": event.repeats or len(whole) > 2,
+                "calendar": calendar.name,
+                "_order": instant(event.start),
+            }
+        )
+    return shown
+
+
+def _shown(event: Event, path: str, etag: str) -> dict[str, Any]:
+    start, end = in_words(event.start), in_words(event.end)
+    return {
+        "id": str(EventId(etag, start, end, path)),
+        "title": event.text("SUMMARY"),
+        "start": start,
+        "end": end,
+        "location": event.text("LOCATION"),
+        "text": event.text("DESCRIPTION", 2000),
+        "status": event.text("STATUS") or "CONFIRMED",
+        "organizer": event.text("ORGANIZER").removeprefix("mailto:"),
+        "invited": [
+            each.value.removeprefix("mailto:")[:300] for each in event.all("ATTENDEE")[:50]
+        ],
+    }
+
+
+# Creating.
+
+
+def create(args: Args) -> dict[str, Any]:
+    """A new event, once."""
+    path, event = _new(args)
+    dav.put(path, str(event), If_None_Match="*")
+    there, etag = dav.get(path)
+    _require(Event(there), event.start, event.end)
+    undo = {"tool": "calendar_remove", "args": dict(args)}
+    return {"created": _shown(Event(there), path, etag), "read_back": True, "undo": undo}
+
+
+def remove(args: Args) -> dict[str, Any]:
+    """Delete the event that was created with the same arguments, unless it was changed since."""
+    path, event = _new(args)
+    text, etag = dav.get(path)
+    there = Event(text)
+    same = all(
+        there.text(name) == event.text(name) for name in ("UID", "SUMMARY", "LOCATION", "STATUS")
+    )
+    times = (instant(there.start), instant(there.end)) == (instant(event.start), instant(event.end))
+    if not same or not times or there.all("ATTENDEE") or there.repeats:
+        raise Conflict("Nothing was done. The event was changed since it was created.")
+    dav.delete(path, etag)
+    try:
+        dav.get(path)
+    except Conflict:
+        return {"removed": 1, "read_back": True}
+    raise UnknownOutcome("The server said that the event is gone, but it is there.")
+
+
+def _new(args: Args) -> tuple[str, Event]:
+    """The event that these arguments make, and where: the same ones make no second event."""
+    start, end = ical.span(args["start"], args["end"])
+    names = ("calendar", "title", "start", "end", "location", "text")
+    said = json.dumps([args.get(name) or "" for name in names])
+    uid = f"silas-{hashlib.sha256(said.encode()).hexdigest()[:32]}"
+    calendar = _chosen(args)[0]
+    event = ical.new_event(
+        uid=uid,
+        title=args["title"],
+        start=start,
+        end=end,
+        location=args.get("location") or "",
+        text=args.get("text") or "",
+    )
+    return f"{calendar.path.rstrip('/')}/{uid}.ics", event
+
+
+# Changing.
+
+
+def move(args: Args) -> dict[str, Any]:
+    """Move an event to another time."""
+    wanted = EventId.parse(args["event"])
+    start, end = ical.span(args["start"], args["end"])
+    event = _unchanged(wanted)
+    return _written(wanted.path, event.with_times(start, end), wanted.etag, "move_back", args)
+
+
+def move_back(args: Args) -> dict[str, Any]:
+    """Move an event back to the time in its id, if it is still where it was moved to."""
+    wanted = EventId.parse(args["event"])
+    event, etag = _now_at(wanted, *ical.span(args["start"], args["end"]))
+    before = [ical.moment(each) for each in (wanted.start, wanted.end)]
+    return _written(wanted.path, event.with_times(before[0], before[1]), etag)
+
+
+def cancel(args: Args) -> dict[str, Any]:
+    """Call an event off. It stays in the calendar, as cancelled."""
+    wanted = EventId.parse(args["event"])
+    event = _unchanged(wanted)
+    event.require_single()
+    status = event.text("STATUS") or "CONFIRMED"
+    if status == "CANCELLED":
+        raise Conflict("Nothing was done. The event is cancelled already.")
+    changed = event.with_properties(
+        {
+            "STATUS": [Property("STATUS", "", "CANCELLED")],
+            _WAS: [Property(_WAS, "", status if event.get("STATUS") else "NONE")],
+        }
+    )
+    return _written(wanted.path, changed, wanted.etag, "uncancel", args)
+
+
+def uncancel(args: Args) -> dict[str, Any]:
+    """Let an event that was called off take place after all."""
+    wanted = EventId.parse(args["event"])
+    times = (ical.moment(wanted.start), ical.moment(wanted.end))
+    event, etag = _now_at(wanted, *times)
+    before = event.text(_WAS)
+    if event.text("STATUS") != "CANCELLED" or not before:
+        raise Conflict("Nothing was done. Silas has not cancelled this event.")
+    status = [] if before == "NONE" else [Property("STATUS", "", before)]
+    return _written(wanted.path, event.with_properties({"STATUS": status, _WAS: []}), etag)
+
+
+def invite(args: Args) -> dict[str, Any]:
+    """Invite people to an event. The server writes to them, if it does that."""
+    wanted = EventId.parse(args["event"])
+    event = _unchanged(wanted)
+    event.require_single()
+    people = list(dict.fromkeys(args["people"]))
+    for each in people:
+        if not _ADDRESS.fullmatch(each):
+            raise Conflict(f"{each[:100]!r} is no mail address. Write it as `ann@example.org`.")
+    known = {each.value.casefold() for each in event.all("ATTENDEE")}
+    new = [each for each in people if f"mailto:{each}".casefold() not in known]
+    if not new:
+        raise Conflict("Nothing was done. All of them are invited already.")
+    line = ";PARTSTAT=NEEDS-ACTION;RSVP=TRUE"
+    attendees = [*event.all("ATTENDEE"), *(_person("ATTENDEE", line, each) for each in new)]
+    organizer = event.all("ORGANIZER") or [_person("ORGANIZER", "", _own_address())]
+    changed = event.with_properties({"ATTENDEE": attendees, "ORGANIZER": organizer})
+    done = _written(wanted.path, changed, wanted.etag)
+    able = dav.request("OPTIONS", wanted.path).headers.get("dav", "")
+    writes = "calendar-auto-schedule" in able
+    note = None if writes else "This server writes to nobody. Send the people a mail."
+    return {**done, "invited": new, "server_writes_to_them": writes, "note": note}
+
+
+def _person(name: str, parameters: str, address: str) -> Property:
+    return Property(name, parameters, f"mailto:{address}")
+
+
+def _own_address() -> str:
+    address = str(dav.account().get("username", ""))
+    if not _ADDRESS.fullmatch(address):
+        raise Conflict("Nothing was done. The account's user name is no mail address to invite by.")
+    return address
+
+
+def _unchanged(wanted: EventId) -> Event:
+    """The event in exactly the version of its id (rule 2)."""
+    text, etag = dav.get(wanted.path)
+    if etag != wanted.etag:
+        raise Conflict("Nothing was done. The event was changed meanwhile. List it again.")
+    return Event(text)
+
+
+def _now_at(wanted: EventId, start: Moment, end: Moment) -> tuple[Event, str]:
+    """The event as it is now, if it is at this time."""
+    text, etag = dav.get(wanted.path)
+    event = Event(text)
+    if (instant(event.start), instant(event.end)) != (instant(start), instant(end)):
+        raise Conflict("Nothing was done. The event is at another time by now.")
+    return event, etag
+
+
+def _written(
+    path: str, event: Event, etag: str, inverse: str = "", args: Args | None = None
+) -> dict[str, Any]:
+    dav.put(path, str(event), If_Match=etag)
+    text, new_etag = dav.get(path)
+    there = Event(text)
+    _require(there, event.start, event.end)
+    undo = {"tool": f"calendar_{inverse}", "args": dict(args)} if args else None
+    return {"event": _shown(there, path, new_etag), "read_back": True, "undo": undo}
+
+
+def _require(there: Event, start: Moment, end: Moment) -> None:
+    """Rule 3."""
+    if (instant(there.start), instant(there.end)) != (instant(start), instant(end)):
+        raise UnknownOutcome("The server took the event, but it is there with another time.")
+
+
+COMMANDS: Mapping[str, Callable[[Args], dict[str, Any]]] = {
+    each.__name__: each
+    for each in (*(calendars, events, create, remove, move, move_back, cancel, uncancel, invite),)
+}
+
+
+def main() -> int:
+    args = json.load(sys.stdin)
+    given = {name: value for name, value in args.items() if value is not None}
+    try:
+        answer = COMMANDS[sys.argv[1]](given)
+    except Conflict as error:
+        answer = {"error": str(error), "kind": "conflict"}
+    except UnknownOutcome as error:
+        answer = {"error": str(error), "kind": "unknown_outcome"}
+    except Unavailable as error:
+        answer = {"error": str(error), "kind": error.kind}
+    print(json.dumps(answer, ensure_ascii=False))
+    return 1 if "error" in answer else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""Finds the servers of a mailbox by its address.
+
+1. What the owner names is taken: `imap=HOST:PORT`, `smtp=HOST:PORT` (`providers.endpoint`).
+2. Else the table of well-known providers.
+3. Else two places on the network, as far as Silas lets this script reach them: the database of
+   mail servers that Thunderbird uses, and the domain's own SRV records (RFC 6186), asked for by
+   DNS over HTTPS. Either is told the domain of the address, and nothing more.
+4. Else the two usual names in the domain of the address. The card shows them; the owner decides.
+"""
+
+import http.client
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import providers
+from lifecycle import PROXY, answer, failure
+
+DATABASE = "autoconfig.thunderbird.net"
+RESOLVER = "cloudflare-dns.com"
+MAX_BYTES = 256 * 1024
+SECONDS = 15
+_OAUTH_ONLY = (
+    "{name} lets programs sign in on its own page alone, and takes no app password. Connect a "
+    "mailbox of another provider, or forward your mail there."
+)
+
+
+def discover(request: Mapping[str, Any]) -> dict[str, Any]:
+    hint = {name: str(value) for name, value in request.get("identity_hint", {}).items()}
+    address = hint.get("identity", "").strip()
+    domain = address.rpartition("@")[2].lower()
+    if not re.fullmatch(r"[^\s@]+@[a-z0-9][a-z0-9.-]*\.[a-z0-9-]+", address.lower()):
+        raise ValueError("Say which mailbox: `silas connect mail you@example.org`.")
+    known = providers.by_domain(domain)
+    named = [key for key in ("imap", "smtp") if hint.get(key)]
+    if known is not None and not known.takes_passwords and not named:
+        message = _OAUTH_ONLY.format(name=known.name)
+        return {"failure": failure("enterprise_policy_block", message, known.name)}
+    servers, source = _servers(domain, known)
+    servers.update({key: hint[key] for key in named})
+    by_hand = len(named) == 2
+    return {
+        "auth_strategy": "secure_input",
+        "provider": known.name if known else domain,
+        "username": hint.get("user") or address,
+        "endpoints": [providers.endpoint(kind, text) for kind, text in servers.items()],
+        "identity_match": by_hand or source != "guess",
+        "tenant_type": "consumer" if known else "unknown",
+        "initial_permissions": ["mail.observe"],
+        "setup_requirements": {
+            "browser": False,
+            "secure_input": True,
+            "app_registration": False,
+            "servers_from": "owner" if by_hand else source,
+        },
+    }
+
+
+def _servers(domain: str, known: providers.Provider | None) -> tuple[dict[str, str], str]:
+    if known is not None:
+        return {"imap": known.imap, "smtp": known.smtp}, "provider"
+    for source, look in (("autoconfig", _autoconfig), ("srv", _srv)):
+        try:
+            found = look(domain)
+        except (OSError, http.client.HTTPException, ET.ParseError, ValueError):
+            continue  # not reachable, or not understood: the next place
+        if found is not None:
+            return found, source
+    return {"imap": f"imap.{domain}:993", "smtp": f"smtp.{domain}:465"}, "guess"
+
+
+def _autoconfig(domain: str) -> dict[str, str] | None:
+    raw = _get(DATABASE, f"/v1.1/{quote(domain)}")
+    # Entities are how a small file becomes a large one.
+    if b"<!" in raw.replace(b"<!--", b""):
+        raise ValueError("not understood")
+    root = ET.fromstring(raw)  # noqa: S314 - it declares nothing, see above
+    found = {}
+    for kind, path in (("imap", "incomingServer"), ("smtp", "outgoingServer")):
+        for server in root.iterfind(f".//{path}[@type='{kind}']"):
+            tls = {"SSL": "tls", "STARTTLS": "starttls"}.get(server.findtext("socketType", ""))
+            host, port = server.findtext("hostname", ""), server.findtext("port", "")
+            if tls is not None and kind not in found:
+                found[kind] = f"{host}:{port}/{tls}"
+    return found if len(found) == 2 else None
+
+
+def _srv(domain: str) -> dict[str, str] | None:
+    found = {}
+    for kind, service, tls in (
+        ("imap", "_imaps._tcp", "tls"),
+        ("smtp", "_submissions._tcp", "tls"),
+        ("smtp", "_submission._tcp", "starttls"),
+    ):
+        if kind in found:
+            continue
+        asked = f"/dns-query?type=SRV&name={quote(f'{service}.{domain}')}"
+        said = json.loads(_get(RESOLVER, asked, accept="application/dns-json"))
+        records = [each["data"].split() for each in said.get("Answer", ()) if each["type"] == 33]
+        usable = [each for each in records if len(each) == 4 and each[3] != "."]
+        if usable:
+            _, _, port, host = min(usable, key=lambda each: int(each[0]))
+            found[kind] = f"{host.rstrip('.')}:{port}/{tls}"
+    return found if len(found) == 2 else None
+
+
+def _get(host: str, path: str, *, accept: str = "*/*") -> bytes:
+    way = http.client.HTTPSConnection(PROXY[0], PROXY[1], timeout=SECONDS)
+    way.set_tunnel(host, 443)
+    try:
+        way.request("GET", path, headers={"Accept": accept})
+        answered = way.getresponse()
+        if answered.status != 200:
+            raise ValueError("not there")
+        return answered.read(MAX_BYTES)
+    finally:
+        way.close()
+
+
+if __name__ == "__main__":
+    answer(discover)

@@ -1,0 +1,44 @@
+"""How Silas talks to the scripts of this connection: one JSON object in a line."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from imap_session import INBOX, Conflict, Unavailable, mailbox
+
+SERVICE = "Mail"
+PROXY = ("127.0.0.1", 3128)
+
+
+def tell(**event: Any) -> None:
+    """Say one thing to Silas."""
+    print(json.dumps(event, ensure_ascii=False), flush=True)
+
+
+def heard() -> dict[str, Any]:
+    """What Silas says next; an end of the input is a cancellation."""
+    line = sys.stdin.readline()
+    return json.loads(line) if line.strip() else {"type": "cancel"}
+
+
+def failure(kind: str, message: str, service: str = SERVICE) -> dict[str, Any]:
+    """Why the account cannot be used."""
+    return {"failure_type": kind, "service": service, "message": message}
+
+
+def look_inside() -> tuple[int, int]:
+    """How many mails the inbox has, and how many of them are unread."""
+    with mailbox() as box:
+        return box.unread(INBOX)
+
+
+def answer(work: Callable[[Mapping[str, Any]], dict[str, Any]]) -> None:
+    """Read the one request and give the one answer."""
+    try:
+        said = work(heard())
+    except Unavailable as error:
+        said = {"failure": failure(error.kind, str(error))}
+    except (Conflict, ValueError) as error:
+        said = {"failure": failure("unknown", str(error))}
+    tell(**said)

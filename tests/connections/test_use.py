@@ -1,0 +1,155 @@
+"""Work uses connections within what was granted; more is put before the owner, call by call."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from silas.approval import ApprovalVerdict
+from silas.egress.accounts import BrokeredAccount, Tier
+from silas.testing.work import FakeApprover
+from silas.work.models import ENDED_WELL, WorkItemResult
+from tests.connections.place import ConnectionPlace, open_place
+
+PLAN = """---
+id: {name}
+type: task
+title: Letters
+skills: [letters]
+---
+# What to do
+
+{calls}
+"""
+LOOK = "```call tool=letters_look\n{}\n```"
+POST = '```call tool=letters_post\n{"text": "hello"}\n```'
+
+
+@pytest.fixture
+async def place(tmp_path: Path):
+    async with open_place(tmp_path) as place:
+        await place.install(tmp_path / "written")
+        yield place
+
+
+def named(tool: str, account: str) -> str:
+    more = ', "text": "hello"' if tool == "letters_post" else ""
+    return f'```call tool={tool}\n{{"account": "{account}"{more}}}\n```'
+
+
+async def run(
+    place: ConnectionPlace, *calls: str, approver: FakeApprover | None = None
+) -> tuple[WorkItemResult, str]:
+    core = place.skills.core
+    name = core.ids.new("task")
+    text = PLAN.format(name=name, calls="\n\n".join(calls))
+    result = await place.skills.run_plan(text, approver=approver)
+    rows = await core.database.fetch_all(
+        "SELECT * FROM work_ledger WHERE work_item_id = ? ORDER BY seq", (name,)
+    )
+    return result, "\n".join(map(str, rows))
+
+
+def accounts_given(place: ConnectionPlace) -> list[BrokeredAccount]:
+    """Every account that a run in the sandbox is given from now on."""
+    sandbox, given = place.skills.core.sandbox, []
+    inner = sandbox.run
+
+    async def noted(request: Any, **more: Any) -> Any:
+        given.extend(request.accounts)
+        return await inner(request, **more)
+
+    sandbox.run = noted  # type: ignore[method-assign]
+    return given
+
+
+async def test_what_is_granted_is_used_and_written_down(place: ConnectionPlace) -> None:
+    connection = await place.connect()
+    result, said = await run(place, LOOK)
+    assert result.status in ENDED_WELL, (result, said)
+    assert "ada@example.org" in said
+    uses = (await place.service.show(connection.name)).uses
+    assert [each.tool for each in uses if each.event == "connection_used"] == ["letters_look"]
+    assert (await place.manager.store.find(connection.name)).last_used_at is not None
+
+
+async def test_more_than_was_granted_needs_a_yes_to_this_call(place: ConnectionPlace) -> None:
+    await place.connect()
+    given = accounts_given(place)
+    no = FakeApprover(ApprovalVerdict.DECLINED)
+    refused, _ = await run(place, POST, approver=no)
+    assert refused.status not in ENDED_WELL
+    assert "needs letters.act" in " ".join(no.calls[0].reasons)
+    assert given == []
+    yes = FakeApprover()
+    allowed, said = await run(place, POST, POST, approver=yes)
+    assert allowed.status in ENDED_WELL, (allowed, said)
+    assert len(yes.calls) == 2, "each call is asked about by itself"
+    assert [each.tier for each in given] == [Tier.ACT, Tier.ACT]
+    connection = await place.manager.store.find("ada@example.org")
+    assert connection.permissions_granted == ("letters.observe",), "nothing was widened"
+
+
+async def test_who_looks_cannot_send_whatever_was_granted(place: ConnectionPlace) -> None:
+    connection = await place.connect()
+    widened = connection.model_copy(
+        update={"permissions_granted": ("letters.observe", "letters.act")}
+    )
+    await place.manager.store.save(widened, "connection_permission_granted", permissions="")
+    given = accounts_given(place)
+    result, said = await run(place, LOOK, POST, approver=FakeApprover())
+    assert result.status in ENDED_WELL, (result, said)
+    assert [(each.tier, each.narrowed.messages) for each in given] == [
+        (Tier.OBSERVE, 0),
+        (Tier.ACT, 1),
+    ]
+
+
+async def test_just_this_once_is_gone_with_the_call(place: ConnectionPlace) -> None:
+    connection = await place.connect()
+    asked = await place.service.allow(connection.name, "letters.act")
+    assert asked.card_id is not None
+    question = await place.manager.cards.questions.get(asked.card_id)
+    await place.answer(question, {"verdict": "just_this_once"})
+    approver = FakeApprover()
+    first, said = await run(place, POST, approver=approver)
+    assert first.status in ENDED_WELL, (first, said)
+    assert "letters.act" not in " ".join(approver.calls[0].reasons), "it was granted"
+    await run(place, POST, approver=approver)
+    assert "needs letters.act" in " ".join(approver.calls[1].reasons)
+
+
+async def test_without_an_account_that_works_nothing_is_called(place: ConnectionPlace) -> None:
+    given = accounts_given(place)
+    none, said = await run(place, LOOK)
+    assert none.status not in ENDED_WELL
+    connection = await place.connect()
+    given.clear()
+    await place.service.pause(connection.name)
+    paused, _ = await run(place, LOOK)
+    assert paused.status not in ENDED_WELL
+    await place.service.resume(connection.name)
+    forged = '["letters.observe", "letters.act"]'
+    await place.skills.core.database.execute(
+        "UPDATE connections SET permissions_granted = ?", (forged,)
+    )
+    changed, _ = await run(place, LOOK)
+    assert changed.status not in ENDED_WELL
+    assert given == [], said
+
+
+async def test_two_accounts_are_told_apart_and_domains_are_not_mixed(
+    place: ConnectionPlace,
+) -> None:
+    await place.connect(name="Private")
+    await place.connect("ada@acme.example", name="Office", domain="business:acme")
+    unclear, _ = await run(place, LOOK)
+    assert unclear.status not in ENDED_WELL, "which one is meant?"
+    private, said = await run(place, named("letters_look", "Private"))
+    assert private.status in ENDED_WELL, (private, said)
+    assert "ada@example.org" in said
+    given = accounts_given(place)
+    both, said = await run(place, named("letters_look", "Private"), named("letters_look", "Office"))
+    assert both.status not in ENDED_WELL
+    assert "nothing crosses" in said
+    assert {each.credential.username for each in given} == {"ada@example.org"}
