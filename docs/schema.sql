@@ -1245,11 +1245,12 @@ CREATE TABLE skill_versions (
     state TEXT NOT NULL
         CHECK (state IN ('proposed', 'installed', 'declined', 'blocked', 'lapsed')),
     source TEXT NOT NULL,
+    origin TEXT,
     question_id TEXT,
     report TEXT,
     trial TEXT,
     reason TEXT NOT NULL DEFAULT '',
-    created_at TEXT NOT NULL, origin TEXT,
+    created_at TEXT NOT NULL,
     PRIMARY KEY (name, digest)
 );
 

@@ -94,25 +94,25 @@ PRESETS = {
 class OAuthFailed(EgressError):
     """The provider did not let Silas in. Try again, or connect with another sign-in."""
 
-    code = "E_OAUTH_FAILED"
+    code = "E_EGRESS_OAUTH_FAILED"
 
 
 class OAuthDenied(OAuthFailed):
     """The sign-in was declined at the provider. Connect again if you did not mean to."""
 
-    code = "E_OAUTH_DENIED"
+    code = "E_EGRESS_OAUTH_DENIED"
 
 
 class OAuthTimedOut(OAuthFailed):
     """Nobody signed in at the provider in time. Connect again to get a new code."""
 
-    code = "E_OAUTH_TIMED_OUT"
+    code = "E_EGRESS_OAUTH_TIMED_OUT"
 
 
 class GrantRevoked(OAuthFailed):
     """The provider no longer takes this sign-in. Connect the account again."""
 
-    code = "E_OAUTH_REVOKED"
+    code = "E_EGRESS_OAUTH_REVOKED"
 
 
 class CredentialMissing(EgressError):

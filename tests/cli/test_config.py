@@ -93,6 +93,8 @@ def test_show_tells_where_each_value_comes_from_and_no_secret(tmp_path: Path) ->
         "host": "127.0.0.1",
         "port": 9000,
         "public_origins": [],
+        "tls_certificate": None,
+        "tls_key": None,
         "auth_token": "[redacted]",
     }
     assert data["origins"]["search.max_results"] == {

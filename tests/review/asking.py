@@ -58,6 +58,8 @@ ASKED_WITH_TOKENS = {
     QuestionKind.MEMORY: {"memory": {"items": [{"memory_id": "mem_1", "content": "x"}]}},
     QuestionKind.SKILL: {"skill": {"version_id": "skill_greeting_1", "name": "greeting"}},
     QuestionKind.SKILL_SOURCE: {"fetch": {"fetch_id": "question_1", "url": "https://a.test/x"}},
+    QuestionKind.CONNECTION: {"connection": {"approval_id": "conn_1", "name": "Mail"}},
+    QuestionKind.PERMISSION: {"approval_id": "perm_1", "permission": "act"},
     QuestionKind.AUTONOMY: {
         "proposal_id": "question_1",
         "scope_id": "owner",

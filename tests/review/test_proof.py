@@ -75,6 +75,8 @@ TOKENS = {
     "autonomy": 1,
     "skill": 1,
     "skill_source": 1,
+    "connection": 1,
+    "permission": 1,
 }
 
 

@@ -1,4 +1,5 @@
--- The skills that are in force, each sealed by the owner's key, and the versions of each.
+-- The skills that are in force, each sealed by the owner's key, and the versions of each. The origin
+-- of a version is the repository and the commit that it was fetched as, as JSON; NULL: it was not.
 CREATE TABLE IF NOT EXISTS skills (
     name TEXT PRIMARY KEY,
     state TEXT NOT NULL CHECK (state IN ('installed', 'disabled', 'removed')),
@@ -21,6 +22,7 @@ CREATE TABLE IF NOT EXISTS skill_versions (
     state TEXT NOT NULL
         CHECK (state IN ('proposed', 'installed', 'declined', 'blocked', 'lapsed')),
     source TEXT NOT NULL,
+    origin TEXT,
     question_id TEXT,
     report TEXT,
     trial TEXT,
