@@ -3,8 +3,10 @@
 import gc
 import importlib
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import pydantic_ai.models
@@ -36,6 +38,17 @@ settings.load_profile("silas")
 # on what the same worker ran before: the same examples would not be drawn every time.
 assert callable(providers._get_local_constants)
 providers._get_local_constants = lambda: providers._local_constants
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Does what Python does with Ctrl-C."""
+    signal.default_int_handler(number, frame)
+
+
+# An asyncio runner leaves every handler but Python's own alone. In that one's place it puts its
+# task, and asks for it afterwards: `signal` then writes out the task with all that it returned.
+# Of a fixture that returns a whole Silas that is more than half of the time of a test.
+signal.signal(signal.SIGINT, _interrupt)
 
 
 def pytest_collection_finish() -> None:

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import functools
 import gc
+import importlib
 import json
 import os
 import select
@@ -29,6 +30,8 @@ _ROOT = Path(__file__).parents[2]
 _KEYRING = "PYTHON_KEYRING_BACKEND"
 # Python and the keyring read these while they are loaded, and never again.
 _READ_ON_LOADING = ("LANG", "LC_", "PYTHON")
+# What commands load only when they get there: agents with the libraries of models, and vectors.
+_LOADED_LATE = ("silas.app.model_agents", "silas.memory.vectors")
 
 
 class Forked:
@@ -81,7 +84,8 @@ def _nursery(keyring: str) -> tuple[str, subprocess.Popen[bytes]]:
     nursery = subprocess.Popen(
         [sys.executable, "-m", "tests.cli.forked", address],
         cwd=_ROOT,
-        env={"PATH": os.environ["PATH"], _KEYRING: keyring},
+        # A process that is forked has one thread; numpy would start one for every core.
+        env={"PATH": os.environ["PATH"], _KEYRING: keyring, "OPENBLAS_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -94,6 +98,8 @@ def _serve(address: str) -> socket.socket:
     """Be the process that is forked, until nobody can ask any more; return in the one that was."""
     for command in COMMANDS.values():
         command.load()
+    for module in _LOADED_LATE:
+        importlib.import_module(module)
     gc.collect()
     gc.freeze()  # or collecting would copy what all of them share
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -111,6 +111,8 @@ def free_port() -> int:
     """
     for port in _PORTS:
         with socket.socket() as probe, contextlib.suppress(OSError):
+            # As servers do: else a port is refused for a minute after its last connection.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
             return port
     raise AssertionError("a cycle has no end")
