@@ -1,6 +1,5 @@
 """Several processes, and processes that die: a token is still used as often as it says."""
 
-import multiprocessing
 import random
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -11,18 +10,15 @@ import pytest
 from silas.testing import FakePlan, MemoryVault
 from tests.approval import worker
 from tests.approval.desk import YES, Desk, open_desk
+from tests.chaos import FORKED
 
 PLAN = FakePlan()
 KILLS = 200
 
-# A server process that has everything imported: a fresh child costs milliseconds, not a second.
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.approval.worker"])
-
 
 def start(target: Callable[..., None], *arguments: object):
-    ours, theirs = CONTEXT.Pipe(duplex=False)
-    process = CONTEXT.Process(target=target, args=(*arguments[:2], theirs, *arguments[2:]))
+    ours, theirs = FORKED.Pipe(duplex=False)
+    process = FORKED.Process(target=target, args=(*arguments[:2], theirs, *arguments[2:]))
     process.start()
     theirs.close()
     return process, ours

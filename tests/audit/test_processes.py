@@ -2,7 +2,6 @@
 
 import asyncio
 import fcntl
-import multiprocessing
 import random
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -16,13 +15,10 @@ from silas.audit import examine_file
 from silas.kernel import SystemClock, strict_loads
 from silas.testing import MemoryVault
 from tests.audit import worker
+from tests.chaos import FORKED
 
 KILLS = 200
 KILLS_WHILE_ARCHIVING = 60
-
-# A server process that has everything imported: a fresh child costs milliseconds, not a second.
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.approval.worker", "tests.audit.worker"])
 
 
 @pytest.fixture
@@ -33,10 +29,10 @@ def vault() -> MemoryVault:
 
 
 def start(target: Callable[..., None], *arguments: object) -> tuple[Any, Connection]:
-    ours, theirs = CONTEXT.Pipe(duplex=False)
+    ours, theirs = FORKED.Pipe(duplex=False)
     # Who is not heard soon waits: one that wrote on and on would leave the others no turn.
     fcntl.fcntl(ours.fileno(), fcntl.F_SETPIPE_SZ, 4096)
-    process = CONTEXT.Process(
+    process = FORKED.Process(
         target=target, args=(*arguments[:2], theirs, *arguments[2:]), daemon=True
     )
     process.start()

@@ -1,7 +1,6 @@
 """Several processes on one database, and processes that are killed."""
 
 import asyncio
-import multiprocessing
 import random
 import time
 from collections.abc import Callable
@@ -12,19 +11,16 @@ import pytest
 from silas.kernel import SystemClock
 from silas.queue import QueueName
 from silas.storage import load_migrations, migrate
+from tests.chaos import FORKED
 from tests.queue import worker
 from tests.queue.messages import message
 
 KILLS = 40
 
-# A server process that has everything imported: a fresh child costs milliseconds, not a second.
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.queue.worker"])
-
 
 def start(target: Callable[..., None], path: Path, holder: str):
-    ours, theirs = CONTEXT.Pipe(duplex=False)
-    process = CONTEXT.Process(target=target, args=(path, theirs, holder))
+    ours, theirs = FORKED.Pipe(duplex=False)
+    process = FORKED.Process(target=target, args=(path, theirs, holder))
     process.start()
     theirs.close()
     return process, ours

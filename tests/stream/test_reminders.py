@@ -1,69 +1,20 @@
 """Reminders are told at their time, once, whatever dies in between."""
 
-import json
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 
-from silas.app.agents import Agents
-from silas.journal import OWNER, Journal, dispatch
-from silas.journal.conversation import JournalConversation, JournalOp
+from silas.journal import OWNER, dispatch
 from silas.kernel import TaintLevel
-from silas.queue.models import AgentReply, QueueName, Urgency
+from silas.queue.models import AgentReply, Urgency
 from silas.stream.activity import ActivityTitles, sentence_of
 from silas.stream.delivery import Deliveries
-from silas.testing import FakeClock
 from silas.testing.stream import FakeContext
-from tests.documents import ROOT
-from tests.stream.house import House, standing_house
-from tests.stream.test_journal_ops import a_journal
-
-BERLIN = ZoneInfo("Europe/Berlin")
-NOON = datetime(2026, 11, 17, 11, 0, tzinfo=UTC)
-
-
-class Reminding:
-    """A house whose answers become deliveries, as in a running Silas."""
-
-    def __init__(self, house: House, journal: Journal, clock: FakeClock) -> None:
-        self.house, self.journal, self.clock = house, journal, clock
-        self.spoken = JournalConversation(journal, clock=clock, zone=BERLIN)
-
-    async def wish(self, number: int = 0, **op: Any) -> None:
-        told = await self.spoken.fulfil(
-            JournalOp.model_validate(op), operation_id=f"m{number}", said_at=self.clock.now()
-        )
-        assert told.done, told.text
-
-    async def look(self) -> int:
-        return await self.house.stream.clockwork.tell_reminders()
-
-    async def told(self) -> list[str]:
-        deliveries = Deliveries(self.house.database, self.clock)
-        return [each.message.content for each in await deliveries.after("owner", 0)]
-
-
-@asynccontextmanager
-async def reminding(root: Path, *, at: datetime = NOON, **rooms: Any) -> AsyncIterator[Reminding]:
-    clock = FakeClock()
-    clock.set(at)
-    async with a_journal(root, clock) as journal:
-        rooms["journal"] = JournalConversation(journal, clock=clock, zone=BERLIN)
-        async with standing_house(root, Agents(), clock=clock, **rooms) as house:
-            deliveries = Deliveries(house.database, clock)
-            house.stream.queue.deliver_directly(
-                QueueName.CHANNEL, deliveries.write, tell=deliveries.tell
-            )
-            yield Reminding(house, journal, clock)
+from tests.chaos import FORKED
+from tests.stream.reminding import NOON, reminding, tell_or_die
 
 
 async def test_it_is_told_at_its_time_and_once(tmp_path: Path) -> None:
@@ -192,20 +143,23 @@ async def test_two_that_look_at_once_tell_it_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("deaths", [["audit"], ["notify"], ["audit", "notify", "audit"]])
 def test_killed_for_good_in_the_middle(tmp_path: Path, deaths: list[str]) -> None:
     for number, death in enumerate([*deaths, "none", "none"]):
-        ended = _process(tmp_path, death, first=number == 0)
+        ended, told = _process(tmp_path, death, first=number == 0)
         wanted = 0 if death == "none" else -signal.SIGKILL
         # Once it is told, there is nothing more to die in.
-        assert ended.returncode in (wanted, 0), ended.stderr
-    assert json.loads(ended.stdout) == ["Reminder: call mom"]
+        assert ended in (wanted, 0)
+    assert told == ["Reminder: call mom"]
 
 
-def _process(root: Path, death: str, *, first: bool) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "tests.stream.reminding", str(root), death, str(first)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+def _process(root: Path, death: str, *, first: bool) -> tuple[int | None, list[str]]:
+    """How a process ended that tells reminders, and what all of them have told."""
+    ours, theirs = FORKED.Pipe(duplex=False)
+    process = FORKED.Process(target=tell_or_die, args=(root, death, first, theirs))
+    process.start()
+    theirs.close()
+    try:
+        told = ours.recv() if ours.poll(180) else []
+    except EOFError:
+        told = []
+    process.join(180)
+    ours.close()
+    return process.exitcode, told
