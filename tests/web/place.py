@@ -196,6 +196,8 @@ class TestDevice:
         sent = self.address if origin == "" else origin
         address = f"{self.address.replace('http', 'ws')}/ws"
         more: Any = {"origin": sent, "proxy": None, "open_timeout": _LONGEST_WAIT}
+        # With frames that nobody has read, closing would wait ten seconds for the last one.
+        more["max_queue"] = None
         async with connect(address, **more) as socket:
             yield socket
 
