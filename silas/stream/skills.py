@@ -33,7 +33,7 @@ from silas.skills.service import SkillService
 from silas.skills.sidecar import Activation
 from silas.storage import Transaction
 from silas.stream.cards import reply
-from silas.stream.offers import suggestion
+from silas.stream.offers import is_undo, suggestion
 from silas.stream.reading_tools import ReadingTool, answered_view, refused_view
 from silas.stream.store import Origin
 from silas.stream.turn_context import Turn, TurnContext
@@ -178,7 +178,9 @@ class SkillOffers:
     ) -> Question | None:
         """The question whether to keep this work; None if there is nothing to keep (rule 5)."""
         foreign = {taint, await room.store.taint_of(item)} != {TaintLevel.OWNER}
-        if foreign or not is_worth_keeping(item, await self.drafts.steps(item)):
+        if foreign or is_undo(item):
+            return None
+        if not is_worth_keeping(item, await self.drafts.steps(item)):
             return None
         record = await self.service.loader.store.get(skill_name(item.title))
         if record is not None:  # there is one of this name, or the owner has removed it

@@ -6,8 +6,10 @@ from starlette.responses import JSONResponse
 
 from silas.approval.errors import TokenUnknown
 from silas.companions.errors import CompanionUnknown
+from silas.connections.models import ConnectionUnknown
 from silas.journal.errors import RecordInvalid, RecordUnknown
 from silas.kernel import (
+    AccountError,
     CanonicalError,
     ChannelError,
     CompanionError,
@@ -32,13 +34,13 @@ _STATUSES: tuple[tuple[tuple[type[SilasError], ...], int], ...] = (
     ((InvalidRequest, RecordInvalid), 422),
     (
         (
-            *(CompanionUnknown, RecordUnknown, TokenUnknown, WorkItemUnknown),
+            *(CompanionUnknown, ConnectionUnknown, RecordUnknown, TokenUnknown, WorkItemUnknown),
             *(ArtifactRefused, AttachmentUnknown, MemoryUnknown, SkillUnknown),
         ),
         404,
     ),
     ((MemoryExists, MemoryInvalid, TrustRefused), 400),
-    ((CompanionError, JournalError, SkillError), 400),
+    ((AccountError, CompanionError, JournalError, SkillError), 400),
     ((DecisionNotSigned, StrongerProofNeeded), 403),
     ((LinkUnknown,), 401),
     ((VisitorsClosed,), 403),

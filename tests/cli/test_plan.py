@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def test_a_good_plan_is_summed_up(stranger: Machine) -> None:
     assert data["valid"] is True
     assert data["unchecked_references"] == []
     assert [(item["id"], item["checks"], item["gates"]) for item in data["items"]] == [
-        ("rebalance-index-fund", 2, 3)
+        ("rebalance-index-fund", 2, 2)
     ]
 
 
@@ -114,10 +115,11 @@ def test_the_hash_is_the_one_that_an_approval_names(stranger: Machine, tmp_path:
     assert data["items"] == [{"id": "page", "plan_hash": item.plan_hash}]
 
 
-def test_a_hash_that_no_approval_would_name_is_not_shown(machine: Machine) -> None:
+def test_a_hash_that_no_approval_would_name_is_not_shown(machine: Machine, tmp_path: Path) -> None:
     """An approval is bound to the files of the skills, too; where they are not, there is none."""
+    copied = shutil.copytree(PLANS, tmp_path / "plans")  # Silas' own program is no place to work
     for command in ("hash", "run"):
-        run = machine.run("plan", command, str(PLANS / "deployment.md"))
+        run = machine.run("plan", command, str(copied / "deployment.md"))
         assert (run.returncode, run.stdout) == (80, b"")
         told = "The skill coding is not installed, so it cannot be approved."
         assert told in run.stderr.decode()

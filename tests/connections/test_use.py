@@ -1,11 +1,13 @@
 """Work uses connections within what was granted; more is put before the owner, call by call."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from silas.approval import ApprovalVerdict
+from silas.connections.tools import AccountTools
 from silas.egress.accounts import BrokeredAccount, Tier
 from silas.testing.work import FakeApprover
 from silas.work.models import ENDED_WELL, WorkItemResult
@@ -88,6 +90,23 @@ async def test_more_than_was_granted_needs_a_yes_to_this_call(place: ConnectionP
     assert [each.tier for each in given] == [Tier.ACT, Tier.ACT]
     connection = await place.manager.store.find("ada@example.org")
     assert connection.permissions_granted == ("letters.observe",), "nothing was widened"
+
+
+async def test_a_tool_that_does_not_say_its_account_is_given_none(
+    place: ConnectionPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its gate has nothing to look at then; what it decides is decided again before the call."""
+    await place.connect()
+    given, connected = accounts_given(place), AccountTools._connected
+    monkeypatch.setattr(
+        AccountTools,
+        "_connected",
+        lambda *args: dataclasses.replace(connected(*args), account=None),
+    )
+    result, said = await run(place, POST, approver=FakeApprover())
+    assert result.status not in ENDED_WELL
+    assert "was not granted letters.act" in said
+    assert given == []
 
 
 async def test_who_looks_cannot_send_whatever_was_granted(place: ConnectionPlace) -> None:

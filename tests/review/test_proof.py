@@ -239,6 +239,7 @@ class TestTheSettings:
             ApprovalScope.SINGLE_STEP: ApprovalStrength.BIOMETRIC,
             ApprovalScope.AUTONOMY_THRESHOLD: ApprovalStrength.VAULT,
             ApprovalScope.SKILL_INSTALL: ApprovalStrength.PASSKEY,
+            ApprovalScope.CONNECTION_MANAGE: ApprovalStrength.PASSKEY,
         }
         place = await open_place(tmp_path / "silas.db", scope_min_strength=minimum)
         yield place

@@ -37,7 +37,7 @@ def test_a_seed_finds_nothing(seed: int) -> None:
 
 @pytest.mark.slow
 def test_the_same_seed_is_the_same_run() -> None:
-    first, second = (run_simulation([1153], 2).runs[0] for _ in range(2))
+    first, second = (run_simulation([9], 2).runs[0] for _ in range(2))
     assert first.events == second.events
     assert first.digest == second.digest
     assert first.commands > 0, "nothing was done in it that depends on the machine"
@@ -80,7 +80,7 @@ def tampered(world: World, sql: str) -> list[str]:
 TAMPERING = (
     ("UPDATE conversation_origins SET taint = 'owner'", "INV-05"),
     ("INSERT INTO work_attempts VALUES ('unasked', 1, 'r', 'now', NULL, NULL, '')", "INV-01"),
-    ("UPDATE audit_log SET body = replace(body, 'stream', 'dream') WHERE seq = 3", "the audit log"),
+    ("UPDATE audit_log SET body = replace(body, 'stream', 'dream')", "the audit log"),
     ("DELETE FROM deliveries", "lost: "),
 )
 

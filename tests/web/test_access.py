@@ -40,6 +40,7 @@ OWNER_ALONE = {
     "POST /api/answers/stop",
     "POST /api/usage/show",
     "POST /api/review/waiting",
+    *(f"POST /api/connections/{name}" for name in ("list", "show")),
     *(f"POST /api/skills/{name}" for name in ("list", "show", "file", "difference")),
     *(
         f"POST /api/memory/{name}"

@@ -4,7 +4,7 @@ from importlib import resources
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, ViewportSize
+from playwright.async_api import Browser, ViewportSize, expect
 
 from tests.web.browsing import DESK, PHONE, Person
 from tests.web.place import Place
@@ -27,7 +27,7 @@ RUN = """(rules) => axe.run({ resultTypes: ['violations'], ...(rules && { runOnl
 
 async def violations(person: Person, *rules: str) -> list[str]:
     """What axe says about the page as it is."""
-    await person.page.locator("[data-arming]").wait_for(state="detached")
+    await expect(person.page.locator("[data-arming]")).to_have_count(0)
     await person.page.evaluate(DRAWN)
     await person.page.evaluate(AXE)
     found: list[dict[str, Any]] = await person.page.evaluate(RUN, list(rules) or None)
