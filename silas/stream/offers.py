@@ -244,6 +244,7 @@ def undo_item(item: WorkItem, images: Sequence[BeforeImage], *, title: str) -> W
             body=f"{body}\n",
             verify=_checks(images),
             workspace=_workspace(workspace, images),
+            script=True,  # no model plays it: what was signed is what is run
             on_stuck="report",
         )
     except (ScriptInvalid, ValidationError):

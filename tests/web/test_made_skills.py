@@ -128,6 +128,22 @@ async def test_no_offer_where_none_is_wanted(tmp_path: Path, silent: str) -> Non
         assert await waiting(talk, "suggestion") == []
 
 
+async def test_files_that_were_made_are_removed_again_without_the_model(tmp_path: Path) -> None:
+    """The script has nothing more for the executor: what was signed is run as it is."""
+    script = Script(proxy=[PLAN_IT], planner=[REPORT], executor=list(WORK))
+    async with talking(tmp_path, script) as talk:
+        await talk.decide(await talk.ask("Make the weekly report"), "approved")
+        await talk.done()
+        undo = await talk.line.until("approval_request", kind="result")
+        offer = await asked(talk, "suggestion")
+        await talk.decide(undo, "approved")
+        said = ""
+        while "Done, and checked" not in said:
+            said = (await talk.line.until("message", work_item_id=undo["items"][0]["id"]))["text"]
+        assert not (talk.files / "report.txt").exists()
+        assert await waiting(talk, "suggestion") == [offer]
+
+
 async def test_a_skill_that_is_asked_for_is_made_in_the_sandbox_and_put_before_the_owner(
     tmp_path: Path,
 ) -> None:
