@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from playwright.async_api import (
     Browser,
@@ -43,6 +44,7 @@ BEYOND_THE_EDGE = """() => [...document.querySelectorAll(".shell *")].filter((no
 }).map((node) => `${node.tagName}.${node.className}`)"""
 """What reaches beyond the sides of the window."""
 _SECONDS = 90_000
+_BLOCKED = "Service Worker registration blocked by Playwright"
 # A busy machine is slow, not wrong.
 expect.set_options(timeout=_SECONDS)
 
@@ -69,9 +71,21 @@ class Person:
 
     @classmethod
     async def at(
-        cls, browser: Browser, size: ViewportSize = PHONE, context: BrowserContext | None = None
+        cls,
+        browser: Browser,
+        size: ViewportSize = PHONE,
+        context: BrowserContext | None = None,
+        *,
+        intercepted: bool = False,
     ) -> "Person":
-        page = await (context or await browser.new_context(viewport=size)).new_page()
+        """A person at a page of their own.
+
+        Intercepted, for a test that answers requests itself: what passes a service worker is not
+        seen by `page.route`, and nobody knows when the worker takes the page over.
+        """
+        workers: Literal["allow", "block"] = "block" if intercepted else "allow"
+        context = context or await browser.new_context(viewport=size, service_workers=workers)
+        page = await context.new_page()
         page.context.set_default_timeout(_SECONDS)  # also of the pages that it opens later
         person = cls(page)
         page.on("console", person._hear)
@@ -79,7 +93,7 @@ class Person:
         return person
 
     def _hear(self, message: ConsoleMessage) -> None:
-        if message.type in {"error", "warning"}:
+        if message.type in {"error", "warning"} and _BLOCKED not in message.text:
             self.complaints.append(message.text)
 
     async def pair(self, link: str) -> None:

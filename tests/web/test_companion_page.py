@@ -317,7 +317,7 @@ async def hesitant(route: Route) -> None:
 
 
 async def test_it_is_paused_resumed_explained_and_ended(place: Place, browser: Browser) -> None:
-    person = await Person.at(browser, DESK)
+    person = await Person.at(browser, DESK, intercepted=True)
     page = person.page
     await page.route("**/companion.js", hesitant)
     await person.pair(place.web.link())

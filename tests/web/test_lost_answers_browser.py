@@ -26,7 +26,7 @@ async def lose_answers(page: Page, path: str) -> None:
 async def test_a_journal_that_may_be_taken_in_is_not_called_unchanged(
     place: Place, browser: Browser
 ) -> None:
-    person = await Person.at(browser, DESK)
+    person = await Person.at(browser, DESK, intercepted=True)
     page = person.page
     await person.pair(place.web.link())
     await page.locator("[data-tab=journal]:visible").click()

@@ -17,7 +17,7 @@ LONG = "A long line of a text. " * 300
 async def test_a_file_that_is_attached_before_the_session_is_open_waits_for_it(
     place: Place, browser: Browser
 ) -> None:
-    person = await Person.at(browser, DESK)
+    person = await Person.at(browser, DESK, intercepted=True)
     asked, may_open = asyncio.Event(), asyncio.Event()
 
     async def late(route: Route) -> None:

@@ -118,7 +118,7 @@ async def test_a_dangerous_skill_says_so_on_its_card_and_an_update_shows_its_dif
 async def test_a_file_that_is_not_the_one_that_is_signed_is_not_shown(
     place: Place, browser: Browser, tmp_path: Path
 ) -> None:
-    person = await Person.at(browser, DESK)
+    person = await Person.at(browser, DESK, intercepted=True)
     page = person.page
     await person.pair(place.web.link())
     other = {"path": "SKILL.md", "sha256": "", "size": 1, "text": "quite harmless"}

@@ -50,8 +50,14 @@ export function connectionsView(page) {
     }
   };
 
-  async function load() {
+  // What somebody is about to do, or reads, stays as it is.
+  const busy = () => view.node.querySelector(".memory-forget") !== null;
+  const reading = () => view.node.querySelector(".skill-more:not(:empty)") !== null;
+
+  /** Draw what there is; `unless` it is better left as it is when the answer has come. */
+  async function load(unless = () => false) {
     const found = await read("");
+    if (unless()) return;
     const rows = found.connections.map(row);
     const none = h("li", { class: "empty" }, "Nothing is connected yet.");
     list.replaceChildren(...(rows.length ? rows : [none]));
@@ -108,7 +114,7 @@ export function connectionsView(page) {
     const name = each.connection_id;
     const then = (command, sentence) => async () => {
       await change(command, { name });
-      await load();
+      await load(busy);
       told(sentence);
     };
     const { status } = each;
@@ -133,7 +139,7 @@ export function connectionsView(page) {
     told("Trying it …");
     const { checks } = await change("check", { name: each.connection_id });
     const { result } = checks[0];
-    await load();
+    await load(busy);
     told(
       result.healthy
         ? `${each.name} works (${result.latency_ms} ms).`
@@ -144,12 +150,15 @@ export function connectionsView(page) {
   function confirmRemoval(each, place, then) {
     const yes = h("button", { type: "button", class: "primary small" }, "Remove it");
     const said = `${each.name} is removed, and its secret is forgotten.`;
-    yes.addEventListener("click", () => work(then("remove", said)));
-    const keep = h(
-      "button",
-      { type: "button", class: "quiet", onclick: () => place.replaceChildren() },
-      "Keep it",
-    );
+    yes.addEventListener("click", () => {
+      place.replaceChildren();
+      work(then("remove", said));
+    });
+    const kept = () => {
+      place.replaceChildren();
+      work(load);
+    };
+    const keep = h("button", { type: "button", class: "quiet", onclick: kept }, "Keep it");
     place.replaceChildren(
       h(
         "div",
@@ -164,6 +173,7 @@ export function connectionsView(page) {
   async function showDetails(each, place) {
     if (place.childNodes.length) {
       place.replaceChildren();
+      await load(reading);
       return;
     }
     const found = await read(`/item/${encodeURIComponent(each.connection_id)}`);
@@ -216,11 +226,9 @@ export function connectionsView(page) {
       page.show("review", asked.card_id);
     });
   });
-  // What somebody is about to do stays as it is.
   onChange((what) => {
-    const busy = view.node.querySelector(".memory-forget");
     const shown = "current" in view.node.dataset;
-    if (["cards", "connections"].includes(what) && shown && !busy) work(load);
+    if (["cards", "connections"].includes(what) && shown && !reading()) work(() => load(reading));
   });
   return { node: view.node, opened: () => work(load) };
 }

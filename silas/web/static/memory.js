@@ -43,7 +43,7 @@ export function memoryView(page) {
   };
 
   // Each answer is to the last question: one that comes late is dropped.
-  async function load({ further = false } = {}) {
+  async function load({ further = false, gently = false } = {}) {
     const mine = ++asked;
     const question = words.value.trim();
     const lane = raw ? "said" : "remembered";
@@ -53,7 +53,7 @@ export function memoryView(page) {
         ? `find/${lane}/${encodeURIComponent(question)}`
         : `page/${lane}/${further && after ? after : "newest"}`,
     ).finally(() => mine === asked && list.removeAttribute("aria-busy"));
-    if (mine !== asked) return;
+    if (mine !== asked || (gently && busy())) return;
     loaded = true;
     after = found.next;
     const rows = found.memories.map((each) => row(each));
@@ -227,10 +227,11 @@ export function memoryView(page) {
       work(load);
     });
   // What was said meanwhile may have been kept; what somebody is about to do stays as it is.
+  const busy = () => view.node.querySelector(".memory-form, .memory-forget") !== null;
   onChange((what) => {
-    const busy = view.node.querySelector(".memory-form, .memory-forget");
-    if (what === "messages" && "current" in view.node.dataset && !busy && !after && loaded)
-      work(load);
+    const shown = "current" in view.node.dataset;
+    if (what === "messages" && shown && !busy() && !after && loaded)
+      work(() => load({ gently: true }));
   });
   return { node: view.node, opened: () => work(load) };
 }

@@ -32,8 +32,14 @@ export function skillsView(page) {
     }
   };
 
-  async function load() {
+  // What somebody is about to do, or reads, stays as it is.
+  const busy = () => view.node.querySelector(".memory-forget") !== null;
+  const reading = () => view.node.querySelector(".skill-more:not(:empty)") !== null;
+
+  /** Draw what there is; `unless` it is better left as it is when the answer has come. */
+  async function load(unless = () => false) {
     const found = await read("");
+    if (unless()) return;
     skills = found.skills;
     waiting.replaceChildren(...found.waiting.map(waitingRow));
     draw();
@@ -99,7 +105,7 @@ export function skillsView(page) {
       );
     const then = (command, sentence) => async () => {
       await change(command, { name: skill.name });
-      await load();
+      await load(busy);
       told(sentence);
     };
     const disabled = skill.state === "disabled";
@@ -122,7 +128,14 @@ export function skillsView(page) {
 
   function confirmRemoval(skill, place, then) {
     const yes = h("button", { type: "button", class: "primary small" }, "Remove it");
-    yes.addEventListener("click", () => work(then("remove", `${skill.name} is removed.`)));
+    yes.addEventListener("click", () => {
+      place.replaceChildren();
+      work(then("remove", `${skill.name} is removed.`));
+    });
+    const kept = () => {
+      place.replaceChildren();
+      work(load);
+    };
     place.replaceChildren(
       h(
         "div",
@@ -132,11 +145,7 @@ export function skillsView(page) {
           "div",
           { class: "memory-buttons" },
           yes,
-          h(
-            "button",
-            { type: "button", class: "quiet", onclick: () => place.replaceChildren() },
-            "Keep it",
-          ),
+          h("button", { type: "button", class: "quiet", onclick: kept }, "Keep it"),
         ),
       ),
     );
@@ -146,6 +155,7 @@ export function skillsView(page) {
   async function showDetails(skill, place) {
     if (place.childNodes.length) {
       place.replaceChildren();
+      await load(reading);
       return;
     }
     const found = await read(`/item/${encodeURIComponent(skill.name)}`);
@@ -198,10 +208,9 @@ export function skillsView(page) {
         page.show("review", asked.card_id);
       });
   });
-  // What somebody is about to do stays as it is.
   onChange((what) => {
-    const busy = view.node.querySelector(".memory-forget");
-    if (["cards", "skills"].includes(what) && "current" in view.node.dataset && !busy) work(load);
+    const shown = "current" in view.node.dataset;
+    if (["cards", "skills"].includes(what) && shown && !reading()) work(() => load(reading));
   });
   return { node: view.node, opened: () => work(load) };
 }
