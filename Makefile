@@ -18,7 +18,7 @@ WORKERS ?= 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick test-guardrails live check check-page docs walk shape firsthour newcomer bench load soak eval corpora simulate trial trial-agentdojo mutants fuzz lock clean
+.PHONY: help run test quick test-guardrails live check check-page docs walk shape firsthour newcomer bench load soak eval corpora simulate trial mailbox trial-agentdojo mutants fuzz lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -81,6 +81,11 @@ corpora: $(CORPORA)/.done  ## Fetch the packages whose texts the guards learn fr
 
 trial: $(VENV)/.dev $(TRIAL)/.done $(CORPORA)/.done  ## Silas against its enemies: half an hour, one table (EVERY=N: each N-th attack)
 	$(BIN)/python -m evals.trial $(if $(EVERY),--every $(EVERY)) --markdown trial.md
+	$(BIN)/python -m evals.half_year
+	$(BIN)/python -m evals.half_year --model
+
+mailbox: $(VENV)/.dev  ## Two weeks of a made-up mailbox on a real mail server, with three owners; prints their figures (MAILS=2000)
+	SILAS_MAILS=$(or $(MAILS),2000) $(BIN)/pytest -q -s tests/proactive/test_two_weeks.py
 
 trial-agentdojo: $(TRIAL)/.done  ## AgentDojo's 949 attacks against approvals, gates and execution, in a .venv of its own (SUITE=, EVERY=N, APPROVES=P)
 	$(TRIAL)/bin/python -m evals.trial.agentdojo --out $(TRIAL)/agentdojo.json $(if $(SUITE),--suite $(SUITE)) $(if $(EVERY),--every $(EVERY)) $(if $(APPROVES),--approves $(APPROVES))

@@ -65,6 +65,24 @@ CREATE TABLE agent_diagnostics (
 
 CREATE INDEX idx_agent_diagnostics_kind ON agent_diagnostics (kind, created_at);
 
+CREATE TABLE agent_earlier_definitions (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    replaced_at TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_earlier_definitions_agent
+    ON agent_earlier_definitions (agent_id, replaced_at DESC);
+
+CREATE TABLE agent_erasures (
+    id TEXT PRIMARY KEY,
+    created_at TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE INDEX idx_agent_erasures_created ON agent_erasures (created_at DESC);
+
 CREATE TABLE agent_host (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     host_id TEXT NOT NULL,
@@ -329,6 +347,13 @@ CREATE TABLE model_grants (
 
 CREATE INDEX idx_model_grants_agent ON model_grants (agent_id);
 
+CREATE TABLE model_rules (
+    id TEXT PRIMARY KEY,
+    scope TEXT NOT NULL,
+    target TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+
 CREATE TABLE notification_provenance (
     logical_change_key TEXT PRIMARY KEY,
     position BIGINT NOT NULL,
@@ -494,6 +519,21 @@ CREATE TABLE write_fence (
 
 -- runtime
 
+CREATE TABLE action_outcomes (
+    ref TEXT NOT NULL,
+    family TEXT NOT NULL,
+    outcome TEXT NOT NULL CHECK (outcome IN (
+        'approved', 'edited', 'declined', 'undone', 'dismissed')),
+    scope_id TEXT NOT NULL,
+    goal_id TEXT,
+    confidence REAL,
+    touched INTEGER NOT NULL,
+    at TEXT NOT NULL,
+    PRIMARY KEY (ref, family, outcome)
+);
+
+CREATE INDEX action_outcomes_at ON action_outcomes (at);
+
 CREATE TABLE approval_completions (
     token_id TEXT NOT NULL,
     content_hash TEXT NOT NULL,
@@ -582,6 +622,31 @@ CREATE TABLE autonomy_changes (
     ended_at TEXT
 );
 
+CREATE TABLE call_undos (
+    work_item_id TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    title TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    args TEXT NOT NULL,
+    account TEXT NOT NULL,
+    inverse TEXT,
+    undo_args TEXT,
+    permissions TEXT NOT NULL,
+    approved_by TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN (
+        'begun', 'done', 'nothing', 'unknown', 'undoing', 'undone', 'left')),
+    told TEXT NOT NULL,
+    begun_at TEXT NOT NULL,
+    until TEXT,
+    token TEXT,
+    seal_key_id TEXT,
+    seal TEXT,
+    PRIMARY KEY (work_item_id, attempt, seq)
+);
+
+CREATE INDEX call_undos_approved_by ON call_undos (approved_by);
+
 CREATE TABLE card_seals (
     card_id TEXT PRIMARY KEY,
     key_id TEXT NOT NULL,
@@ -645,6 +710,21 @@ CREATE VIRTUAL TABLE chronicle_words USING fts5(
     content,
     content = 'raw_records', content_rowid = 'number',
     tokenize = "porter unicode61 tokenchars '_-'"
+);
+
+CREATE TABLE clients (
+    client_id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    token_hash TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    removed_at TEXT,
+    seal_key_id TEXT NOT NULL,
+    seal TEXT NOT NULL
+);
+
+CREATE TABLE connection_sign_ins (
+    connection_id TEXT PRIMARY KEY,
+    oauth TEXT NOT NULL
 );
 
 CREATE TABLE connections (
@@ -774,6 +854,16 @@ CREATE TABLE devices (
     revoked_at TEXT
 );
 
+CREATE TABLE domain_crossings (
+    crossing_id TEXT NOT NULL,
+    source TEXT NOT NULL,
+    target TEXT NOT NULL,
+    signed_at TEXT NOT NULL,
+    seal_key_id TEXT,
+    seal TEXT,
+    PRIMARY KEY (source, target)
+);
+
 CREATE TABLE file_changes (
     work_item_id TEXT NOT NULL,
     attempt BIGINT NOT NULL,
@@ -809,6 +899,17 @@ CREATE TABLE goal_times (
     goal_id TEXT PRIMARY KEY,
     looked_until TEXT NOT NULL
 );
+
+CREATE TABLE grant_uses (
+    use_id INTEGER PRIMARY KEY,
+    grant_id TEXT NOT NULL,
+    work_item_id TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    args TEXT NOT NULL,
+    at TEXT NOT NULL
+);
+
+CREATE INDEX grant_uses_of ON grant_uses (grant_id, at);
 
 CREATE TABLE memory_causes (
     cause TEXT NOT NULL,
@@ -1079,6 +1180,16 @@ CREATE TABLE processed_messages (
 
 CREATE INDEX processed_messages_at ON processed_messages (processed_at);
 
+CREATE TABLE proposals (
+    proposal_id TEXT PRIMARY KEY,
+    client_id TEXT NOT NULL REFERENCES clients (client_id),
+    request_hash TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    redeemed_at TEXT
+);
+
+CREATE INDEX proposals_by_client ON proposals (client_id, created_at);
+
 CREATE TABLE questions (
     id TEXT PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -1272,10 +1383,26 @@ CREATE TABLE skills (
     last_used_at TEXT
 );
 
+CREATE TABLE standing_grants (
+    grant_id TEXT PRIMARY KEY,
+    content TEXT NOT NULL,
+    token TEXT NOT NULL,
+    granted_at TEXT NOT NULL,
+    ended_at TEXT
+);
+
 CREATE TABLE stopped_answers (
     trace_id TEXT PRIMARY KEY,
     stopped_at TEXT NOT NULL
 );
+
+CREATE TABLE unasked_cards (
+    question_id TEXT PRIMARY KEY,
+    at TEXT NOT NULL,
+    shown INTEGER NOT NULL
+);
+
+CREATE INDEX unasked_cards_at ON unasked_cards (at);
 
 CREATE TABLE visitor_cases (
     id TEXT PRIMARY KEY,
@@ -1345,11 +1472,6 @@ CREATE TABLE work_attempts (
 CREATE UNIQUE INDEX work_attempts_open
     ON work_attempts (work_item_id) WHERE ended_at IS NULL;
 
-CREATE TABLE work_domains (
-    work_item_id TEXT PRIMARY KEY,
-    domain TEXT NOT NULL
-);
-
 CREATE TABLE work_items (
     id TEXT PRIMARY KEY,
     type TEXT NOT NULL,
@@ -1390,4 +1512,10 @@ CREATE TABLE work_origins (
     taint TEXT NOT NULL,
     sources TEXT NOT NULL,
     noted_at TEXT NOT NULL
+);
+
+CREATE TABLE work_read_domains (
+    work_item_id TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    PRIMARY KEY (work_item_id, domain)
 );

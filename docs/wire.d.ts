@@ -167,6 +167,12 @@ export type CheckpointResponse = {
   request_id: string;
   verdict: string;
 };
+export type CompanionAnswering = {
+  type: "companion_answering";
+  agent_id: string;
+  run_key: string;
+  text: string;
+};
 export type CompanionsChanged = {
   type: "companions_changed";
 };
@@ -188,6 +194,7 @@ export type ConnectionFailure = {
   failure_type: string;
   service: string;
   message: string;
+  draft?: string;
   recovery_options: (Record<string, any>)[];
 };
 export type ConnectionFailureResponse = {
@@ -295,6 +302,7 @@ export type DraftReviewResponse = {
   type: "draft_review_response";
   verdict: "approve" | "edit" | "rephrase" | "reject";
   edited_text?: string | null;
+  words?: string | null;
 };
 export type Failed = {
   type: "error";
@@ -380,6 +388,7 @@ export type Message = {
   journal_changes?: (string)[];
   work_item_id?: string | null;
   printed?: (PrintedOutput)[];
+  undo_until?: string | null;
   attachments?: (FileAttached)[];
   conversation?: string;
 };
@@ -533,4 +542,4 @@ export type Work = {
   budget_used: Record<string, any>;
 };
 export type FromPage = Auth | Say | StopAnswer | ApprovalResponse | CheckpointResponse | GateResponse | BatchReviewResponse | DraftReviewResponse | DecisionResponse | SuggestionResponse | AutonomyThresholdResponse | ConnectionSetupResponse | PermissionEscalationResponse | ConnectionFailureResponse | SecureInputCompleted | ActivityRequest | Ping;
-export type ToPage = Hello | Ready | Message | Conversations | History | Answering | Streaming | ProgressFrame | ApprovalRequest | CardClosed | Work | Activity | Attention | JournalChanged | SkillsChanged | ConnectionsChanged | CompanionsChanged | Accepted | Failed | Pong | GateApproval | CheckpointQuestion | BatchReview | DraftReview | Decision | Suggestion | AutonomyThresholdReview | SecureInputRequest | ConnectionSetupStep | PermissionEscalation | ConnectionFailure;
+export type ToPage = Hello | Ready | Message | Conversations | History | Answering | Streaming | ProgressFrame | ApprovalRequest | CardClosed | Work | Activity | Attention | JournalChanged | SkillsChanged | ConnectionsChanged | CompanionsChanged | CompanionAnswering | Accepted | Failed | Pong | GateApproval | CheckpointQuestion | BatchReview | DraftReview | Decision | Suggestion | AutonomyThresholdReview | SecureInputRequest | ConnectionSetupStep | PermissionEscalation | ConnectionFailure;

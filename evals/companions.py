@@ -29,7 +29,10 @@ from silas.companions.ports import (
     CompanionRequest,
     ModelDestination,
     ProposedAction,
+    ReportDraft,
 )
+from silas.journal.operations import ItemUpdate
+from silas.journal.queries import checklists_of
 from silas.kernel.models import Data
 from silas.kernel.yaml_positions import load_yaml
 from silas.testing import FakeClock, MemoryVault
@@ -61,6 +64,7 @@ class TaskSetup(Data):
     minutes: int = 0
     """Time that was logged on it, until now."""
     rating: float | None = None
+    estimate: int | None = None
 
 
 class Step(Data):
@@ -71,6 +75,10 @@ class Step(Data):
     wake: bool = False
     days: int = 0
     """How many days pass."""
+    minutes: int = 0
+    """How many minutes pass."""
+    tick: str | None = None
+    """Every step of this task is done."""
     approve: bool = False
     """The owner says yes to everything that waits."""
     answer: str | None = None
@@ -109,6 +117,12 @@ class Expectation(Data):
     """The most messages that the last request held."""
     logged_minutes: int | None = None
     replay_matches: bool = False
+    open_tasks: tuple[str, ...] | None = None
+    """The titles of the tasks that are not closed."""
+    report_scope: str | None = None
+    """Which scope the report that its kind writes is filed under."""
+    report_by_model: bool | None = None
+    """Whether the report is the one that the model has written."""
 
 
 class Scenario(Data):
@@ -119,6 +133,8 @@ class Scenario(Data):
     tasks: tuple[TaskSetup, ...] = ()
     model: tuple[ScriptedAction, ...] | None = None
     """What a model answers in the first round; None: the offline brain."""
+    model_report: ReportDraft | None = None
+    """What a model reports; `@ref` in a source is the id of a task."""
     cloud: bool = False
     """The model is at a host, and nobody has agreed to it."""
     repeat: int = Field(default=1, ge=1, le=60)
@@ -185,6 +201,10 @@ class Stage:
                     started_at=began,
                     ended_at=device.clock.now(),
                 )
+            if each.estimate is not None:
+                await device.do(
+                    "update_task_estimate", task_id=task, estimate_minutes=each.estimate
+                )
             if each.rating is not None:
                 await device.do(
                     "create_or_update_rating", target_id=task, dimension="energy", value=each.rating
@@ -200,6 +220,9 @@ class Stage:
         device = self.device
         if step.days:
             device.clock.advance(days=step.days)
+        device.clock.advance(minutes=step.minutes)
+        if step.tick is not None:
+            await self._tick(self.refs[step.tick])
         if step.finish is not None:
             await self._finish(step.finish)
         if step.say is not None or step.wake:
@@ -214,6 +237,12 @@ class Stage:
             for each in await device.service.waiting(self.agent):
                 await device.approvals.approve(each.operation_id)
                 await device.service.decided(each.operation_id)
+
+    async def _tick(self, task_id: str) -> None:
+        found = await self.device.journal.read(lambda view: checklists_of(view, task_id))
+        updates = [ItemUpdate(id=item.id, checked=True) for _, items in found for item in items]
+        await self.device.do("update_checklist_items", updates=tuple(updates))
+        await self.device.journal.settled()
 
     async def _finish(self, ref: str) -> None:
         """Finish a task; in a repetition a new one of the same title."""
@@ -272,6 +301,13 @@ class Stage:
             "memory": max((_remembered(each) for each in requests[-1:]), default=0),
             "logged_minutes": round(logged / 60),
             "replay_matches": all(each.matches for each in replays),
+            "open_tasks": tuple(
+                sorted(each.title for each in await device.tasks() if not each.closed)
+            ),
+            "report_scope": report.report.scope.value if report else None,
+            "report_by_model": report is not None
+            and self.scenario.model_report is not None
+            and report.report.content["headline"] == self.scenario.model_report.headline,
         }
 
 
@@ -302,8 +338,18 @@ def _answer(stage: Stage, request: CompanionRequest) -> CompanionProposal:
                 arguments=_filled(each.arguments, names),
             )
             for each in stage.scenario.model or ()
-        )
+        ),
+        report=_report(stage.scenario.model_report, names),
     )
+
+
+def _report(draft: ReportDraft | None, names: Mapping[str, str]) -> ReportDraft | None:
+    if draft is None:
+        return None
+    text = draft.model_dump_json()
+    for name, each in names.items():
+        text = text.replace(f':{name}"', f':{each}"')
+    return ReportDraft.model_validate_json(text)
 
 
 def _filled(value: Any, names: Mapping[str, str]) -> Any:

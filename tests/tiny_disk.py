@@ -30,6 +30,14 @@ def make_read_only(place: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
 
 
+def leave(place: Path, *, kilobytes: int) -> None:
+    """Make the disk so small that only that much is free."""
+    now = os.statvfs(place)
+    size = (now.f_blocks - now.f_bfree) * now.f_frsize // 1024 + kilobytes
+    resized = ["mount", "-o", f"remount,size={size}k", str(place)]
+    subprocess.run(resized, check=True)
+
+
 def fill(place: Path, *, kilobytes: int = 1 << 30) -> Path:
     """Use up that much space, or all that is left; returns the file that takes it."""
     ballast = place / "ballast"

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from evals.bench import companions, conversation, memory, skills, storage, trust, web, work
+from evals.bench import companions, conversation, mcp, memory, skills, storage, trust, web, work
 from evals.bench.measure import Line, table
 
 _TOPICS: Mapping[str, Callable[[Path], Awaitable[list[Line]]]] = {
@@ -28,6 +28,7 @@ _TOPICS: Mapping[str, Callable[[Path], Awaitable[list[Line]]]] = {
     "decision": conversation.measure_decision,
     "agent_overhead": work.measure_agent_overhead,
     "skills": skills.measure_skills,
+    "mcp": mcp.measure_mcp,
     "wake": companions.measure_wake,
     "companion_log": companions.measure_companion_log,
 }

@@ -11,6 +11,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 
 from pydantic_ai import Agent
@@ -38,6 +39,7 @@ from silas.work.before_images import BeforeImages
 from silas.work.control import WorkControl
 from silas.work.execution_context import ExecutionContext
 from silas.work.executor import WorkItemExecutor
+from silas.work.ledger import CallUndos
 from silas.work.models import ENDED_WELL
 from silas.work.off_limits import OffLimits
 from silas.work.origins import OriginStore
@@ -128,6 +130,7 @@ def workbench(trust: TrustStores, folder: Path, sandbox: BubblewrapBackend) -> E
         items=items,
         attempts=attempts,
         ledger=ToolLedger(database, clock),
+        undos=CallUndos(database, clock, trust.keys, timedelta(minutes=5)),
         artifacts=ArtifactStore(database, folder / "artifacts", clock=clock),
         workspaces=Workspaces(
             folder / "work",

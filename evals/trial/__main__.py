@@ -25,7 +25,8 @@ from evals.trial.suites import (
 )
 from silas.kernel.process import environment_to_pass_on
 
-_CHAOS_ROUNDS = 40
+_CHAOS_ROUNDS, _BATCH_ROUNDS = 40, 200
+_MAILS = 2_000
 _SEEDS, _LIVES = 60, 4
 _LEAST_SECONDS = 20.0
 
@@ -53,6 +54,18 @@ SUITES = (
         ["tests/stream/test_chaos.py", "tests/work/test_chaos.py"],
         figure=f"{_CHAOS_ROUNDS} rounds each",
         environ={"SILAS_CHAOS_ROUNDS": str(_CHAOS_ROUNDS)},
+    ),
+    Tests(
+        "SIGKILL in a batch, and a mail server that fails at every n-th command",
+        ["tests/proactive/test_batch_faults.py"],
+        figure=f"{_BATCH_ROUNDS} kills, 27 servers",
+        environ={"SILAS_CHAOS_ROUNDS": str(_BATCH_ROUNDS)},
+    ),
+    Tests(
+        "two weeks of a mailbox, three owners",
+        ["tests/proactive/test_two_weeks.py"],
+        figure=f"{_MAILS} mails each",
+        environ={"SILAS_MAILS": str(_MAILS)},
     ),
 )
 

@@ -295,13 +295,18 @@ def companion_choices(settings: Settings, read_key: KeyReader) -> dict[str, Role
     return {name: choices[role] for role, name in named.items() if name is not None}
 
 
-def companion_gateway(core: Core, *, environ: Mapping[str, str]) -> ModelGateway:
-    """The way to the models of companions."""
+def companion_gateway(
+    core: Core,
+    *,
+    environ: Mapping[str, str],
+    heard: Callable[[str, str, str], None] | None = None,
+) -> ModelGateway:
+    """The way to the models of companions; `heard` hears answers grow that somebody waits for."""
 
     @contextlib.asynccontextmanager
     async def open_agent(choice: RoleChoice) -> AsyncIterator["CompanionAgent"]:
         factory = await asyncio.to_thread(agent_factory, core, environ=environ)
-        async with factory.open_companion(choice.role) as agent:
+        async with factory.open_companion(choice.role, heard=heard) as agent:
             yield agent
 
     return ModelGateway(companion_choices(core.settings, without_reading), open_agent)

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -180,13 +180,18 @@ async def follow_live(paths: Paths, live: "Live") -> None:
 
     Nothing relies on it: what matters is delivered through the database.
     """
+    await follow_events(paths, lambda event: _pass_on(event, live))
+
+
+async def follow_events(paths: Paths, hear: Callable[[Mapping[str, Any]], None]) -> None:
+    """The same, as it is told: each event with its fields."""
     while True:
         with contextlib.suppress(OSError, ServerError, ValueError):
-            await _follow(paths, live)
+            await _follow(paths, hear)
         await asyncio.sleep(_SECONDS_BETWEEN_TRIES)
 
 
-async def _follow(paths: Paths, live: "Live") -> None:
+async def _follow(paths: Paths, hear: Callable[[Mapping[str, Any]], None]) -> None:
     import httpx  # noqa: PLC0415 - see `call_server`
 
     with short_path(paths.socket) as address, _translated(paths.socket):
@@ -199,7 +204,7 @@ async def _follow(paths: Paths, live: "Live") -> None:
             client.stream("GET", LIVE, extensions={"trace": _require_own_peer_later}) as answer,
         ):
             async for line in answer.aiter_lines():
-                _pass_on(json.loads(line), live)
+                hear(json.loads(line))
 
 
 def _pass_on(event: Mapping[str, Any], live: "Live") -> None:
@@ -209,5 +214,5 @@ def _pass_on(event: Mapping[str, Any], live: "Live") -> None:
         live.text(event["connection_id"], event["trace_id"], event["piece"], start=event["start"])
     elif "stage" in event:
         live.answering(AnswerProgress.model_validate(event))
-    else:
+    elif "what" in event:
         live.progress(event["trace_id"], event["what"], event["detail"])

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -13,9 +13,12 @@ from silas.app.agents import companion_choices, without_reading
 from silas.app.core import Core, OpenDatabase
 from silas.app.gates import open_gates
 from silas.app.jobs import PeriodicJob
+from silas.app.review import open_unasked
 from silas.audit.models import AuditTrail
 from silas.companions.budgets import Budgets
 from silas.companions.compaction import CompactionPolicy, Compactor, ModelSummariser
+from silas.companions.conversation import CompanionWord
+from silas.companions.erasure import Elsewhere, ErasedElsewhere, Erasure
 from silas.companions.errors import AgentDestroyed
 from silas.companions.gateway import ModelDoor, StopSwitches
 from silas.companions.kinds.library import KindLibrary
@@ -43,10 +46,11 @@ from silas.queue import Consumer, QueueName, QueueStore
 from silas.review.questions import QuestionStore
 from silas.settings.paths import Paths
 from silas.settings.services import CompanionSettings
-from silas.storage import SqliteDatabase, load_migrations, migrate
+from silas.storage import Database, SqliteDatabase, load_migrations, migrate
 
 _LOOK = timedelta(minutes=1)
 _PRUNE = timedelta(days=1)
+TellOwner = Callable[[CompanionWord], Awaitable[None]]
 _MAX_RUNS_AT_ONCE = 4
 """How many companions may run at the same time."""
 
@@ -107,10 +111,12 @@ def build_companions(
     kinds: Path | None = None,
     compaction: CompactionPolicy | None = None,
     run: RunCompanion | None = None,
+    tell: TellOwner | None = None,
 ) -> CompanionServices:
     """Companions on these ports, standing still. What is absent is a no.
 
-    `run` takes the place of the workflow, for whoever looks at waking alone.
+    `run` takes the place of the workflow, for whoever looks at waking alone; `tell` is told what
+    of a run is for the owner's eyes.
     """
     registry = companion_tools()
     switches = StopSwitches(store, fence=journal.fence.move)
@@ -135,9 +141,16 @@ def build_companions(
         secret_available=secret_available,
     )
     workflow = CompanionWorkflow(store, journal, executor=executor, door=door, time_zone=time_zone)
-    resumption = OperationResumption(store, executor)
     notifications = CompanionNotifications(store.ids, host_id=store.host_id)
     compactor = Compactor(store, summariser=ModelSummariser(store, door), policy=compaction)
+
+    async def decided(agent_id: str, thread_id: str) -> None:
+        # The thread of a run has ended long since; what was decided in it is remembered too.
+        with contextlib.suppress(AgentDestroyed):
+            ended = ":session:" not in thread_id
+            await compactor.consider(agent_id, thread_id, ended=ended)
+
+    resumption = OperationResumption(store, executor, remember=decided)
     dispatch, index, sessions = WakeDispatch(store, queue), TokenIndex(), CompanionSessions(store)
 
     async def session_ended(session: InteractiveSession) -> None:
@@ -149,8 +162,18 @@ def build_companions(
         # It may have set its own alarm.
         alarms.poke()
         await _follow_up(store, notifications, compactor, run)
+        word = await service.conversations.word_of(run) if tell is not None else None
+        if word is not None and tell is not None:
+            await tell(word)
 
     worker = WakeWorker(store, run or workflow.run, ended=run_ended)
+    erasure = Erasure(
+        store,
+        elsewhere=companion_places(queue, approvals),
+        wipe=without_erased(store.database, queue.database),
+        call_off=worker.call_off,
+        fence=journal.fence.move,
+    )
     lifecycle = Lifecycle(
         store,
         dispatch=dispatch,
@@ -161,22 +184,27 @@ def build_companions(
         call_off=worker.call_off,
         fence=journal.fence.move,
         changed=notifications.agent_changed,
+        forgotten=erasure.lost_category,
+    )
+    service = CompanionService(
+        store,
+        journal,
+        lifecycle=lifecycle,
+        worker=worker,
+        resumption=resumption,
+        door=door,
+        switches=switches,
+        budgets=budgets,
+        operations=operations,
+        library=KindLibrary(registry, kinds),
+        registry=registry,
+        audit=audit,
+        session_ended=session_ended,
+        erasure=erasure,
     )
     return CompanionServices(
         store=store,
-        service=CompanionService(
-            store,
-            journal,
-            lifecycle=lifecycle,
-            worker=worker,
-            resumption=resumption,
-            door=door,
-            switches=switches,
-            budgets=budgets,
-            operations=operations,
-            library=KindLibrary(registry, kinds),
-            audit=audit,
-        ),
+        service=service,
         lifecycle=lifecycle,
         workflow=workflow,
         executor=executor,
@@ -195,6 +223,25 @@ def build_companions(
             concurrency=_MAX_RUNS_AT_ONCE,
         ),
     )
+
+
+def companion_places(queue: QueueStore, approvals: ActionApprovals | None) -> list[Elsewhere]:
+    """Where companions' words go outside of their own file."""
+
+    async def on_the_bus(about: ErasedElsewhere) -> dict[str, int]:
+        return {"messages on the bus": await queue.forget(QueueName.COMPANION, about.fits)}
+
+    return [on_the_bus, *([approvals.forget] if approvals is not None else [])]
+
+
+def without_erased(*databases: Database) -> Callable[[], Awaitable[bool]]:
+    """What writes these files anew, so that nothing that was erased stays in them."""
+
+    async def write() -> bool:
+        files = [each for each in databases if isinstance(each, SqliteDatabase)]
+        return all([await each.write_anew() for each in files])
+
+    return write
 
 
 async def _follow_up(
@@ -240,6 +287,7 @@ def action_approvals(core: Core, questions: QuestionStore) -> ActionApprovals:
     """The owner's answers to what companions want to do."""
     return ActionApprovals(
         questions,
+        open_unasked(core, questions),
         decisions=core.decisions,
         engine=core.approvals,
         audit=core.audit,
@@ -258,6 +306,7 @@ def make_companions(
     environ: Mapping[str, str] | None = None,
     gates: GateRunner | None = None,
     models: Destinations | None = None,
+    tell: TellOwner | None = None,
 ) -> CompanionServices:
     """Companions as the settings say, standing still.
 
@@ -277,6 +326,7 @@ def make_companions(
         audit=core.audit,
         kinds=core.paths.companion_kinds,
         compaction=CompactionPolicy(model_attempts=settings.summary_model_attempts),
+        tell=tell,
     )
 
 
@@ -290,6 +340,7 @@ async def open_companions(
     environ: Mapping[str, str] | None = None,
     gates: GateRunner | None = None,
     models: Destinations | None = None,
+    tell: TellOwner | None = None,
 ) -> AsyncIterator[CompanionServices]:
     """Companions, awake for as long as the block lasts."""
     async with open_companion_store(
@@ -308,6 +359,7 @@ async def open_companions(
             environ=environ,
             gates=gates,
             models=models,
+            tell=tell,
         )
         await companions.service.recover()
         try:
@@ -321,7 +373,12 @@ async def open_companions(
 def companion_retention(store: CompanionStore, settings: CompanionSettings) -> Retention:
     """How long what companions leave behind is kept, as the settings say."""
     days = settings.keep_days
-    return Retention(store, {each: getattr(days, each.value) or FOR_EVER for each in ArtifactClass})
+    room = settings.max_megabytes
+    return Retention(
+        store,
+        {each: getattr(days, each.value) or FOR_EVER for each in ArtifactClass},
+        max_bytes=room * 1_000_000 if room is not None else None,
+    )
 
 
 def companion_jobs(companions: CompanionServices, settings: CompanionSettings) -> list[PeriodicJob]:

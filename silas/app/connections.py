@@ -7,10 +7,13 @@ from zoneinfo import ZoneInfo
 
 from silas.app.core import Core
 from silas.app.jobs import PeriodicJob
+from silas.app.review import open_unasked
 from silas.connections.cards import ConnectionCards
+from silas.connections.domains import DomainCards, DomainPolicies
 from silas.connections.manager import ConnectionManager, ConnectionPolicy
 from silas.connections.scripts import ConnectionScripts
 from silas.connections.service import ConnectionService
+from silas.connections.sign_ins import SignIns
 from silas.review.decisions import QuestionKind
 from silas.review.questions import QuestionStore
 from silas.stream.review_service import ReviewService
@@ -32,6 +35,7 @@ async def open_connections(
         QuestionKind.CONNECTION_FAILURE,
     ):
         reviews.on_answer(kind, manager.answered)
+    reviews.on_answer(QuestionKind.DOMAIN, service.domains.answered)
     await manager.take_up()
     try:
         yield service
@@ -46,6 +50,7 @@ def make_connections(
     settings = core.settings
     cards = ConnectionCards(
         questions=questions,
+        unasked=open_unasked(core, questions),
         decisions=core.decisions,
         approvals=core.approvals,
         audit=core.audit,
@@ -58,6 +63,7 @@ def make_connections(
         scripts=ConnectionScripts(core.sandbox, core.skill_files.loader),
         cards=cards,
         secrets=secrets,
+        sign_ins=SignIns(core.broker, core.connections, secrets, core.audit),
         audit=core.audit,
         clock=core.clock,
         ids=core.ids,
@@ -68,7 +74,8 @@ def make_connections(
             zone=ZoneInfo(settings.scheduler.timezone),
         ),
     )
-    return ConnectionService(manager, core.audit)
+    domains = DomainCards(DomainPolicies(core.connections), cards, manager.changed)
+    return ConnectionService(manager, core.audit, domains)
 
 
 def connection_jobs(connections: ConnectionService) -> list[PeriodicJob]:

@@ -29,9 +29,11 @@ from silas.kernel import SilasError
 from silas.kernel.tasks import end_task
 from silas.memory.service import MemoryService
 from silas.personality import PersonalityEngine
+from silas.proactive.batches import Batches
 from silas.queue import Consumer, Handler, QueueName, QueueStore
 from silas.review.questions import QuestionStore
 from silas.settings.models import Settings
+from silas.stream.accounts import AccountReading
 from silas.stream.activity import ActivityTitles, while_away
 from silas.stream.admission import Admission, Busy, Intake
 from silas.stream.answering import AnswersInProgress, AnswerStops
@@ -52,7 +54,7 @@ from silas.stream.reading_tools import PLANNER_TOOLS, PROXY_TOOLS, ReadingToolbo
 from silas.stream.research import ResearchLimits, ResearchStore
 from silas.stream.resuming import AskByCard, ExpiredCalls
 from silas.stream.scheduling import Clockwork, list_watches
-from silas.stream.turn_context import TurnContext, TurnPolicy, VaultDoor, nobody
+from silas.stream.turn_context import SpeakToCompanion, TurnContext, TurnPolicy, VaultDoor, nobody
 from silas.stream.usage import UsageLedger
 from silas.stream.visitors import VisitorDoor, VisitorStore
 from silas.tools import RESEARCH_TOOLS
@@ -77,6 +79,7 @@ class TurnServices:
     reviews: Reviews | None = None
     gate_desk: GateDesk | None = None
     proactive: Proactive | None = None
+    batches: Batches | None = None
     approver: Approver | None = None
     live: Live | None = None
     is_known: Callable[[str, str], bool] = nobody
@@ -84,6 +87,7 @@ class TurnServices:
     cases: VisitorCases | None = None
     places: OpenedPlaces | None = None
     vault: VaultDoor | None = None
+    spoken_to: SpeakToCompanion | None = None
 
 
 def open_turns(
@@ -127,6 +131,14 @@ def open_turns(
         gate_desk=services.gate_desk,
         proactive=services.proactive,
         skills=core.skill_files,
+        accounts=AccountReading(
+            core.skill_files,
+            core.connections,
+            clock,
+            core.ids,
+            ZoneInfo(settings.scheduler.timezone),
+            services.journal,
+        ),
         live=services.live,
         answers=AnswersInProgress(
             settings.owner_id, clock, AnswerStops(core.database, clock), services.live
@@ -138,6 +150,7 @@ def open_turns(
         cases=services.cases,
         places=services.places,
         vault=services.vault,
+        spoken_to=services.spoken_to,
         goal_tool=work.context.registry.get,
         memory_ops=RateLimit(clock, settings.limits.memory_ops_per_minute_per_scope),
         worker_tools=frozenset(
@@ -377,6 +390,7 @@ def make_stream(
         approver=services.approver or asking,
         progress=progress,
         on_start=progress.started_in,
+        propose=services.batches.propose if services.batches else None,
     )
     turns = open_turns(core, agents, services, work)
     progress.attach(turns)

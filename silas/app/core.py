@@ -6,7 +6,7 @@ decides what happens; nothing in it can switch off a check.
 """
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -55,9 +55,12 @@ from silas.tools.web_search import SearchLimits, make_provider
 from silas.work import ArtifactStore, AttemptStore, ToolLedger, WorkItemStore
 from silas.work.attempt_store import this_runner
 from silas.work.before_images import BeforeImages
+from silas.work.ledger import CallUndos
 from silas.work.origins import OriginStore
 
 if TYPE_CHECKING:
+    from silas.mcp.tools import ServedTools
+    from silas.skills.format import Skill
     from silas.stream.attachments import AttachmentStore
     from silas.stream.limits import RateLimit
     from silas.stream.usage import UsageLedger
@@ -86,6 +89,8 @@ class WorkStores:
     items: WorkItemStore
     attempts: AttemptStore
     ledger: ToolLedger
+    undos: CallUndos
+    """What takes back the calls in accounts."""
     artifacts: ArtifactStore
     images: BeforeImages
     """What files were before Silas changed them."""
@@ -168,6 +173,12 @@ class Core:
             items=WorkItemStore(self.database, self.clock),
             attempts=AttemptStore(self.database, self.clock, self.audit),
             ledger=ToolLedger(self.database, self.clock, redact=self.redact),
+            undos=CallUndos(
+                self.database,
+                self.clock,
+                self.keys,
+                timedelta(minutes=self.settings.undo.window_minutes),
+            ),
             artifacts=ArtifactStore(self.database, self.paths.artifacts, clock=self.clock),
             images=BeforeImages(self.database, self.clock, self.paths.before_images),
             origins=OriginStore(
@@ -192,7 +203,17 @@ class Core:
     def skill_files(self) -> SkillResolver:
         """The skills as work uses them; those that are connections with the owner's accounts."""
         accounts = AccountTools(self.connections, self.audit, self.clock)
-        return SkillResolver(SkillLoader(self.skills), self.sandbox, accounts)
+        return SkillResolver(SkillLoader(self.skills), self.sandbox, accounts, self._served)
+
+    def _served(self, skill: "Skill", directory: Path) -> "Sequence[Tool]":
+        return self.tool_servers(skill, directory)
+
+    @cached_property
+    def tool_servers(self) -> "ServedTools":
+        """The servers of other people's tools; what has changed in one is let nothing use it."""
+        from silas.mcp.tools import ServedTools  # noqa: PLC0415 - most commands use no server
+
+        return ServedTools(self.sandbox, self.skills.quarantine, self.broker.session)
 
     @cached_property
     def sandbox(self) -> SandboxRunner:

@@ -7,6 +7,7 @@ finding too.
 
 import asyncio
 import errno
+import importlib.util
 import inspect
 import os
 import shlex
@@ -47,6 +48,7 @@ from silas.secrets import Prompt, detect_keyring, open_vault
 from silas.settings.load import LoadedSettings
 from silas.settings.models import Settings
 from silas.settings.paths import NotInitialised
+from silas.skills.sidecar import SkillKind
 from silas.storage import Row, SqliteDatabase, load_migrations, migrate
 from silas.storage.trees import shown, walk
 
@@ -169,6 +171,7 @@ async def _installed(
                 "audit": lambda: _audit(core),
                 "clock": lambda: _clock(core),
                 "skills": lambda: _skills(core),
+                "tool servers": lambda: _tool_servers(core),
                 "connections": lambda: _connections(core),
                 "leftovers": lambda: _leftovers(core),
             }
@@ -203,6 +206,31 @@ async def _skills(core: Core) -> DoctorFinding:
     used = [each for each in records if each.usable]
     told = f" {waiting} more wait for you: `silas review list`." if waiting else ""
     return ok("skills", f"{len(used)} installed, each as it was approved.{told}")
+
+
+async def _tool_servers(core: Core) -> DoctorFinding:
+    """Whether each tool server is what the owner has approved, and can be spoken with."""
+    found = []
+    for record in await core.skills.listed():
+        if record.digest is None or not await core.skills.is_whole(record.digest):
+            continue
+        skill = await core.skill_files.loader.version(record.name, record.digest)
+        if skill.sidecar.type is SkillKind.TOOL_SERVER:
+            found.append(record)
+    if not found:
+        return ok("tool servers", "None.")
+    if importlib.util.find_spec("mcp") is None:
+        return problem(
+            "tool servers", "What speaks with them is missing.", fix="pip install 'silas[mcp]'"
+        )
+    held = [each.name for each in found if each.is_quarantined]
+    if held:
+        return problem(
+            "tool servers",
+            f"Changed since you approved them, and not used: {', '.join(held)}.",
+            fix=f"silas mcp show {held[0]}",
+        )
+    return ok("tool servers", f"{len(found)}, none of them quarantined.")
 
 
 async def _connections(core: Core) -> DoctorFinding:

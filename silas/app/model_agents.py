@@ -13,7 +13,7 @@ from silas.agents.assessors import ContextScorer, LlmGate
 from silas.agents.brain.grammar import is_exact
 from silas.agents.brain.model import brain_model
 from silas.agents.brain.plans import Places
-from silas.agents.companion import CompanionAgent
+from silas.agents.companion import CompanionAgent, HearAnswer
 from silas.agents.executor import ExecutorAgent
 from silas.agents.models.choices import ModelChoice, Role, RoleChoice
 from silas.agents.models.errors import ModelNotUsable
@@ -66,7 +66,9 @@ class AgentFactory:
         return _agents(self.core, self._models(home))
 
     @contextlib.asynccontextmanager
-    async def open_companion(self, role: Role) -> AsyncIterator[CompanionAgent]:
+    async def open_companion(
+        self, role: Role, *, heard: HearAnswer | None = None
+    ) -> AsyncIterator[CompanionAgent]:
         """A companion's agent with the model of this role, without its fallback."""
         chosen = self._choices()[role]
         alone = RoleChoice(role=role, model=chosen.model, patience=chosen.patience)
@@ -78,7 +80,7 @@ class AgentFactory:
             on_use=self.core.usage.noting_as(COMPANION),
         )
         async with models:
-            yield CompanionAgent(models.for_role(role), clock=self.core.clock)
+            yield CompanionAgent(models.for_role(role), clock=self.core.clock, heard=heard)
 
     @contextlib.asynccontextmanager
     async def open_token_counts(self) -> AsyncIterator[ExactTokens | None]:

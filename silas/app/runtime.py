@@ -27,15 +27,28 @@ from silas.app.core import Core
 from silas.app.gates import open_gates, prove_guards
 from silas.app.jobs import Housekeeping, PeriodicJob, in_background
 from silas.app.journal import open_journal
-from silas.app.review import open_gate_questions, open_questions, open_reviews, review_jobs
-from silas.app.skills import open_skills, skill_jobs
+from silas.app.review import (
+    open_batches,
+    open_gate_questions,
+    open_outcomes,
+    open_proposals,
+    open_questions,
+    open_reviews,
+    open_unasked,
+    review_jobs,
+)
+from silas.app.skills import make_tool_servers, open_skills, skill_jobs
 from silas.app.work import control_of
+from silas.companions.conversation import CompanionWord
 from silas.connections.service import ConnectionService
 from silas.context.service import ContextService
 from silas.gates.runner import load_gates
 from silas.journal import Journal
 from silas.journal.conversation import JournalConversation
+from silas.mcp.service import ToolServerService
 from silas.personality import PersonalityEngine
+from silas.proactive.batches import Batches
+from silas.proactive.outcomes import OutcomeFeed
 from silas.queue import Consumer, QueueName, QueueStore
 from silas.review.decisions import QuestionKind
 from silas.review.questions import QuestionStore
@@ -44,10 +57,12 @@ from silas.storage.errors import translated
 from silas.storage.files import make_private_directory
 from silas.stream.cards import PlanCards
 from silas.stream.cases import VisitorCases
+from silas.stream.companions import CompanionDoor, word_message
 from silas.stream.delivery import Deliveries, UserMessageStore
 from silas.stream.learning import MemoryCards
 from silas.stream.places import OpenedPlaces
 from silas.stream.ports import Live
+from silas.stream.proposed_work import ProposedWork
 from silas.stream.review_service import ReviewService
 from silas.stream.search import Search
 from silas.stream.skills import SkillOffers
@@ -57,6 +72,8 @@ from silas.web.pending_secrets import PendingSecrets
 from silas.work.ports import Approver
 from silas.work.skill_drafts import SkillDrafts
 
+HearCompanion = Callable[[str, str, str], None]
+"""Hears an answer grow: of which companion, in which run, and all of its text so far."""
 _DELIVERIES_KEPT = timedelta(days=90)
 _LEARN_EVERY = timedelta(minutes=15)
 _AT_ONCE = 32
@@ -74,16 +91,20 @@ class Runtime:
     journal: Journal
     companions: CompanionServices
     reviews: ReviewService
+    batches: Batches
     agents: Agents
     personality: PersonalityEngine | None
     cases: VisitorCases
     places: OpenedPlaces
     skills: SkillService
+    tool_servers: ToolServerService
+    proposals: ProposedWork
     connections: ConnectionService
     secrets: PendingSecrets
     """Secrets that the owner is asked to type."""
     search: Search
     memory: MemoryServices
+    outcomes: OutcomeFeed
 
     async def warm_up(self) -> None:
         """Do now what the first message would wait for."""
@@ -103,12 +124,14 @@ async def open_runtime(
     is_watched: Callable[[], bool] = lambda: False,
     agents: Agents | None = None,
     ask_secret: AskSecret = no_page,
+    hear_companion: HearCompanion | None = None,
 ) -> AsyncIterator[Runtime]:
     """Everything, running; at the end of the block it is taken down, and nothing is lost.
 
     If a gate of the configuration could not do its work, nothing is started. `agents` are
     instead of those of the settings; `is_watched` says whether a page is open; `ask_secret` has a
-    secret of this name, called so, typed on a page.
+    secret of this name, called so, typed on a page; `hear_companion` hears the answers of
+    companions grow.
     """
     _make_workspace(core)
     cards, deliveries = open_cards(core), Deliveries(core.database, core.clock)
@@ -127,12 +150,17 @@ async def open_runtime(
             core, memory, questions, cards, context=context, personality=personality
         )
         reviews.on_answer(QuestionKind.MEMORY, learning.answered)
+        batches = open_batches(core, questions, reviews)
+        reviews.on_answer(QuestionKind.GRANT, reviews.grants.answered)
         cases = _visitor_cases(core, questions, deliveries, cards=cards, context=context)
         reviews.on_answer(QuestionKind.VISITOR, cases.answered)
         places = open_places(core, questions)
         skills = await open_skills(core, questions)
         reviews.on_answer(QuestionKind.SKILL, skills.installer.answered)
         reviews.on_answer(QuestionKind.SKILL_SOURCE, skills.fetch_answered)
+        servers = make_tool_servers(core, skills)
+        reviews.on_answer(QuestionKind.TOOL_SERVER, servers.answered)
+        proposals = open_proposals(core, questions)
         secrets = PendingSecrets(core.vault, core.database, core.clock)
         services = TurnServices(
             memory=memory.service,
@@ -141,6 +169,7 @@ async def open_runtime(
             personality=personality,
             reviews=cards,
             proactive=reviews,
+            batches=batches,
             gate_desk=open_gate_questions(core, questions, is_watched),
             approver=approver,
             live=live,
@@ -149,6 +178,7 @@ async def open_runtime(
             cases=cases,
             places=places,
             vault=VaultDoor(core.vault.list, ask_secret),
+            spoken_to=(door := CompanionDoor()).answer,
         )
         async with (
             open_connections(core, questions, reviews, secrets) as connections,
@@ -160,16 +190,19 @@ async def open_runtime(
                 questions=questions,
                 environ=environ,
                 gates=gates,
-                models=companion_gateway(core, environ=environ),
+                models=companion_gateway(core, environ=environ, heard=hear_companion),
+                tell=partial(_tell_word, core),
             ) as companions,
             in_background(_channel(core.queue, deliveries).run()),
         ):
             drafts = SkillDrafts(core.work.items, core.work.attempts, core.work.ledger)
+            batches.attach(stream.work.context)
             reviews.attach(stream.turns, SkillOffers(skills, drafts))
             skills.installer.changed.append(
                 partial(stream.clockwork.ask_again_about, control_of(core))
             )
             reviews.on_answer(QuestionKind.COMPANION, companions.answered)
+            door.attach(companions.service)
             runtime = Runtime(
                 core=core,
                 stream=stream,
@@ -178,21 +211,32 @@ async def open_runtime(
                 journal=journal,
                 companions=companions,
                 reviews=reviews,
+                batches=batches,
                 agents=thinking,
                 personality=personality,
                 cases=cases,
                 places=places,
                 skills=skills,
+                tool_servers=servers,
+                proposals=ProposedWork(proposals, stream.turns, stream.work.context, cards),
                 connections=connections,
                 secrets=secrets,
                 search=open_search(core, memory, drop_context=context.drop),
                 memory=memory,
+                outcomes=open_outcomes(core, cards, questions),
             )
             jobs = _jobs(runtime, memory)
             if core.settings.behavior_preferences.enabled:
                 jobs.append(PeriodicJob("learn from decisions", _LEARN_EVERY, learning.look))
             async with in_background(Housekeeping(jobs, clock=core.clock).run()):
                 yield runtime
+
+
+async def _tell_word(core: Core, word: CompanionWord) -> None:
+    """Put a companion's word on its way, if it has one; the conversation with it has it anyway."""
+    if word.is_told:
+        owner_id = core.settings.owner_id
+        await core.queue.enqueue(word_message(word, owner_id=owner_id, clock=core.clock))
 
 
 def _learning(
@@ -209,6 +253,7 @@ def _learning(
         core.settings.owner_id,
         cards=cards,
         questions=questions,
+        unasked=open_unasked(core, questions),
         items=core.work.items,
         decisions=core.decisions,
         audit=core.audit,
@@ -297,9 +342,9 @@ def _jobs(runtime: Runtime, memory: MemoryServices) -> list[PeriodicJob]:
 
     return [
         PeriodicJob("decline expired cards", timedelta(minutes=1), runtime.cards.decline_expired),
-        *review_jobs(runtime.reviews),
+        *review_jobs(runtime.core, runtime.reviews, runtime.outcomes),
         PeriodicJob("end visits", timedelta(minutes=1), runtime.cases.end_expired),
-        *skill_jobs(runtime.skills),
+        *skill_jobs(runtime.skills, runtime.tool_servers),
         *connection_jobs(runtime.connections),
         PeriodicJob("prune deliveries", timedelta(hours=1), prune_deliveries),
         PeriodicJob("prune attachments", timedelta(hours=1), runtime.core.attachments.prune),

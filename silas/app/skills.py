@@ -1,4 +1,4 @@
-"""The skills of one data directory, wired: who installs and uses them, what comes with Silas."""
+"""The skills and tool servers of one data directory, wired: who installs and uses them."""
 
 from datetime import timedelta
 from importlib.resources import files
@@ -6,6 +6,8 @@ from pathlib import Path
 
 from silas.app.core import Core
 from silas.app.jobs import PeriodicJob
+from silas.mcp.cards import ServerCards
+from silas.mcp.service import ToolServerService
 from silas.review.questions import QuestionStore
 from silas.skills.installing import SkillInstaller, install_bundled
 from silas.skills.service import SkillPolicy, SkillService, UsedBy
@@ -74,6 +76,23 @@ def bundled_directory() -> Path:
     return Path(str(files("silas.skills") / "bundled"))
 
 
-def skill_jobs(skills: SkillService) -> list[PeriodicJob]:
+def make_tool_servers(core: Core, skills: SkillService) -> ToolServerService:
+    """The tool servers, which are skills of a type of their own."""
+    own = (core.paths.data_dir, core.paths.config_file)
+    return ToolServerService(
+        skills.installer,
+        skills.loader,
+        core.tool_servers,
+        ServerCards(core.clock, core.ids, core.settings.owner_id),
+        core.broker.oauth,
+        core.broker.forget,
+        off_limits=[str(path.resolve()) for path in own],
+    )
+
+
+def skill_jobs(skills: SkillService, servers: ToolServerService) -> list[PeriodicJob]:
     """What is done again and again."""
-    return [PeriodicJob("put away skills that nobody decided", _TIDY, skills.installer.end_expired)]
+    return [
+        PeriodicJob("put away skills that nobody decided", _TIDY, skills.installer.end_expired),
+        PeriodicJob("ask about tool servers that have changed", _TIDY, servers.look),
+    ]

@@ -31,6 +31,7 @@ from silas.app.work import resumptions_of
 from silas.approval import PasskeyCodes
 from silas.journal import NotificationBatch
 from silas.kernel import Clock, ServerError, SilasError
+from silas.proactive.autonomy import AutonomyService
 from silas.settings.load import LoadedSettings
 from silas.settings.models import Settings
 from silas.settings.services import WebSettings
@@ -238,6 +239,7 @@ class WebFront:
                 live=self.hub,
                 is_watched=lambda: self.hub.watched,
                 ask_secret=self._ask_told_secret,
+                hear_companion=self.hub.companion_text,
             ) as runtime,
             contextlib.AsyncExitStack() as stack,
         ):
@@ -363,7 +365,13 @@ class WebFront:
             version=silas.__version__,
             places=runtime.places,
             skills=runtime.skills,
+            tool_servers=runtime.tool_servers,
+            proposals=runtime.proposals,
             connections=runtime.connections,
+            item_answers=runtime.batches.answers,
+            autonomy=AutonomyService(
+                runtime.reviews.autonomy, runtime.reviews.grants, runtime.core.settings.owner_id
+            ),
             token=web.auth_token.get_secret_value() if web.auth_token else None,
             personality=runtime.personality,
             model=thinks,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from silas.app.core import Core
 from silas.app.gates import open_gates
+from silas.app.review import open_grants, open_questions
 from silas.gates.runner import GateRunner
 from silas.settings.paths import Paths
 from silas.storage.trees import set_aside_in
@@ -13,12 +14,12 @@ from silas.stream.reading_tools import TOO_MANY_SEARCHES
 from silas.stream.resuming import WorkResumptions
 from silas.work.attempt_store import OnStart
 from silas.work.control import WorkControl
-from silas.work.execution_context import ExecutionContext, RunLimits, silent
+from silas.work.execution_context import ExecutionContext, Propose, RunLimits, silent
 from silas.work.executor import WorkItemExecutor
 from silas.work.models import WorkItem
 from silas.work.off_limits import OffLimits
 from silas.work.paused import PausedRuns
-from silas.work.ports import Approver, AttemptWorker, Planner, ProgressListener
+from silas.work.ports import Approver, AttemptWorker, PausedCall, Planner, ProgressListener
 from silas.work.recovery import ended_with_files
 from silas.work.repository import owner_identity
 from silas.work.script import ScriptWorker
@@ -38,6 +39,7 @@ def open_executor(
     approver: Approver | None = None,
     progress: ProgressListener = silent,
     on_start: OnStart | None = None,
+    propose: Propose | None = None,
 ) -> WorkItemExecutor:
     """The executor of this data directory; without an agent, plans must say what is to be run.
 
@@ -48,6 +50,8 @@ def open_executor(
         items=stores.items,
         attempts=stores.attempts,
         ledger=stores.ledger,
+        undos=stores.undos,
+        grants=partial(_granted, core),
         artifacts=stores.artifacts,
         workspaces=_workspaces(core),
         control=control_of(core),
@@ -72,6 +76,7 @@ def open_executor(
         approver=approver,
         paused=paused_runs_of(core),
         skills=core.skill_files,
+        propose=propose,
         system_gates=[gate for gate in settings.gates.system if gate.on in _IN_A_RUN],
         limits=RunLimits(
             memory_mb=settings.sandbox.default_memory_mb,
@@ -85,6 +90,11 @@ def open_executor(
         origins=stores.origins,
     )
     return WorkItemExecutor(context)
+
+
+async def _granted(core: Core, call: PausedCall, make: bool) -> str | None:
+    """What the owner has allowed for a while; looked for only when a call would be asked about."""
+    return await open_grants(core, open_questions(core, core.queue)).use(call, make)
 
 
 async def _too_often(core: Core, item: WorkItem, tool: str) -> str | None:

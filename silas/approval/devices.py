@@ -39,7 +39,7 @@ from silas.secrets.vault import Vault
 from silas.storage import Database, Durability, Transaction
 
 REVOKED_DEVICES_REF = "silas/revoked-devices"
-_SEALED = "silas-device-v1"
+DEVICE_SEAL = "silas-device-v1"
 _MAX_NAME_LENGTH = 80
 _SELECT = """
 SELECT device_id, public_key, name, enrolled_at, owner_key_id, endorsement, revoked_at FROM devices
@@ -106,7 +106,7 @@ class DeviceStore:
         if public_key.key_id in self._revoked.ids():
             raise DeviceUnknown("This device was revoked. Pair it anew, with a new key.")
         fields = _sealed_fields(public_key.key_id, public_key.hex, shown, enrolled_at)
-        values = (*fields.values(), *self._seals.sign(_SEALED, fields))
+        values = (*fields.values(), *self._seals.sign(DEVICE_SEAL, fields))
 
         def write(tx: Transaction) -> None:
             if tx.execute(_INSERT, values):
@@ -164,6 +164,17 @@ class DeviceStore:
         )
         return PublicKey.from_hex(str(row[0])) if row else None
 
+    async def endorsed(self, device_id: str) -> tuple[dict[str, str], str, str] | None:
+        """What the owner's key has vouched for, by which key and how; also of one that has ended.
+
+        For proofs of what it signed while it was trusted: whoever reads them checks it.
+        """
+        found = await self._database.fetch_one(f"{_SELECT} WHERE device_id = ?", (device_id,))
+        if found is None:
+            return None
+        row = _DeviceRow(*found)
+        return row.sealed_fields(), row.owner_key_id, row.endorsement
+
     async def keys(self) -> PublicKeys:
         """The keys of all trusted devices."""
         trusted = [device for device in await self.list() if device.trusted]
@@ -185,7 +196,7 @@ class DeviceStore:
             enrolled_at=parse_timestamp(row.enrolled_at),
             revoked_at=parse_timestamp(row.revoked_at) if row.revoked_at else None,
             trusted=self._proven.holds(  # 1, 3
-                row, seal, lambda: self._seals.holds_now(seal, _SEALED, row.sealed_fields())
+                row, seal, lambda: self._seals.holds_now(seal, DEVICE_SEAL, row.sealed_fields())
             )
             and row.revoked_at is None
             and row.device_id not in revoked,  # 2

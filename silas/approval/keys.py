@@ -8,7 +8,7 @@
 4. Public keys are parsed strictly, pinned, and compared by fingerprint. Two libraries can disagree
    on odd Ed25519 inputs; here there is one, and keys of low order, for which one signature fits
    many messages, are refused when they are read.
-5. What was revoked or has ended is in the vault too (`RevokedList`, `EndedUntil`): neither a
+5. What was revoked or has ended is in the vault too (`RevokedList`, `EndedNames`): neither a
    changed row nor an old backup brings it back.
 
 Seals: the owner's key signs what a row says, and whoever reads the row verifies it.
@@ -208,6 +208,8 @@ def _parse_line(line: str) -> PublicKey:
 
 
 _ENDED_FORMAT = "silas-ended-until-v1"
+_ENDED_BY_NAME = "silas-ended-by-name-v1"
+_ENDING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -244,35 +246,58 @@ class RevokedList:
         return f"silas-revoked-{self.kind}-v1"
 
 
+EVERYTHING = "*"
+"""The name under which everything of one kind has ended."""
+
+
 @dataclass(frozen=True)
-class EndedUntil:
-    """A moment: what was approved up to it, of one kind, is not in force any more."""
+class EndedNames:
+    """Until when what was approved under a name is not in force any more; never taken back.
+
+    Approvals of this kind run out by themselves within `lifetime`: what ended before that is
+    forgotten.
+    """
 
     vault: Vault
     ref_id: str
+    clock: Clock
+    lifetime: timedelta = timedelta(days=200)
 
-    def covers(self, issued_at: datetime) -> bool:
+    def until(self, name: str) -> datetime | None:
+        """The moment up to which approvals of this name have ended; None if none has."""
+        known = self._read()
+        found = [known[each] for each in (name, EVERYTHING) if each in known]
+        return max(found) if found else None
+
+    def covers(self, name: str, issued_at: datetime) -> bool:
         """Whether an approval of that time has ended."""
-        until = self._until()
+        until = self.until(name)
         return until is not None and issued_at <= until
 
-    def end(self, moment: datetime) -> None:
-        """From now on, nothing up to this moment is in force; it is never taken back."""
-        if not self.covers(moment):
-            document = {"format": _ENDED_FORMAT, "until": format_timestamp(moment)}
-            self.vault.set(self.ref_id, canonical_bytes(document))
+    def end(self, names: Iterable[str], moment: datetime) -> None:
+        """From now on nothing of these names up to this moment is in force."""
+        # Two that end something at once, each in a thread, must not forget each other's.
+        with _ENDING:
+            known = self._read()
+            for name in names:
+                known[name] = max(moment, known.get(name, moment))
+            oldest = self.clock.now() - self.lifetime
+            until = {name: format_timestamp(at) for name, at in known.items() if at > oldest}
+            self.vault.set(self.ref_id, canonical_bytes({"format": _ENDED_BY_NAME, "until": until}))
 
-    def _until(self) -> datetime | None:
+    def _read(self) -> dict[str, datetime]:
         stored = self.vault.get(self.ref_id)
         if stored is None:
-            return None
+            return {}
         try:
             document = strict_loads(stored)
-            if document["format"] == _ENDED_FORMAT:
-                return parse_timestamp(document["until"])
-        except (CanonicalError, KeyError, TypeError, ValueError):
+            if document["format"] == _ENDED_BY_NAME:
+                return {str(n): parse_timestamp(at) for n, at in document["until"].items()}
+            if document["format"] == _ENDED_FORMAT:  # older: one moment for everything
+                return {EVERYTHING: parse_timestamp(document["until"])}
+        except (CanonicalError, KeyError, TypeError, ValueError, AttributeError):
             pass
-        return datetime.max.replace(tzinfo=UTC)  # it cannot be read: everything has ended
+        return {EVERYTHING: datetime.max.replace(tzinfo=UTC)}  # unreadable: everything has ended
 
 
 OWNER_KEYS_REF = "silas/owner-keys"

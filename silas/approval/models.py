@@ -6,7 +6,7 @@ autonomy) is wrapped here, so that the same hash, signature and checks apply.
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Protocol
@@ -153,29 +153,61 @@ class ApprovalToken(Data):
 
 @dataclass(frozen=True)
 class BatchPayload:
-    """One action on exactly these items, in this order. The batch's own id authorises nothing."""
+    """One action on exactly these items of an account, in this order, as they were shown.
 
+    An approval is for all of it: the goal, the connection, the tool with its arguments, each item
+    with the state that it was in, the lines that were shown, and how many there are. The batch's id
+    names the token and authorises nothing.
+    """
+
+    batch_id: str
     goal_id: str
     action: str
+    connection: str
+    tool: str
+    args: Mapping[str, str | bool | int | float]
+    ids: str
+    """The argument that takes the ids."""
     item_ids: tuple[str, ...]
+    states: tuple[str, ...]
+    """What each item was like; empty where its id says that already."""
+    lines: tuple[str, ...]
+    """What was shown of each item."""
+    state: str | None = None
+    """The argument that takes an item's state, if there is one."""
+
+    def __post_init__(self) -> None:
+        count = len(self.item_ids)
+        whole = count and {len(self.states), len(self.lines)} == {count}
+        if not whole or len(set(self.item_ids)) != count:
+            raise ValueError("a batch names each of its items once, with its state and its line")
+
+    @classmethod
+    def read(cls, shown: Mapping[str, Any]) -> "BatchPayload":
+        """What a card shows; raises `KeyError`, `TypeError` or `ValueError`."""
+        fields = dict(shown)
+        count = fields.pop("count")
+        for name in ("item_ids", "states", "lines"):
+            if not isinstance(fields[name], list) or count != len(fields[name]):
+                raise ValueError(f"{name}: not as many as the card says")
+            fields[name] = tuple(map(str, fields[name]))
+        return cls(**fields)
 
     @property
     def id(self) -> str:
-        return self.goal_id
+        return self.batch_id
 
     @property
     def parent(self) -> str | None:
         return None
 
+    def shown(self) -> dict[str, Any]:
+        """Everything that is approved, as a card holds it."""
+        lists = {name: list(getattr(self, name)) for name in ("item_ids", "states", "lines")}
+        return {**vars(self), "args": dict(self.args), **lists, "count": len(self.item_ids)}
+
     def plan_bytes(self) -> bytes:
-        return canonical_bytes(
-            {
-                "goal_id": self.goal_id,
-                "action": self.action,
-                "item_ids": self.item_ids,
-                "count": len(self.item_ids),
-            }
-        )
+        return canonical_bytes(self.shown())
 
     def spawn_policy_bytes(self) -> bytes:
         return b""

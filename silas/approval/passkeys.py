@@ -266,7 +266,7 @@ def _is_allowed(key: CoseKey) -> bool:
 
 
 REVOKED_PASSKEYS_REF = "silas/revoked-passkeys"
-_SEALED = "silas-passkey-v1"
+PASSKEY_SEAL = "silas-passkey-v1"
 _MAX_NAME_LENGTH = 80
 _SELECT = """
 SELECT credential_id, public_key, rp_id, name, enrolled_at, owner_key_id, endorsement, sign_count,
@@ -364,7 +364,7 @@ class PasskeyStore:
         shown = " ".join(name.split())[:_MAX_NAME_LENGTH] or "A passkey"
         at, public = format_timestamp(self._clock.now()), made.public_key.hex()
         row = _PasskeyRow(credential_id, public, rp_id, shown, at, "", "", made.sign_count, None)
-        key_id, endorsement = self._seals.sign(_SEALED, row.sealed_fields())
+        key_id, endorsement = self._seals.sign(PASSKEY_SEAL, row.sealed_fields())
         return row._replace(owner_key_id=str(key_id), endorsement=str(endorsement))
 
     async def revoke(self, credential_id: str) -> Passkey:
@@ -393,6 +393,16 @@ class PasskeyStore:
         """One passkey, or None."""
         row = await self._database.fetch_one(f"{_SELECT} WHERE credential_id = ?", (credential_id,))
         return self._passkey(_PasskeyRow(*row), self._revoked.ids()) if row else None
+
+    async def endorsed(self, credential_id: str) -> tuple[dict[str, str], str, str] | None:
+        """What the owner's key has vouched for, as `DeviceStore.endorsed`."""
+        found = await self._database.fetch_one(
+            f"{_SELECT} WHERE credential_id = ?", (credential_id,)
+        )
+        if found is None:
+            return None
+        row = _PasskeyRow(*found)
+        return row.sealed_fields(), row.owner_key_id, row.endorsement
 
     async def require(self, credential_id: str) -> Passkey:
         """A passkey that is trusted now; raises `DecisionRefused`."""
@@ -428,7 +438,7 @@ class PasskeyStore:
             enrolled_at=parse_timestamp(row.enrolled_at),
             trusted=row.revoked_at is None
             and row.credential_id not in revoked
-            and self._seals.holds_now(seal, _SEALED, row.sealed_fields()),
+            and self._seals.holds_now(seal, PASSKEY_SEAL, row.sealed_fields()),
         )
 
 

@@ -29,7 +29,7 @@ Entries that somebody has added to the log can only forbid (`silas.audit.log`): 
 write the database can always keep something from being done.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -83,6 +83,13 @@ SELECT token_id FROM approval_tokens WHERE work_item_id = ? AND voided_at IS NUL
 """
 _VOID = """
 UPDATE approval_tokens SET voided_at = ?, void_reason = ? WHERE token_id = ? AND voided_at IS NULL
+"""
+_SHOWN = "SELECT token_id, shown FROM approval_tokens WHERE shown <> ''"
+# Without the bytes that were shown nothing can be approved, proven or carried out by it any more.
+_FORGET_SHOWN = """
+UPDATE approval_tokens SET shown = '', voided_at = COALESCE(voided_at, issued_at),
+    void_reason = COALESCE(void_reason, ?)
+WHERE token_id = ?
 """
 _VOID_OPEN = "UPDATE approval_tokens SET voided_at = ?, void_reason = ? WHERE voided_at IS NULL"
 
@@ -184,6 +191,20 @@ class TokenStore:
             raise TokenUnknown(f"The approval {token_id} cannot be read any more.") from error
         policy = spawn_policy.encode() if spawn_policy is not None else None
         return IssuedToken(token, shown.encode(), policy, void_reason)
+
+    async def forget_shown(self, fits: Callable[[str], bool], *, reason: str) -> int:
+        """Erase the bytes that were shown where they are like that, and void these tokens.
+
+        What was signed stays: it holds their hash. Returns how many there were.
+        """
+
+        def write(tx: Transaction) -> int:
+            found = [name for name, shown in tx.fetch_all(_SHOWN) if fits(str(shown))]
+            for token_id in found:
+                tx.execute(_FORGET_SHOWN, (reason, token_id))
+            return len(found)
+
+        return await self._database.transaction(write, durability=Durability.TRUST)
 
     async def any_for(self, work_item_id: str) -> bool:
         """Whether a token was issued for this."""

@@ -1,5 +1,6 @@
 """`silas approvals` and `silas metrics`: what was approved, with proofs, and how deciding goes."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from silas.app.work import open_executor
 from silas.approval import IssuedToken, export_proof
 from silas.cli.commands import CliContext, JsonCommand, JsonGroup, pass_cli, with_core
 from silas.kernel import format_timestamp, strict_loads, visible, visible_json
+from silas.proactive.outcomes import OutcomeStore
+from silas.review.attestations import approval_envelope
 from silas.storage.errors import translated
 from silas.storage.files import write_private_file
 from silas.stream.metrics import Metric, in_words, metrics_of
@@ -53,19 +56,48 @@ def show_approval(cli: CliContext, token_id: str) -> None:
 @click.argument("token_id")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["silas", "dsse"]),
+    default="silas",
+    show_default=True,
+    help="dsse: for other people's verifiers, with the device that decided.",
+)
 @pass_cli
-def export_approval(cli: CliContext, token_id: str, file: Path, force: bool) -> None:
+def export_approval(cli: CliContext, token_id: str, file: Path, force: bool, form: str) -> None:
     """Write a proof of an approval to FILE.
 
     Anyone who has your public key can check it, on any machine:
     `silas verify FILE --public-key KEY`. It proves what was shown, when, for how long, and how
-    strongly the decision was proven (tap, slide, passkey or vault). It does not say which device
-    decided: that signature stays here, with the decision.
+    strongly the decision was proven (tap, slide, passkey or vault). With `--format dsse` it is an
+    in-toto statement (`approval/v1`) in a DSSE envelope, and carries the decision too: which device
+    signed it, and what the passkey signed. Without, it does not say which device decided.
     """
+
+    async def inside(core: Core) -> bytes:
+        issued = await core.approvals.tokens.load(token_id)
+        if form == "silas":
+            return export_proof(issued)
+        return await approval_envelope(
+            issued,
+            core.decisions,
+            signing=core.keys,
+            now=core.clock.now(),
+            devices=core.devices,
+            passkeys=core.passkeys,
+        )
+
+    write_proof(cli, file, inside, force=force)
+
+
+def write_proof(
+    cli: CliContext, file: Path, make: Callable[[Core], Awaitable[bytes]], *, force: bool
+) -> None:
+    """Write a proof for others to a file, and say so."""
     if file.exists() and not force:
         raise click.UsageError(f"{file} exists. Say --force to replace it.")
-    issued = with_core(cli, lambda core: core.approvals.tokens.load(token_id))
-    proof = export_proof(issued)
+    proof = with_core(cli, make)
     with translated(str(file)):
         write_private_file(file, proof)
     cli.show({"file": str(file), "bytes": len(proof)}, f"Wrote {file} ({len(proof)} bytes).")
@@ -132,11 +164,17 @@ def _approval_line(issued: IssuedToken) -> str:
 def metrics(cli: CliContext, days: int) -> None:
     """Show how deciding goes: how fast, how often no, how often undone.
 
-    All of it is computed here, from the audit log of the last DAYS. Nothing is sent anywhere.
+    All of it is computed here, from what happened in the last DAYS. Nothing is sent anywhere.
     """
 
     async def load(core: Core) -> list[Metric]:
-        return await metrics_of(core.audit, core.clock, days=days)
+        from silas.app.review import open_outcomes, open_questions  # noqa: PLC0415 - slow to load
+        from silas.app.runtime import open_cards  # noqa: PLC0415 - as above
+
+        # What was decided since the last look of a running Silas counts as well.
+        await open_outcomes(core, open_cards(core), open_questions(core, core.queue)).gather()
+        outcomes, owner = OutcomeStore(core.database, core.clock), core.settings.owner_id
+        return await metrics_of(core.audit, core.clock, outcomes, owner_id=owner, days=days)
 
     found = with_core(cli, load)
     data = [metric.model_dump(mode="json") for metric in found]

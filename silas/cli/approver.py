@@ -18,12 +18,13 @@ from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.channels.replies import WHICH_CHANGES, TextReply, choices_for, reply_of
 from silas.cli.commands import CliContext, on_terminal, screen_width
 from silas.egress import in_words
-from silas.gates.risk import RiskLevel
+from silas.gates.risk import EffectOf, RiskLevel
 from silas.kernel import prefixed, quoted, strict_loads, visible, visible_json
 from silas.review import Decisions, OwnersWord, ShownQuestion
 from silas.review.cards import MAX_CHANGES_CHARS, asking_for
 from silas.work import WorkItem, WorkItemResult, WorkItemStatus
-from silas.work.authorisation import TAKE_OVER
+from silas.work.authorisation import TAKE_OVER, plan_finals
+from silas.work.batch_policy import policy_lines
 from silas.work.errors import WorkNotDone
 from silas.work.executor import WorkItemExecutor
 from silas.work.models import ENDED_WELL
@@ -53,6 +54,7 @@ class TerminalApprover:
     """
 
     decisions: Decisions
+    effect_of: EffectOf
 
     async def decide_call(self, call: PausedCall, question: ShownQuestion) -> OwnersWord:
         reasons = "\n".join(in_quotes(reason) for reason in call.reasons)
@@ -63,7 +65,7 @@ class TerminalApprover:
         return await self._ask(f"{reasons}\n{shown}\n{question_about(call)}", question, exact)
 
     async def decide_item(self, item: WorkItem, question: ShownQuestion) -> OwnersWord:
-        text = f"{shown_plan(item)}\nApprove exactly this?"
+        text = f"{shown_plan(item, self.effect_of)}\nApprove exactly this?"
         return await self._ask(text, question, exact_plan(item))
 
     async def _ask(self, text: str, question: ShownQuestion, exact: str) -> OwnersWord:
@@ -87,11 +89,15 @@ def executor_of(
     core: Core, cli: CliContext, *, agent: AttemptWorker | None = None
 ) -> WorkItemExecutor:
     """The executor for this call; it asks in between only if somebody is there to answer."""
-    approver = TerminalApprover(core.decisions) if on_terminal() and not cli.as_json else None
+    approver = (
+        TerminalApprover(core.decisions, core.tools.effect_of)
+        if on_terminal() and not cli.as_json
+        else None
+    )
     return open_executor(core, agent=agent, approver=approver, progress=LiveView(cli))
 
 
-def shown_plan(item: WorkItem) -> str:
+def shown_plan(item: WorkItem, effect_of: EffectOf) -> str:
     """The card of a plan: everything that is signed, in words; at its end the hash.
 
     It is read from the very bytes, and nothing in it is invisible. A field that is empty is left
@@ -109,11 +115,14 @@ def shown_plan(item: WorkItem) -> str:
         lines += ["Works in:", in_quotes(path)]
     if schedule := plan.pop("schedule"):
         lines += ["When:", in_quotes(schedule)]
+    if plan.pop("batch", None) and item.batch is not None:
+        lines += ["Proposes:", in_quotes("\n".join(policy_lines(item.batch)))]
     checks = plan.pop("verify")
     if checks:
         lines.append("Done when:" if has_proof(item) else "Checks:")
         lines += [in_quotes(_check_in_words(check)) for check in checks]
     lines.append(f"Network: {in_words(workspace.pop('network', None) or ())}")
+    lines += map(own_line, plan_finals([item], effect_of))
     lines.append(f"At most: {_limits_in_words(plan.pop('budget', None) or {})}")
     lines.append(f"If it fails: {plan.pop('on_failure')}; if it is stuck: {plan.pop('on_stuck')}.")
     workspace.pop("changes", None)  # each of them is a line of its own above
@@ -223,6 +232,7 @@ def decide(
     items: list[WorkItem],
     hashes: tuple[str, ...],
     *,
+    effect_of: EffectOf,
     option: str = "--approve",
     shows: str = "silas plan hash",
     question: str = "Approve exactly this, and execute it?",
@@ -234,7 +244,7 @@ def decide(
     It is typed at the terminal, or it is the full hash of every item. There is no third way:
     without either, nothing is approved. `option` takes the hashes that the command `shows`.
     """
-    cli.say("\n\n".join(shown_plan(item) for item in items))
+    cli.say("\n\n".join(shown_plan(item, effect_of) for item in items))
     if hashes:
         if set(hashes) != {item.plan_hash for item in items}:
             raise click.UsageError(

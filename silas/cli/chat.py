@@ -120,7 +120,8 @@ class _Line:
 
     async def show(self, card: Card) -> str:
         """The card that the page shows, as text: everything that is signed, in words."""
-        return card_text(card, *await compared(self.core, card))
+        parts = await compared(self.core, card)
+        return card_text(card, *parts, effect_of=self.core.tools.effect_of)
 
     async def show_exact(self, card: Card) -> str:
         """Every byte that would be signed."""
@@ -158,10 +159,7 @@ def chat(cli: CliContext, *, folder: str | None, new: bool, name: str | None) ->
     """
     if not on_terminal():
         raise click.UsageError("There is nobody at this terminal. Use `silas ask TEXT` instead.")
-    wanted = _Wanted(folder, new=new, name=name)
-    signal.signal(signal.SIGINT, _leave)
-    cli.say(_WELCOME)
-    asyncio.run(_chat(cli, wanted))
+    asyncio.run(_chat(cli, _Wanted(folder, new=new, name=name)))
 
 
 def _leave(_signal: int, _frame: object) -> None:
@@ -173,6 +171,9 @@ def _leave(_signal: int, _frame: object) -> None:
 
 
 async def _chat(cli: CliContext, wanted: "_Wanted") -> None:
+    # Not before there is a loop: one that is interrupted while it is made complains when it goes.
+    signal.signal(signal.SIGINT, _leave)
+    cli.say(_WELCOME)
     live = Passing()
     async with _line(cli, live, wanted=wanted) as line:
         await _say_which(cli, line)

@@ -55,7 +55,21 @@ _PERSONA = {
     "coaching_style": "style",
     "anti_sycophancy_policy": "honesty",
 }
-_HEALTH = {"idle": "ready", "sleeping": "asleep", "out_of_budget": "budget used up"}
+_HEALTH = {
+    "idle": "ready",
+    "sleeping": "asleep",
+    "out_of_budget": "budget used up",
+    "needs_consent": "needs your consent",
+    "held_back": "held back",
+}
+_COMMANDS = {
+    "consent": "silas companions consent {name}",
+    "configure": "silas companions configure {name}",
+    "release": "silas companions go",
+    "resume": "silas companions resume {name}",
+    "wake": "silas companions wake {name}",
+}
+"""What helps, as a command."""
 _SUBJECTS = {"model": "asking for a proposal", "offline": "the fixed rules"}
 _RESULTS = {
     "confirmation_required": "it waits for your decision",
@@ -67,6 +81,7 @@ _OFFLINE = "offline:brain"
 _WAITS = {"blocked": "for your answer", "waiting": "for your decision", "approved": "to be done"}
 _UNITS = {"tokens": " tokens", "cost_micro_usd": "", "runtime_ms": " min", "tool_calls": " calls"}
 _RUNS_SHOWN = 5
+_BAR = 20
 
 
 async def ask_companions(core: Core, name: str, given: Mapping[str, Any]) -> Any:
@@ -142,11 +157,15 @@ def with_companions(cli: CliContext, work: Callable[[CompanionSession], Awaitabl
 def list_all(cli: CliContext, everything: bool) -> None:
     """Show your companions, and how they are."""
 
-    async def work(session: CompanionSession) -> tuple[Any, Any]:
-        return await session.everybody(destroyed=everything), await session.ask("switches")
+    async def work(session: CompanionSession) -> tuple[Any, Any, ZoneInfo]:
+        found = await session.everybody(destroyed=everything)
+        return found, await session.ask("switches"), session.zone
 
-    found, switches = with_companions(cli, work)
-    lines = [*map(switch_line, switches), *map(companion_line, found)]
+    found, switches, zone = with_companions(cli, work)
+    lines = [
+        *map(switch_line, switches),
+        *(line for each in found for line in (companion_line(each), *trouble_lines(each, zone))),
+    ]
     cli.show({"companions": found, "switches": switches}, "\n".join(lines) or _NO_COMPANIONS)
 
 
@@ -349,7 +368,6 @@ def companion_line(each: Mapping[str, Any]) -> str:
         _HEALTH.get(each["health"], each["health"]),
         ", ".join(category["name"] for category in each["categories"]),
         each["model_id"] or "no model: fixed rules",
-        *(["needs your consent"] if each["needs_consent"] else []),
         *([f"{each['open_questions']} to answer"] if each["open_questions"] else []),
         *([f"{each['waiting_actions']} to decide"] if each["waiting_actions"] else []),
         *(["report is stale"] if each["report_fresh"] is False else []),
@@ -357,11 +375,26 @@ def companion_line(each: Mapping[str, Any]) -> str:
     return f"{visible(each['display_name'])}  {visible(' · '.join(extra))}"
 
 
+def trouble_lines(each: Mapping[str, Any], zone: ZoneInfo) -> Iterable[str]:
+    """What keeps a companion from its work, and the one step that helps."""
+    trouble = each["trouble"]
+    if trouble is None:
+        return
+    yield f"  Problem   {visible(trouble['text'])}"
+    if trouble["until"]:
+        word = "Until" if trouble["code"] == "asleep" else "It tries again by itself from"
+        yield f"            {word} {when(trouble['until'], zone)}."
+    name = visible(each["display_name"])
+    command = _COMMANDS[trouble["way"]].format(name=name if " " not in name else f'"{name}"')
+    yield f"  Helps     {visible(trouble['step'])} {command}"
+
+
 def detail_lines(found: Mapping[str, Any], zone: ZoneInfo) -> Iterable[str]:
     """Everything about one."""
     companion = found["companion"]
     yield companion_line(companion)
     yield visible(found["summary"])
+    yield from trouble_lines(companion, zone)
     yield f"  Id        {companion['id']}"
     yield f"  Wakes     {visible(', '.join(found['wakes_on']) or 'only when you wake it')}"
     yield f"  May       {visible(', '.join(found['may']))}"
@@ -412,12 +445,23 @@ def report_lines(found: Mapping[str, Any]) -> Iterable[str]:
     content = found["report"]["content"]
     yield visible(content["headline"])
     yield found["freshness"]["sentence"]
+    yield from chart_lines(found["charts"])
     for section in content["sections"]:
         if section["claims"]:
             yield f"\n{visible(section['title'])}"
         for claim in section["claims"]:
             guess = " (inferred)" if claim.get("inference_flag") == "inferred" else ""
             yield f"  {claim['id']:<14} {visible(claim['text'])}{guess}"
+
+
+def chart_lines(charts: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    """The numbers of a report as bars of text."""
+    for chart in charts:
+        yield f"\n{chart['title']}"
+        most = max((each["value"] for each in chart["points"]), default=0) or 1
+        for each in chart["points"]:
+            bar = "#" * round(_BAR * each["value"] / most)
+            yield f"  {visible(each['label'])[:16]:<16} {bar:<{_BAR}} {visible(each['words'])}"
 
 
 def source_line(each: Mapping[str, Any], zone: ZoneInfo) -> str:

@@ -1,7 +1,7 @@
 """`silas companions`: what changes something, and what the owner reads before agreeing to it."""
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from silas.cli.companions import (
 )
 from silas.cli.journal_session import with_journal
 from silas.companions.tools.registry import ToolClass
-from silas.kernel import visible
+from silas.kernel import format_timestamp, visible
+from silas.kernel.when import parse_moment
 
 _CATEGORIES = click.option(
     "-c", "--category", "categories", multiple=True, metavar="NAME", help="What it may see."
@@ -145,7 +146,7 @@ def wake(cli: CliContext, name: str, said: str | None) -> None:
 @click.argument("said", metavar="TEXT")
 @pass_cli
 def say(cli: CliContext, name: str, said: str) -> None:
-    """Say something to it; it wakes. What comes of it: silas companions show, report."""
+    """Say something to it; it wakes. What it answers: silas companions chat NAME."""
     _wake(cli, name, said)
 
 
@@ -157,7 +158,7 @@ def _wake(cli: CliContext, name: str, said: str | None) -> None:
     cli.show(
         found,
         f"It wakes: run {found['run_key'][:12]}. If Silas is not running, once it is.\n"
-        f"What came of it: silas companions show {visible(name)}",
+        f"What it says: silas companions chat {visible(name)}",
     )
 
 
@@ -408,3 +409,190 @@ def _version(versions: list[dict[str, Any]], number: int) -> str:
     if not found:
         raise click.UsageError(f"There is no version {number}.")
     return str(found[0]["id"])
+
+
+@click.command(cls=JsonCommand)
+@NAME
+@click.option("--adopt", is_flag=True, help="Give it, and it alone, the newest version.")
+@click.option("--back", is_flag=True, help="Give it the version that it had before.")
+@pass_cli
+def versions(cli: CliContext, name: str, adopt: bool, back: bool) -> None:
+    """Show how the versions of its kind do, take the newest, or go back."""
+    if adopt and back:
+        raise click.UsageError("Take the newest or go back: one at a time.")
+    call = "adopt_version" if adopt else "previous_version" if back else "rollout"
+
+    async def work(session: CompanionSession) -> Any:
+        return await session.ask(call, agent_id=(await session.find(name))["id"])
+
+    found = with_companions(cli, work)
+    lines = [f"{found['kind']}, version {found['version']}"]
+    if found["newer"]:
+        adds = f" It adds {', '.join(found['adds'])}." if found["adds"] else ""
+        lines.append(f"Version {found['newest_version']} is there: --adopt takes it.{adds}")
+    if found["worse"]:
+        lines.append("It does worse than the version before: --back takes that again.")
+    lines += [
+        f"{'*' if each['in_use'] else ' '} version {each['version']}: {each['completed']} of "
+        f"{each['runs']} runs went through, {each['refused']} of {each['actions']} calls and "
+        f"{each['reports_refused']} reports refused, {each['tokens']} tokens"
+        for each in found["versions"]
+    ]
+    cli.show(found, "\n".join(lines))
+
+
+@click.command(cls=JsonCommand)
+@click.argument("name", required=False)
+@pass_cli
+def health(cli: CliContext, name: str | None) -> None:
+    """Show what companions are held to, how it is, and what was odd lately."""
+
+    async def work(session: CompanionSession) -> Any:
+        about = {"agent_id": (await session.find(name))["id"]} if name else {}
+        return await session.ask("objectives", **about), await session.ask("diagnostics", **about)
+
+    objectives, odd = with_companions(cli, work)
+    words = {True: "met", False: "MISSED", None: "not measured"}
+    lines = [
+        f"{each['name']}: {each['is_now']} ({each['wanted']}), {words[each['met']]}"
+        for each in objectives
+    ]
+    lines += [
+        f"{each['created_at']}  {each['kind']}  {visible(each['subject_id'])}" for each in odd
+    ]
+    cli.show({"objectives": objectives, "diagnostics": odd}, "\n".join(lines))
+
+
+@click.command(cls=JsonCommand)
+@click.option("-c", "--category", metavar="NAME", help="About this category.")
+@click.option("--kind", metavar="KIND", help="By companions of this kind.")
+@click.option("--only", "models", multiple=True, metavar="MODEL", help="Only this; or PROVIDER:*.")
+@click.option("--any", "anything", is_flag=True, help="Every model that you agree to, again.")
+@pass_cli
+def models(
+    cli: CliContext,
+    category: str | None,
+    kind: str | None,
+    models: tuple[str, ...],
+    anything: bool,
+) -> None:
+    """Show or say which models may be asked about a category, or by a kind."""
+    if (category is None) == (kind is None) and (models or anything):
+        raise click.UsageError("Give --category or --kind, one of them.")
+    if bool(models) == anything and (category or kind):
+        raise click.UsageError("Say which models (--only), or --any.")
+    target = (
+        with_journal(cli, lambda journal: journal.category(category, make=False))
+        if category
+        else kind
+    )
+
+    async def work(session: CompanionSession) -> Any:
+        if target is None:
+            return await session.ask("model_rules"), await session.ask("models")
+        scope = "category" if category else "kind"
+        rules = await session.ask("set_model_rule", scope=scope, target=target, models=models)
+        return rules, await session.ask("models")
+
+    rules, known = with_companions(cli, work)
+    lines = [f"{each['model_id']}  {each['address']}" for each in known]
+    lines += [
+        f"{each['scope']} {visible(each['target'])}: only {', '.join(each['models'])}"
+        for each in rules
+    ]
+    cli.show({"models": known, "rules": rules}, "\n".join(lines) or "No model is configured.")
+
+
+_NOT_FOUND = "Nothing of it was found."
+_RECORDS = {
+    "agents": "companions",
+    "agent_messages": "messages",
+    "agent_message_payloads": "texts of messages",
+    "agent_run_traces": "traces",
+    "agent_reports": "reports",
+    "agent_operations": "actions",
+    "agent_prompt_items": "questions",
+    "agent_prompt_responses": "answers",
+    "wake_run_log": "wakes",
+}
+"""What is counted is said in words where people know it; the rest by its table."""
+
+
+@click.command(cls=JsonCommand)
+@click.argument("name", required=False)
+@click.option("-c", "--category", metavar="NAME", help="All that was said about this category.")
+@click.option("--since", metavar="TIME", help="What was said from then on: 2026-03-01, yesterday.")
+@click.option("--until", metavar="TIME", help="What was said before that.")
+@click.option("--word", "words", metavar="TEXT", help="Everything that holds this word.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@pass_cli
+def forget(cli: CliContext, /, name: str | None, category: str | None, **said: Any) -> None:
+    """Forget a companion, a category, a span of time or a word, for good.
+
+    What is named together has to fit together. A NAME alone forgets that companion whole. What
+    would go is shown first; afterwards there is a receipt, which says what stays, too.
+    """
+    if not any((name, category, said["since"], said["until"], said["words"])):
+        raise click.UsageError("Name a companion, or give --category, --since, --until or --word.")
+    category_id = (
+        with_journal(cli, lambda journal: journal.category(category, make=False))
+        if category
+        else None
+    )
+
+    async def work(session: CompanionSession) -> Any:
+        found = await session.find(name, destroyed=True) if name else None
+        times = {
+            each: format_timestamp(
+                parse_moment(
+                    said[each], now=session.core.clock.now(), zone=session.zone, prefer="past"
+                )
+            )
+            for each in ("since", "until")
+            if said[each]
+        }
+        wish = {
+            "agent_id": found["id"] if found else None,
+            "category_id": category_id,
+            "words": said["words"],
+            **times,
+        }
+        looked = await session.ask("forget", wish=wish)
+        if not looked["removed"] and not looked["redacted"]:
+            return None
+        if not said["yes"]:
+            cli.say("\n".join(_counted(looked)))
+        confirm("Forget this for good? Nobody can bring it back.", yes=said["yes"])
+        return await session.ask("forget", wish=wish, really=True)
+
+    receipt = with_companions(cli, work)
+    cli.show({"receipt": receipt}, "\n".join(_lines(receipt)) if receipt else _NOT_FOUND)
+
+
+@click.command(cls=JsonCommand)
+@pass_cli
+def forgotten(cli: CliContext) -> None:
+    """Show the receipts of what companions were made to forget."""
+    found = with_companions(cli, lambda session: session.ask("forgotten"))
+    lines = ["\n".join(_lines(each)) for each in found]
+    cli.show({"receipts": found}, "\n\n".join(lines) or "Nothing was forgotten yet.")
+
+
+def _lines(receipt: Mapping[str, Any]) -> Iterator[str]:
+    yield f"Receipt {receipt['id']}, {receipt['created_at']}"
+    yield from _counted(receipt)
+    yield "What stays:"
+    yield from (f"  {visible(each)}" for each in receipt["stays"])
+
+
+def _counted(receipt: Mapping[str, Any]) -> Iterator[str]:
+    done = "Gone" if receipt["done"] else "This would go"
+    gone = ", ".join(_amounts(receipt["removed"])) or "no whole record"
+    yield f"{done}: {gone}"
+    if receipt["redacted"]:
+        over = "Written over in" if receipt["done"] else "This would be written over in"
+        yield f"{over}: {', '.join(_amounts(receipt['redacted']))}"
+
+
+def _amounts(rows: Mapping[str, int]) -> Iterator[str]:
+    return (f"{count} {_RECORDS.get(table, table)}" for table, count in rows.items())

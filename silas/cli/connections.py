@@ -2,12 +2,13 @@
 
 Everything goes through the API of the running Silas; without one, what can be done on the files is
 done there. Nothing is connected here: `silas connect` puts a card before the owner, whose yes
-connects. A password is typed where nothing is shown, and goes to the vault of the running Silas.
+connects. A password is typed where nothing is shown, and goes to the vault of the running Silas; a
+sign-in happens in a browser, and the terminal says where. Ctrl-C meanwhile ends the setup.
 """
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -39,6 +40,8 @@ _NEEDS_A_SERVER = frozenset({"connect", "reconnect", "cancel"})
 """A setup lives in the Silas that is running."""
 _LOOK_SECONDS = 0.3
 _PATIENCE_SECONDS = 180.0
+_SIGN_IN_SECONDS = 1900.0
+"""Longer than any code is valid."""
 _STATES = {
     "proposed": "waits for you",
     "connecting": "is being set up",
@@ -79,6 +82,7 @@ def _ask(cli: CliContext, command: str, **given: Any) -> Any:
     metavar="KEY=VALUE",
     help="What the connection should know, such as imap=imap.example.org:993.",
 )
+@click.option("--secret", metavar="NAME", help="Take the password from the vault; do not ask.")
 @pass_cli
 def connect(
     cli: CliContext,
@@ -88,11 +92,13 @@ def connect(
     name: str | None,
     domain: str | None,
     options: tuple[str, ...],
+    secret: str | None,
 ) -> None:
     """Connect an account: SKILL is mail, calendar, github or another connection.
 
     IDENTITY is the account, such as you@example.org. A card shows what would be reached and what
-    Silas could then do. At a terminal you are asked at once, and then for the password.
+    Silas could then do. At a terminal you are asked at once, and then for the password, or told
+    where to sign in.
     """
     asked = _ask(
         cli,
@@ -102,6 +108,7 @@ def connect(
         name=name,
         domain=domain,
         options=_options(options),
+        secret=secret,
     )
     if cli.as_json or not on_terminal():
         cli.show(asked, _what_next(asked))
@@ -126,17 +133,60 @@ def _what_next(asked: dict[str, Any]) -> str:
         "Nothing is connected yet. Read what would be reached, and answer:\n"
         f"  silas review show {asked['card_id']}\n"
         f"  silas review answer {asked['card_id']} approve\n"
-        f"Then type the password:  silas connections password {name}"
+        f"Then type the password, or see where to sign in:  silas connections password {name}"
     )
 
 
 def _go_on(cli: CliContext, name: str) -> None:
     """Follow a setup to its end; the owner types what is asked for."""
-    shown = _until(cli, name, lambda each: each["wants_secret"] or _is_over(each))
-    if shown["wants_secret"]:
-        _type_secret(cli, shown, ask_hidden(f"Password for {visible(shown['name'])}"))
-        shown = _until(cli, name, lambda each: _is_over(each) and not each["step"])
+    _follow(cli, name, lambda shown: ask_hidden(f"Password for {visible(shown['name'])}"))
+
+
+def _follow(cli: CliContext, name: str, typed: Callable[[dict[str, Any]], str]) -> None:
+    """Answer each step of a setup, in its order, until it is over."""
+    done: set[str] = set()
+    while True:
+        shown = _until(cli, name, _next_step(done))
+        asked = _asks(shown) - done
+        if not asked:
+            break
+        done |= asked
+        if shown["wants_secret"]:
+            _type_secret(cli, shown, typed(shown))
+        else:
+            _sign_in(cli, shown)
     _tell_end(cli, shown)
+
+
+def _next_step(done: set[str]) -> Callable[[dict[str, Any]], bool]:
+    return lambda each: bool(_asks(each) - done) or _is_settled(each)
+
+
+def _asks(shown: dict[str, Any]) -> set[str]:
+    """What the setup waits for: the name of a secret, or the page of a sign-in."""
+    return {shown["wants_secret"] or (shown["sign_in"] or {}).get("url", "")} - {""}
+
+
+def _is_settled(shown: dict[str, Any]) -> bool:
+    return _is_over(shown) and not shown["step"]
+
+
+def _sign_in(cli: CliContext, shown: dict[str, Any]) -> None:
+    """Say where to sign in, and wait until that is over. Ctrl-C ends the setup."""
+    sign_in, name = shown["sign_in"], shown["connection_id"]
+    until = visible(sign_in["expires_at"][11:16])
+    if sign_in["user_code"]:
+        cli.say(
+            f"Open {visible(sign_in['url'])} and enter the code {visible(sign_in['user_code'])}"
+        )
+    else:
+        cli.say(f"Open this page in a browser on this machine:\n{visible(sign_in['url'])}")
+    cli.say(f"Silas waits until {until} UTC. Ctrl-C cancels.")
+    try:
+        _until(cli, name, lambda each: not each["sign_in"], seconds=_SIGN_IN_SECONDS)
+    except KeyboardInterrupt:
+        _ask(cli, "cancel", name=name)
+        raise
 
 
 def _is_over(shown: dict[str, Any]) -> bool:
@@ -144,9 +194,11 @@ def _is_over(shown: dict[str, Any]) -> bool:
     return ended or (shown["status"] == "proposed" and bool(shown["problem"]))
 
 
-def _until(cli: CliContext, name: str, done: Any) -> dict[str, Any]:
+def _until(
+    cli: CliContext, name: str, done: Any, *, seconds: float | None = None
+) -> dict[str, Any]:
     """Look until it is so; what it does meanwhile is shown."""
-    until, told = time.monotonic() + _PATIENCE_SECONDS, ""
+    until, told = time.monotonic() + (seconds or _PATIENCE_SECONDS), ""
     while True:
         shown: dict[str, Any] = _ask(cli, "show", name=name)["connection"]
         if done(shown):
@@ -170,7 +222,7 @@ def _type_secret(cli: CliContext, shown: dict[str, Any], value: str) -> None:
 def _tell_end(cli: CliContext, shown: dict[str, Any]) -> None:
     name = visible(shown["name"], keep_newlines=False)
     if shown["status"] == "active":
-        found = visible(shown["found"], keep_newlines=False)
+        found = visible(shown["problem"] or shown["found"], keep_newlines=False)
         cli.show(shown, f"{name} is connected. {found}".strip())
         return
     reason = visible(shown["problem"], keep_newlines=False)
@@ -223,7 +275,7 @@ def show(cli: CliContext, name: str) -> None:
         f"checked: {found['health_check']}, last at {each['last_health_check'] or 'never'}"
     )
     lines += [f"waits for you: silas review show {card}" for card in each["card_ids"]]
-    lines += [f"{use['at'][:19]}  {use['event']}  {visible(use['tool'])}" for use in found["uses"]]
+    lines += [f"{use['at'][:19]}  {visible(use['words'])}" for use in found["uses"]]
     cli.show(found, "\n".join(lines))
 
 
@@ -247,24 +299,28 @@ def check(cli: CliContext, name: str | None) -> None:
 @click.option("--stdin", "from_stdin", is_flag=True, help="Read it from standard input.")
 @pass_cli
 def password(cli: CliContext, name: str, from_stdin: bool) -> None:
-    """Type the password that the setup of a connection waits for."""
-    shown = _until(cli, name, lambda each: each["wants_secret"] or _is_over(each))
-    if not shown["wants_secret"]:
+    """Type the password that the setup of a connection waits for, or see where to sign in."""
+    shown = _until(cli, name, lambda each: _asks(each) or _is_settled(each))
+    if not _asks(shown):
         raise AccountError(f"{visible(shown['name'])} asks for no password now.")
-    typed = on_terminal() and not from_stdin
-    value = ask_hidden("Password") if typed else sys.stdin.read().removesuffix("\n")
-    _type_secret(cli, shown, value)
-    _tell_end(cli, _until(cli, name, lambda each: _is_over(each) and not each["step"]))
+    hidden = on_terminal() and not from_stdin
+    _follow(
+        cli,
+        name,
+        lambda _: ask_hidden("Password") if hidden else sys.stdin.read().removesuffix("\n"),
+    )
 
 
 @connections.command()
 @click.argument("name")
+@click.option("--secret", metavar="NAME", help="Take the password from the vault; do not ask.")
 @pass_cli
-def reconnect(cli: CliContext, name: str) -> None:
-    """Set up again a connection that has failed: you type its password anew."""
-    shown = _ask(cli, "reconnect", name=name)
+def reconnect(cli: CliContext, name: str, secret: str | None) -> None:
+    """Set up again a connection that has failed: you type its password anew, or sign in."""
+    shown = _ask(cli, "reconnect", name=name, secret=secret)
     if cli.as_json or not on_terminal():
-        then = f"Type the password:  silas connections password {shown['connection_id']}"
+        name = shown["connection_id"]
+        then = f"Type the password, or see where to sign in:  silas connections password {name}"
         cli.show(shown, then)
         return
     _go_on(cli, shown["connection_id"])
@@ -275,7 +331,9 @@ def reconnect(cli: CliContext, name: str) -> None:
 @pass_cli
 def cancel(cli: CliContext, name: str) -> None:
     """End a setup, wherever it is. What was typed is forgotten."""
-    cli.show(_ask(cli, "cancel", name=name), f"{visible(name)} is not set up any more.")
+    shown = _ask(cli, "cancel", name=name)
+    stays = shown["status"] in ("active", "paused")
+    cli.show(shown, f"{visible(name)} {'stays as it was' if stays else 'is not set up any more'}.")
 
 
 @connections.command()
@@ -312,7 +370,9 @@ def remove(cli: CliContext, name: str, yes: bool) -> None:
     """Forget a connection and its secret. Plans that use it do not work any more."""
     confirm(f"Forget {visible(name)} and its secret?", yes=yes)
     gone = _ask(cli, "remove", name=name)
-    cli.show(gone, f"{visible(gone['name'])} is removed, and its secret is forgotten.")
+    left = visible(gone["problem"], keep_newlines=False)
+    text = f"{visible(gone['name'])} is removed, and its secret is forgotten. {left}"
+    cli.show(gone, text.strip())
 
 
 @connections.command()
@@ -337,4 +397,57 @@ def permissions(cli: CliContext, name: str, permission: str | None, take_back: b
         asked = _ask(cli, "allow", name=name, permission=permission)
         card = asked["card_id"]
         text = f"Read it and answer:  silas review answer {card} approve | just_this_once | deny"
-        cli.show(asked, text if card else "It may do that already.")
+        then = (
+            f"If its card says that you sign in again:  silas connections password {visible(name)}"
+        )
+        cli.show(asked, f"{text}\n{then}" if card else "It may do that already.")
+
+
+@connections.command("it-request")
+@click.argument("name")
+@pass_cli
+def it_request(cli: CliContext, name: str) -> None:
+    """Write what your IT department has to know to let an account be connected. You send it."""
+    found = _ask(cli, "it_request", name=name)
+    cli.show(found, visible(found["text"]))
+
+
+@connections.command()
+@pass_cli
+def crossings(cli: CliContext) -> None:
+    """Show what may cross from one domain to another."""
+    found = _ask(cli, "list")
+    told = {"domains": found["domains"], "crossings": found["crossings"]}
+    lines = [
+        f"{each['source']} -> {each['target']}  signed {each['signed_at'][:10]}"
+        + ("" if each["intact"] else "  CHANGED, and not used")
+        for each in found["crossings"]
+    ] or ["Nothing crosses from one domain to another."]
+    lines.append(f"Domains: {', '.join(found['domains']) or 'none'}.")
+    cli.show(told, "\n".join(lines))
+
+
+@connections.command()
+@click.argument("source")
+@click.argument("target")
+@pass_cli
+def cross(cli: CliContext, source: str, target: str) -> None:
+    """Ask to let what is read in the domain SOURCE be used in the domain TARGET."""
+    asked = _ask(cli, "cross", source=source, target=target)
+    card = asked["card_id"]
+    if card is None:
+        cli.show(asked, "It may cross already.")
+    elif cli.as_json or not on_terminal():
+        cli.show(asked, f"Read it and answer:  silas review answer {card} approve | decline")
+    else:
+        give_answer(cli, card, "approve")
+
+
+@connections.command()
+@click.argument("source")
+@click.argument("target")
+@pass_cli
+def uncross(cli: CliContext, source: str, target: str) -> None:
+    """Let nothing cross from the domain SOURCE to the domain TARGET any more."""
+    left = _ask(cli, "uncross", source=source, target=target)
+    cli.show(left, f"Nothing crosses from {visible(source)} to {visible(target)} any more.")

@@ -28,6 +28,7 @@ _COMPANIONS = {
     "new": LazyCommand(f"{_CHANGES}:new", "Make a companion."),
     "show": LazyCommand(f"{_VIEWS}:show", "Show all about one."),
     "report": LazyCommand(f"{_VIEWS}:report", "Read what it has to say, with sources."),
+    "chat": LazyCommand("silas.cli.companions_chat:chat", "Talk to it."),
     "say": LazyCommand(f"{_CHANGES}:say", "Say something to it."),
     "wake": LazyCommand(f"{_CHANGES}:wake", "Wake it now."),
     "questions": LazyCommand(f"{_VIEWS}:questions", "Show what companions have asked you."),
@@ -41,9 +42,14 @@ _COMPANIONS = {
     ),
     "timers": LazyCommand(f"{_VIEWS}:timers", "Show and set when it wakes by the clock."),
     "consent": LazyCommand(f"{_CHANGES}:consent", "Read what its model is told, and agree or not."),
-    "connect": LazyCommand("silas.cli.connections:connect", "Connect an account of yours."),
-    "connections": LazyCommand(
-        "silas.cli.connections:connections", "Look after your accounts elsewhere."
+    "versions": LazyCommand(
+        f"{_CHANGES}:versions", "Show how versions of its kind do; take the newest, or go back."
+    ),
+    "health": LazyCommand(
+        f"{_CHANGES}:health", "Show what companions are held to, and what was odd."
+    ),
+    "models": LazyCommand(
+        f"{_CHANGES}:models", "Say which models may be asked about a category, or by a kind."
     ),
     "persona": LazyCommand(
         f"{_CHANGES}:persona", "Show how it speaks, and approve changes of that."
@@ -54,6 +60,10 @@ _COMPANIONS = {
     "stop": LazyCommand(f"{_CHANGES}:stop", "Stop all companions, one, or a class of tools."),
     "go": LazyCommand(f"{_CHANGES}:go", "Release what was stopped."),
     "destroy": LazyCommand(f"{_CHANGES}:destroy", "End a companion for good."),
+    "forget": LazyCommand(
+        f"{_CHANGES}:forget", "Forget a companion, a category, a time or a word, for good."
+    ),
+    "forgotten": LazyCommand(f"{_CHANGES}:forgotten", "Show the receipts of what was forgotten."),
 }
 _JOURNAL = {
     "today": LazyCommand(f"{_TIMES}:today", "Show what today is about."),
@@ -119,6 +129,10 @@ COMMANDS = {
     "folders": LazyCommand(
         "silas.cli.folders:folders", "Show, open and close what Silas may read without a plan."
     ),
+    "clients": LazyCommand(
+        "silas.cli.hook:clients", "Show, add and remove programs that may ask you through Silas."
+    ),
+    "hook": LazyCommand("silas.cli.hook:hook", "Let Claude Code or Codex ask you before it acts."),
     "devices": LazyCommand(
         "silas.cli.keys:devices", "Show, pair and revoke browsers that may sign for you."
     ),
@@ -127,6 +141,12 @@ COMMANDS = {
     "keys": LazyCommand("silas.cli.keys:keys", "Show and rotate the owner's signing key."),
     "approvals": LazyCommand(
         "silas.cli.approvals:approvals", "Show what was approved, take it back, export proofs."
+    ),
+    "autonomy": LazyCommand(
+        "silas.cli.autonomy:autonomy", "Show how much Silas asks you, and have it ask more again."
+    ),
+    "grants": LazyCommand(
+        "silas.cli.autonomy:grants", "Show what Silas may do without asking for a while; revoke it."
     ),
     "verify": LazyCommand("silas.cli.verify:verify", "Check a proof of approval, offline."),
     "audit": LazyCommand("silas.cli.audit:audit", "Read and verify the audit log."),
@@ -137,6 +157,9 @@ COMMANDS = {
     "plan": LazyCommand("silas.cli.plan:plan", "Check plans, show them, and run them."),
     "work": LazyCommand("silas.cli.work:work", "Show work items, and stop or resume them."),
     "skills": LazyCommand("silas.cli.skills:skills", "Look at skills, ask for one, take it away."),
+    "mcp": LazyCommand(
+        "silas.cli.mcp:mcp", "Use other people's tool servers, each as far as you let it."
+    ),
     "connect": LazyCommand("silas.cli.connections:connect", "Connect an account of yours."),
     "connections": LazyCommand(
         "silas.cli.connections:connections", "Look after your accounts elsewhere."

@@ -247,7 +247,7 @@ async def _approved_plan(
         parsed, base=base, off_limits=off_limits_of(core.paths), skills=executor.context.skills
     )
     known = await _known_items(items, plan)
-    decision = decide(cli, list(plan.items), hashes)
+    decision = decide(cli, list(plan.items), hashes, effect_of=core.tools.effect_of)
     if decision.verdict is not ApprovalVerdict.APPROVED:
         await core.audit.log("plan_declined", work_item_id=plan.root.id)
         return None

@@ -26,7 +26,9 @@ from silas.cli.approver import (
 )
 from silas.cli.commands import CliContext, JsonGroup, on_terminal, pass_cli, paths_of, with_core
 from silas.cli.work import call_data, decide_calls, shown_call, waiting_calls
+from silas.gates.risk import EffectOf
 from silas.kernel import SystemClock, TaintLevel, strict_loads, visible, visible_json
+from silas.proactive.lessons import ItemAnswers, RuleList
 from silas.review.cards import MAX_CHANGES_CHARS, UNDO, Card, asking_for
 from silas.review.decisions import QuestionKind
 from silas.review.questions import QUESTION, Question
@@ -95,16 +97,18 @@ def show(cli: CliContext, card_id: str, *, exact: bool) -> None:
         cli.show({"question": question.model_dump(mode="json")}, text)
         return
 
-    async def found(core: Core) -> tuple[Card, list[WorkItem], str, PlanPreview]:
+    async def found(core: Core) -> tuple[Card, list[WorkItem], str, PlanPreview, str]:
         card = await open_cards(core).get(card_id)
-        return card, *await compared(core, card)
+        items, changed, preview = await compared(core, card)
+        words = card_text(card, items, changed, preview, effect_of=core.tools.effect_of)
+        return card, items, changed, preview, words
 
-    card, items, changed, preview = with_core(cli, found)
+    card, items, changed, preview, words = with_core(cli, found)
     state = f"risk {card.risk.value}, {card.state}, until {card.expires_at:%Y-%m-%d %H:%M} UTC"
     text = "\n\n".join(
         [
             in_quotes(card.message),
-            *(map(exact_plan, items) if exact else [card_text(card, items, changed, preview)]),
+            *(map(exact_plan, items) if exact else [words]),
             *([state, _what_to_do(card)] if card.state == "open" else [state]),
         ]
     )
@@ -142,6 +146,7 @@ def approve(cli: CliContext, card_id: str, hashes: tuple[str, ...]) -> None:
             cli,
             items,
             hashes,
+            effect_of=core.tools.effect_of,
             option="--hash",
             shows=f"silas review show {visible(card_id)}",
             question="Approve exactly this?",
@@ -198,7 +203,11 @@ def ask_for_changes(cli: CliContext, card_id: str, text: str) -> None:
 @review.command("answer")
 @click.argument("question_id")
 @click.argument("value")
-@click.option("--text", metavar="TEXT", help="Your words: for a draft the whole new text.")
+@click.option(
+    "--text",
+    metavar="TEXT",
+    help="Your words: for a draft the whole new text, for a batch the items to keep (1,3,5-8).",
+)
 @click.option("--hash", "hashed", metavar="HASH", help="Where nobody can be asked: the full hash.")
 @pass_cli
 def answer(
@@ -211,6 +220,48 @@ def answer(
     answered = give_answer(cli, question_id, value, text=text, hashed=hashed)
     said = f"{visible(answered.content.intent)}: {visible(answered.state)}."
     cli.show(answered.model_dump(mode="json"), said)
+
+
+@review.command("rules")
+@pass_cli
+def list_rules(cli: CliContext) -> None:
+    """Show the rules that you have signed on cards about single items."""
+    _show_rules(cli, _ask_about_rules(cli, "list"))
+
+
+@review.command("drop-rule")
+@click.argument("rule_id")
+@pass_cli
+def drop_rule(cli: CliContext, rule_id: str) -> None:
+    """Take a rule back: what it selected is asked about by itself again."""
+    _show_rules(cli, _ask_about_rules(cli, "drop", rule_id=rule_id))
+
+
+def _show_rules(cli: CliContext, answer: dict[str, Any]) -> None:
+    lines = [
+        visible(f"{each['rule_id']}  {each['words']} → {each['label']}", keep_newlines=False)
+        for each in answer["rules"]
+    ]
+    cli.show(answer, "\n".join(lines) or "You have signed no rule.")
+
+
+def _ask_about_rules(cli: CliContext, command: str, **given: str) -> dict[str, Any]:
+    """What the API answers about rules, here or in the Silas that is running."""
+    # Late: its module brings the web framework, which no other command here needs.
+    from silas.web.connections import RULE_COMMANDS  # noqa: PLC0415
+
+    found = RULE_COMMANDS[command]
+
+    async def inside(core: Core) -> dict[str, Any]:
+        questions = open_questions(core, core.queue)
+        answers = ItemAnswers(core.database, questions, core.audit, core.clock)
+        done: RuleList = await found.run(answers, found.read(given))
+        return done.model_dump(mode="json")
+
+    try:
+        return dict(call_server(paths_of(cli), f"/api/rules/{command}", given))
+    except NotRunning:
+        return with_core(cli, inside)
 
 
 def give_answer(
@@ -257,10 +308,16 @@ async def _card(core: Core, card_id: str) -> tuple[Card, list[WorkItem]]:
 
 
 def card_text(
-    card: Card, items: Sequence[WorkItem], changed: str = "", preview: PlanPreview | None = None
+    card: Card,
+    items: Sequence[WorkItem],
+    changed: str = "",
+    preview: PlanPreview | None = None,
+    *,
+    effect_of: EffectOf,
 ) -> str:
     """The card that the page shows, as text."""
-    return "\n\n".join([*map(shown_plan, items), *_around(card, changed, preview)])
+    plans = [shown_plan(item, effect_of) for item in items]
+    return "\n\n".join([*plans, *_around(card, changed, preview)])
 
 
 def _around(card: Card, changed: str, preview: PlanPreview | None) -> list[str]:
@@ -372,6 +429,8 @@ def shown_question(question: Question) -> str:
     """Everything that is signed, for people; what has no words of its own stands as it is."""
     if question.content.kind is QuestionKind.SKILL:
         return _shown_skill(question)
+    if question.content.kind is QuestionKind.ITEMS:
+        return _shown_items(question)
     content = strict_loads(question.content.to_bytes())
     lines = [in_quotes(content.pop("intent")), "Because:", in_quotes(content.pop("rationale"))]
     for action in content.pop("actions"):
@@ -385,12 +444,34 @@ def shown_question(question: Question) -> str:
     return "\n".join([*lines, f"hash {question.content_hash}  {question.question_id}"])
 
 
+def _shown_items(question: Question) -> str:
+    """A batch before the owner: each item with its number; `--exact` has the very bytes."""
+    content, batch = question.content, question.content.body["batch"]
+    lines = [in_quotes(content.intent), "Because:", in_quotes(content.rationale)]
+    args = ", ".join(f"{name} {value}" for name, value in batch["args"].items())
+    where = f"{batch['tool']}{f' ({args})' if args else ''}, {content.body['connection_name']}"
+    lines += ["With:", in_quotes(where), f"Items ({batch['count']}):"]
+    for number, each in enumerate(content.body["items"], 1):
+        odd = f"\n! {each['anomaly']}" if each["anomaly"] else ""
+        why = f"{each['reason']}, {round(100 * each['confidence'])} % sure"
+        mark = "x" if each["ticked"] else " "
+        lines.append(in_quotes(f"{number}. [{mark}] {each['line']}\n{why}{odd}"))
+    for action in content.actions:
+        lines += [f"Answer {action.value}:", in_quotes(action.label)]
+    lines.append("Some of them: answer edit_selection --text 1,3,5-8")
+    lines.append(f"Risk: {content.risk.value}. It is {_WORDS[content.taint]}.")
+    return "\n".join([*lines, f"hash {question.content_hash}  {question.question_id}"])
+
+
 def _shown_skill(question: Question) -> str:
     """A skill before the owner, in words; `--exact` has the very bytes."""
     content = question.content
     skill = content.body["skill"]
     lines = [in_quotes(content.intent), "Because:", in_quotes(content.rationale)]
     lines += ["What it is given:", in_quotes("\n".join(content.body["summary"]))]
+    for tool in content.body.get("tools", ()):
+        said = f"{tool['description']}\n{visible_json(tool['input_schema'])}"
+        lines += [own_line(f"The server says of its tool {tool['name']}:"), in_quotes(said)]
     lines.append(_findings(skill["findings"]))
     lines.append(f"Every file that would be installed ({len(skill['files'])}):")
     lines += [
@@ -426,8 +507,12 @@ def _answer(question: Question, value: str, text: str | None) -> dict[str, Any]:
     if value not in question.values:
         known = ", ".join(sorted(question.values))
         raise click.UsageError(f"That is not one of the answers: {known}.")
-    if kind is QuestionKind.DRAFT and value == "edit":
-        return {"verdict": value, "edited_text": text or ""}
+    if kind is QuestionKind.ITEMS:
+        return {"verdict": value, "selected_item_ids": _chosen(question, value, text)}
+    if kind is QuestionKind.DRAFT:
+        words = {"edit": "edited_text", "rephrase": "words"}.get(value)
+        given = text if value == "rephrase" else text or ""
+        return {"verdict": value, **({words: given} if words and given is not None else {})}
     if kind in _VERDICTS:
         return {"verdict": value}
     if kind is QuestionKind.CONNECTION_SETUP:
@@ -435,6 +520,26 @@ def _answer(question: Question, value: str, text: str | None) -> dict[str, Any]:
     if kind is QuestionKind.CONNECTION_FAILURE:
         return {"selected_action": value}
     return {"selected_value": value, **({"freetext": text} if text else {})}
+
+
+def _chosen(question: Question, value: str, numbers: str | None) -> list[str]:
+    """The ids of the items with these numbers, as the card lists them."""
+    if value != "edit_selection":
+        return []
+    ids = [str(each["item_id"]) for each in question.content.body["items"]]
+    try:
+        wanted = {each for part in (numbers or "").split(",") for each in _span(part)}
+    except ValueError:
+        wanted = set()
+    chosen = [name for number, name in enumerate(ids, 1) if number in wanted]
+    if not chosen or len(chosen) != len(wanted):
+        raise click.UsageError(f"Say which of the {len(ids)} to keep: --text 1,3,5-8.")
+    return chosen
+
+
+def _span(part: str) -> range:
+    first, _, last = part.strip().partition("-")
+    return range(int(first), int(last or first) + 1)
 
 
 def _require_seen(cli: CliContext, question: Question, hashed: str | None) -> None:

@@ -9,6 +9,7 @@ from silas.approval import ProofReport, PublicKeyInvalid, PublicKeys, verify_pro
 from silas.approval.proofs import MAX_PROOF_BYTES
 from silas.cli.commands import CliContext, JsonCommand, pass_cli
 from silas.kernel import ApprovalError, format_timestamp, strict_loads, visible, visible_json
+from silas.review.attestations import AttestedApproval, AttestedRun, is_envelope, verify_envelope
 
 
 class ProofUnreadable(ApprovalError):
@@ -26,10 +27,11 @@ class ProofUnreadable(ApprovalError):
 )
 @pass_cli
 def verify(cli: CliContext, file: Path, public_key: str | None) -> None:
-    """Check a proof of approval, offline.
+    """Check a proof of an approval or of what was done, offline.
 
-    Says in words what was approved, by which key and when, and shows the exact bytes that were
-    signed. The exit code is 0 only if everything holds.
+    Reads what `silas approvals export` and `silas work export` write. Says in words what was
+    approved or done, by which key and when, and shows the exact bytes that were signed. The exit
+    code is 0 only if everything holds.
     """
     proof = _read(file)
     if public_key is None:
@@ -37,8 +39,19 @@ def verify(cli: CliContext, file: Path, public_key: str | None) -> None:
             "Say whose approval it should be: --public-key with the owner's key, or with the path "
             "of an owner.pub file."
         )
-    report = verify_proof(proof, read_public_keys(public_key))
-    cli.show(_as_data(report), _in_words(report))
+    trusted = read_public_keys(public_key)
+    if not is_envelope(proof):
+        report = verify_proof(proof, trusted)
+        cli.show(_as_data(report), _in_words(report))
+        return
+    attested = verify_envelope(proof, trusted)
+    if isinstance(attested, AttestedRun):
+        run = attested.run.model_dump(mode="json")
+        cli.show({"valid": True, "key_id": attested.key_id, "run": run}, _run_in_words(attested))
+        return
+    decided = {"device_id": attested.device_id, "passkey": attested.passkey}
+    data = {**_as_data(attested.report), "signed_by": attested.signed_by or None, **decided}
+    cli.show(data, f"{_in_words(attested.report)}\n\n{_decided_in_words(attested)}")
 
 
 def read_public_keys(text: str) -> PublicKeys:
@@ -60,7 +73,7 @@ def read_public_keys(text: str) -> PublicKeys:
 def _read(file: Path) -> bytes:
     try:
         with file.open("rb") as stream:
-            return stream.read(MAX_PROOF_BYTES + 1)
+            return stream.read(2 * MAX_PROOF_BYTES + 1)
     except OSError as error:
         raise ProofUnreadable(f"{file}: {error.strerror}. Check the path.") from error
 
@@ -96,6 +109,43 @@ def _in_words(report: ProofReport) -> str:
     if report.spawn_policy:
         lines += ["", "Tasks may be spawned under this policy:", _shown(report.spawn_policy)]
     return "\n".join(lines)
+
+
+def _decided_in_words(attested: AttestedApproval) -> str:
+    if not attested.signed_by:
+        return "The file does not carry the decision itself: it does not say which device decided."
+    device = f" (device {attested.device_id})" if attested.device_id else ""
+    passkey = f", with the passkey {visible(attested.passkey)}" if attested.passkey else ""
+    return f"The decision was signed by {visible(attested.signed_by)}{device}{passkey}."
+
+
+def _run_in_words(attested: AttestedRun) -> str:
+    run = attested.run
+    checks = [
+        f"  {'passed' if each.passed else 'failed'}{', failed before' if each.proves else ''}  "
+        f"{visible(each.name)}"
+        for each in run.checks
+    ]
+    files = [
+        f"  {visible(each.path)}  sha256 {each.after or 'removed'}"
+        f"{'' if each.taken else '  (not among the files of the owner)'}"
+        for each in run.files
+    ]
+    calls = [visible(call.title) for attempt in run.attempts for call in attempt.calls]
+    return "\n".join(
+        [
+            "The record is genuine.",
+            f"  What      {visible(run.title)} ({visible(run.work_item_id)})",
+            f"  Plan      sha256 {run.plan_sha256}",
+            f"  Approval  {visible(run.approval or 'none')}",
+            f"  Outcome   {visible(run.status)}{', and checked' if run.checked else ''}",
+            f"  Key       {attested.key_id}, one of the keys that you gave",
+            f"  Written   {format_timestamp(run.exported_at)}",
+            *(["", "What ran:", *(f"  {each}" for each in calls)] if calls else []),
+            *(["", f"Checks, made by {visible(run.verifier)}:", *checks] if checks else []),
+            *(["", "Files:", *files] if files else []),
+        ]
+    )
 
 
 def _shown(payload: bytes) -> str:

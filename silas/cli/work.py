@@ -20,6 +20,7 @@ from silas.app.core import Core
 from silas.app.runtime import open_cards
 from silas.app.work import open_executor, resumptions_of
 from silas.approval import ApprovalDecision, ApprovalVerdict
+from silas.cli.approvals import write_proof
 from silas.cli.approver import (
     as_quoted_json,
     ask_owner,
@@ -42,6 +43,7 @@ from silas.cli.work_report import (
     write_new,
 )
 from silas.kernel import ApprovalError, format_timestamp, visible, visible_json
+from silas.review.attestations import run_envelope
 from silas.review.cards import UNDO, CardStore
 from silas.storage import Transaction
 from silas.storage.files import PRIVATE_DIRECTORY
@@ -56,13 +58,14 @@ from silas.work.authorisation import (
     payload_of,
     plan_question,
 )
-from silas.work.errors import WorkNotDone
+from silas.work.errors import ArtifactRefused, WorkNotDone
 from silas.work.execution_context import ExecutionContext
 from silas.work.executor import WorkItemExecutor
 from silas.work.models import ENDED_WELL
 from silas.work.paused import KeptCall, KeptRun, PausedRuns, Write
-from silas.work.report import FileView, WorkReport, file_view, report_of
+from silas.work.report import FileView, WorkReport, file_view, report_of, run_predicate
 from silas.work.store import require_item
+from silas.work.undo_calls import undo_calls, undo_plan
 from silas.work.wording import status_of
 
 _YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
@@ -247,6 +250,27 @@ def _new_directory(path: Path) -> Iterator[Tree]:
         yield tree
 
 
+@work.command("export")
+@_ID
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@pass_cli
+def export_run(cli: CliContext, work_item_id: str, file: Path, force: bool) -> None:
+    """Write a proof of what was done to FILE.
+
+    It says what ran, which checks were made and what they gave, and names by their digests what was
+    printed and the files that came of it: a DSSE envelope with an in-toto statement (`run/v1`).
+    Anyone who has your public key can check it: `silas verify FILE --public-key KEY`.
+    """
+
+    async def inside(core: Core) -> bytes:
+        report = await report_of(open_executor(core).context, work_item_id)
+        run = run_predicate(report, now=core.clock.now())
+        return run_envelope(run, signing=core.keys)
+
+    write_proof(cli, file, inside, force=force)
+
+
 @work.command()
 @_ID
 @pass_cli
@@ -309,7 +333,7 @@ async def _approved_again(
     expired = [item for item in items if not await _is_approved(executor, item)]
     if not expired:
         return True
-    decision = decide(cli, expired, hashes)
+    decision = decide(cli, expired, hashes, effect_of=executor.context.registry.effect_of)
     if decision.verdict is not ApprovalVerdict.APPROVED:
         return False
     question = await plan_question(executor.context, expired)
@@ -354,6 +378,45 @@ def _entry_lines(entry: LedgerEntry) -> list[str]:
     text = visible(result.error or result.return_value, keep_newlines=False)[:_MAX_OUTPUT_CHARS]
     mark = "worked" if result.success else "did not work"
     return [f"    {entry.seq}. {entry.tool} {arguments}", f"       {mark}: {text}"]
+
+
+@work.command("undo")
+@_ID
+@click.option("--call", "calls", type=int, multiple=True, metavar="N", help="Only this call.")
+@click.option(
+    "--plan",
+    "target",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a plan that takes back what one command does not, to this new file.",
+)
+@pass_cli
+def undo_work(
+    cli: CliContext, work_item_id: str, *, calls: tuple[int, ...], target: Path | None
+) -> None:
+    """Take back what work did in your accounts: mails, events, issues."""
+    if calls and target is not None:
+        raise click.UsageError("Say one of --call and --plan.")
+    if target is not None:
+        text = with_core(cli, lambda core: undo_plan(open_executor(core).context, work_item_id))
+        if text is None:
+            raise ArtifactRefused("There is nothing that a plan could take back.")
+        write_new(target, text)
+        told = (
+            f"Written to {visible(str(target))}. To run it: silas plan run {visible(str(target))}"
+        )
+        cli.show({"written": str(target)}, told)
+        return
+    done = with_core(
+        cli, lambda core: undo_calls(open_executor(core).context, work_item_id, calls or None)
+    )
+    lines = [f"call {each.seq}, {each.tool}: {each.told}" for each in done]
+    if any(each.needs_plan for each in done):
+        lines.append(f"For a plan that does it: silas work undo {work_item_id} --plan FILE")
+    cli.show(
+        {"calls": [each.model_dump(mode="json") for each in done]},
+        "\n".join(lines) or "This work did nothing in your accounts that could be taken back.",
+    )
 
 
 @work.command()

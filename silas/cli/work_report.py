@@ -21,6 +21,7 @@ from silas.work.report import (
     WorkReport,
     report_file_lines,
 )
+from silas.work.undo_calls import NOTHING_UNDOES, UndoOffer
 from silas.work.wording import attempts_of, check_line, ending_of, status_of
 
 _MAX_BODY_LINES = 30
@@ -41,6 +42,7 @@ def report_data(report: WorkReport, views: Sequence[FileView]) -> dict[str, Any]
         "changes": [each.model_dump(mode="json") for each in files if each.taken],
         "left": [each.model_dump(mode="json") for each in files if not each.taken],
         "kept": [each.path for each in report.files if not each.among_yours],
+        "undos": [each.model_dump(mode="json") for each in report.undos],
         "shown": [each.model_dump(mode="json") for each in views],
     }
 
@@ -64,6 +66,7 @@ def report_lines(report: WorkReport, about: CardsAbout) -> list[str]:
         "Done": _done_lines(report),
         "Checks": [line for each in report.checks for line in _check_lines(each)],
         "Files": [f"  {visible(each, keep_newlines=False)}" for each in report_file_lines(report)],
+        "In accounts": undo_lines(report),
         "Parts": [f"  {item_line(each, endings)}" for each in report.below],
         "Next": [f"  {line}" for line in _next_lines(report, about)],
     }
@@ -134,7 +137,20 @@ def _next_lines(report: WorkReport, about: CardsAbout) -> list[str]:
     if about.undo is not None:
         until = f"{about.undo.expires_at:%H:%M} UTC"
         lines.append(f"To undo it, until {until}: silas review approve {about.undo.card_id}")
+    if any(not each.told for each in report.undos):
+        lines.append(f"To take back what was done in accounts: silas work undo {name}")
     return lines
+
+
+def undo_lines(report: WorkReport) -> list[str]:
+    """What was done in accounts, and what takes it back."""
+    return [f"  call {each.seq}, {each.tool}: {_undone_by(each)}" for each in report.undos]
+
+
+def _undone_by(offer: UndoOffer) -> str:
+    if offer.told or offer.until is None:
+        return visible(offer.told or NOTHING_UNDOES, keep_newlines=False)
+    return f"{offer.inverse} takes it back, with one command until {offer.until:%H:%M:%S} UTC"
 
 
 def outputs(report: WorkReport) -> str:

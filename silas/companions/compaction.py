@@ -18,7 +18,9 @@ owner has chosen there is nobody to ask, and rules do it.
 
 import asyncio
 import logging
+import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -37,6 +39,7 @@ from silas.companions.log import (
     higher_pointer,
     pointer_to,
     read_remembered,
+    telling_words,
 )
 from silas.companions.messages import (
     AgentMessage,
@@ -57,6 +60,7 @@ from silas.companions.models import (
 from silas.companions.ports import CallAllowance, CompanionRequest
 from silas.companions.projection import SUMMARY_KEY, ProjectionPolicies, project
 from silas.companions.store import CompanionStore
+from silas.companions.words import spoken_tool
 from silas.kernel import (
     CompanionError,
     DatabaseError,
@@ -211,9 +215,10 @@ def _note_difference(
     )
 
 
-CONTRACT_VERSION = "rules-1"
+CONTRACT_VERSION = "rules-2"
 _MOST_LINES = 18
 _MOST_CHARS = 140
+_MOST_LINE = 320
 _SPOKEN = ("text", "message", "event", "question")
 
 
@@ -236,15 +241,109 @@ def summarise_by_rules(request: SummaryRequest) -> JsonMap:
 
 
 def line_of(entry: Remembered) -> str | None:
-    """An entry in one short line; None if it says nothing."""
-    message, metadata = entry.message, entry.message.metadata
+    """An entry in one line: what, which record, why and how it ended; None if it says nothing.
+
+    What the owner decided is said as the owner's, and nothing else is.
+    """
+    message, content = entry.message, entry.content or {}
     if message.kind is AgentMessageKind.ACTION:
-        return f"did {metadata.tool_name or metadata.action_type or 'something'}"
+        return _cut(_action_line(entry, content))
     if message.kind is AgentMessageKind.TOOL_RESULT:
-        tool = metadata.tool_name or "it"
-        return f"{tool}: {metadata.error_code or metadata.status or 'done'}"
+        return _cut(_result_line(entry, content))
+    if message.kind is AgentMessageKind.OBSERVATION and "reason" in content:
+        woken = WOKEN_BY.get(str(content["reason"]), str(content["reason"]))
+        return f"woken: {woken}"
+    who = _WHO.get(message.kind, str(message.kind))
     spoken = _spoken(entry.content)
-    return f"{message.kind}: {spoken}" if spoken else None
+    return f"{who}: {spoken}" if spoken else None
+
+
+WOKEN_BY = {
+    "subscription": "something changed",
+    "timer": "its time",
+    "manual": "by the owner",
+    "recovery_catchup": "to catch up",
+}
+_WHO = {
+    AgentMessageKind.USER: "the owner said",
+    AgentMessageKind.THOUGHT: "it said",
+    AgentMessageKind.SYSTEM: "the end",
+}
+_DECIDED = {"done": "the owner approved", "declined": "the owner said no to"}
+
+
+def _action_line(entry: Remembered, content: JsonMap) -> str:
+    metadata, arguments = entry.message.metadata, content.get("arguments") or {}
+    asked = arguments.get("prompt_text")
+    if asked:
+        return f"it asked the owner: {asked}"
+    what = spoken_tool(str(metadata.tool_name or metadata.action_type or "something"))
+    about = next((str(arguments[name]) for name in _NAMES if arguments.get(name)), "")
+    named = f" “{about}”" if about else ""
+    reason = str(content.get("reason") or "")
+    return f"it wanted to {what}{named}{f', because: {reason}' if reason else ''}"
+
+
+def _result_line(entry: Remembered, content: JsonMap) -> str:
+    metadata = entry.message.metadata
+    what = spoken_tool(str(metadata.tool_name or "it"))
+    ended = "done" if metadata.error_code is None else _ENDED.get(metadata.error_code, "")
+    ended = ended or f"not done ({str(metadata.error_code).replace('_', ' ')})"
+    decided = _DECIDED.get(str(content.get("decided", "")))
+    if decided is None:
+        return f"{what}: {ended}"
+    changes = "; ".join(map(str, content.get("changes", ())))
+    reason = f", because: {content['reason']}" if content.get("reason") else ""
+    return f"{decided}: {what}{f' ({changes})' if changes else ''}{reason}"
+
+
+_NAMES = ("title", "new_task_title", "reference", "name", "description", "due_at", "plan_date")
+_ENDED = {
+    "confirmation_required": "it waits for the owner's decision",
+    "answer_required": "it waits for the owner's answer",
+    "already_asked": "the owner was asked before",
+}
+
+
+def _cut(line: str) -> str:
+    flat = " ".join(line.split())
+    return flat if len(flat) <= _MOST_LINE else f"{flat[: _MOST_LINE - 1]}…"
+
+
+def supported(text: str, entries: Sequence[Remembered]) -> tuple[str, list[str]]:
+    """A model's summary without what it lets the owner have said; and what was left out.
+
+    A sentence about what the owner said, wants or decided stays only if most of its telling words
+    stand in what the owner did say, answer or decide in this span.
+    """
+    owners = " ".join(line for each in entries if _is_owners(each) and (line := line_of(each)))
+    known = set(telling_words(owners))
+    kept: list[str] = []
+    refused: list[str] = []
+    for sentence in _SENTENCES.split(text.strip()):
+        words = [each for each in telling_words(sentence) if each not in _OWNER_WORDS]
+        claims = _OWNER.search(sentence) is not None and _CLAIMS.search(sentence) is not None
+        fits = sum(each in known for each in words) >= _SUPPORT * len(words)
+        (refused if claims and not fits else kept).append(sentence)
+    return " ".join(kept).strip(), refused
+
+
+def _is_owners(entry: Remembered) -> bool:
+    decided = bool((entry.content or {}).get("decided"))
+    return entry.message.kind is AgentMessageKind.USER or decided
+
+
+_SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
+_OWNER = re.compile(r"\b(?:owner|user|you|they)\b", re.IGNORECASE)
+_CLAIMS = re.compile(
+    r"\b(?:sa(?:id|ys)|agree[sd]?|approve[sd]?|allow(?:s|ed)?|want(?:s|ed)?|prefer(?:s|red)?|"
+    r"ask(?:s|ed)|decide[sd]?|promise[sd]?|told|consent(?:s|ed)?|confirm(?:s|ed)?|grant(?:s|ed)?)\b",
+    re.IGNORECASE,
+)
+_OWNER_WORDS = frozenset(
+    {"owner", "user", "said", "says", "agree", "approv", "allow", "want", "prefer", "ask", "decid"}
+)
+_SUPPORT = 0.6
 
 
 def _spoken(content: JsonMap | None) -> str | None:
@@ -313,7 +412,25 @@ class ModelSummariser:
         )
         if proposal.fallback is not None or not proposal.thought.strip():
             raise LlmError(proposal.fallback or "The model gave no summary.")
-        return {"text": proposal.thought, "messages": len(request.entries)}
+        text, refused = supported(proposal.thought, request.entries)
+        if refused:
+            await self._note_unsupported(request, refused)
+        if not text:
+            raise LlmError("The model's summary says of the owner what the owner never said.")
+        return {"text": text, "messages": len(request.entries)}
+
+    async def _note_unsupported(self, request: SummaryRequest, refused: Sequence[str]) -> None:
+        first, last = request.entries[0].message.id, request.entries[-1].message.id
+        await self._store.put(
+            Diagnostic(
+                id=digest("summary_unsupported", first, last, *refused),
+                agent_id=request.agent_id,
+                kind="summary_unsupported",
+                subject_id=last,
+                detail={"refused": list(refused)[:_MOST_LINES]},
+                created_at=self._store.clock.now(),
+            )
+        )
 
 
 def _request(companion: Companion, request: SummaryRequest, payload: JsonMap) -> CompanionRequest:

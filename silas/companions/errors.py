@@ -68,13 +68,13 @@ class UnsafeTarget(CompanionError):
 
 
 class ModelNotAllowed(CompanionError):
-    """The companion may not use this model in this category. Allow it in its configuration."""
+    """You have not agreed to this model in this category: silas companions consent NAME."""
 
     code = "E_COMPANION_MODEL_NOT_ALLOWED"
 
 
 class ProviderNotAllowed(CompanionError):
-    """The companion may not use this provider in this category. Allow it in its configuration."""
+    """You have not agreed to this provider in this category: silas companions consent NAME."""
 
     code = "E_COMPANION_PROVIDER_NOT_ALLOWED"
 
@@ -95,6 +95,18 @@ class SecretUnavailable(CompanionError):
     """The key of this provider cannot be read. Unlock the vault, or store the key in it."""
 
     code = "E_COMPANION_SECRET_UNAVAILABLE"
+
+
+class ModelUnavailable(CompanionError):
+    """The model of this companion gave no answer. Look whether it runs, then wake the companion."""
+
+    code = "E_COMPANION_MODEL_UNAVAILABLE"
+
+
+class AlreadyAsked(CompanionError):
+    """You were asked this before, and have not answered yet or said no. It is not asked again."""
+
+    code = "E_COMPANION_ALREADY_ASKED"
 
 
 class OversharedPayloadBlocked(CompanionError):

@@ -25,13 +25,15 @@ The owner's yes to a model: which companion may ask it, about what, and under wh
    model, host and port, the key and so the account that is used, the fields, and every sentence.
    Another one of these is another version, and asks again.
 12. The grant says all of that in words, and is compared word for word when it is used.
+13. The owner may say which models alone can be asked about a category, or by a kind. That stands
+   above every grant.
 
 Stop switches: everything, one companion, or a class of tools. Kept on disk, asked at every door.
 
-13. Whoever stops is obeyed at once: no wake and no question to a model begins after it, and nothing
+14. Whoever stops is obeyed at once: no wake and no question to a model begins after it, and nothing
    is written, not even what was just allowed: the journal's fence has moved.
-14. A switch stays as it is until the owner releases it, also across a restart.
-15. What was in flight ends at its next door: what the journal has already is written down, and
+15. A switch stays as it is until the owner releases it, also across a restart.
+16. What was in flight ends at its next door: what the journal has already is written down, and
    nothing follows.
 """
 
@@ -50,7 +52,13 @@ from silas.companions.errors import (
     SecretUnavailable,
     Stopped,
 )
-from silas.companions.ids import digest, model_grant_id, privacy_policy_id, stop_switch_id
+from silas.companions.ids import (
+    digest,
+    model_grant_id,
+    model_rule_id,
+    privacy_policy_id,
+    stop_switch_id,
+)
 from silas.companions.kinds.library import CompanionDefinition
 from silas.companions.messages import PolicyDecisions
 from silas.companions.models import (
@@ -58,6 +66,8 @@ from silas.companions.models import (
     BudgetUsage,
     Companion,
     ModelGrant,
+    ModelRule,
+    ModelRuleScope,
     ProviderPrivacyPolicy,
     StopScope,
     StopSwitch,
@@ -165,8 +175,49 @@ class ModelGrants:
         return {each.id: each for each in found}
 
     async def confirmed(self, companion: Companion, terms: ModelTerms) -> bool:
-        """Whether the owner has confirmed these terms for this companion."""
-        return terms.met_by(await self._store.get(ModelGrant, _key(companion, terms)), companion)
+        """Whether the owner has confirmed these terms for this companion, in all its categories."""
+        grant = await self._store.get(ModelGrant, _key(companion, terms))
+        return not missing_grant(companion, terms, {grant.id: grant} if grant else {})
+
+    # Which models may be asked at all about a category, or by a kind.
+
+    async def rules(self) -> list[ModelRule]:
+        """The owner's rules, in no order."""
+        return await self._store.find(ModelRule)
+
+    async def set_rule(self, scope: ModelRuleScope, target: str, models: Sequence[str]) -> None:
+        """Let only these models be asked there; with none of them, any that is granted."""
+        key = model_rule_id(scope, target)
+        if not models:
+            sql = "DELETE FROM model_rules WHERE id = ?"
+            await self._store.database.execute(sql, (key,), durability=Durability.TRUST)
+            return
+        rule = ModelRule(
+            id=key,
+            scope=scope,
+            target=target,
+            models=tuple(sorted(set(models))),
+            updated_at=self._store.clock.now(),
+        )
+        await self._store.transaction(
+            lambda tx: self._store.put_in(tx, rule), durability=Durability.TRUST
+        )
+
+    async def require_rules(
+        self, companion: Companion, destination: ModelDestination, category_ids: Collection[str]
+    ) -> None:
+        """Raise unless every rule for its kind and these categories lets it be asked (rule 13)."""
+        wanted = {
+            model_rule_id(ModelRuleScope.KIND, companion.kind),
+            *(model_rule_id(ModelRuleScope.CATEGORY, each) for each in category_ids),
+        }
+        for rule in await self.rules():
+            if rule.id in wanted and not rule.allows(destination.provider, destination.model_id):
+                what = "about this category" if rule.scope is ModelRuleScope.CATEGORY else "here"
+                raise NetworkDenied(
+                    f"You let only {', '.join(rule.models)} be asked {what}. Nothing was sent.",
+                    model=destination.model_id,
+                )
 
     async def require_access(
         self, companion: Companion, destination: ModelDestination, category_ids: Collection[str]
@@ -418,6 +469,7 @@ class ModelDoor:
     ) -> None:
         named = destination.model_id
         async with decisions.deciding("model_access", named):
+            await self._grants.require_rules(companion, destination, request.category_ids)
             await self._grants.require_access(companion, destination, request.category_ids)
         async with decisions.deciding("privacy_consent", named):
             terms = await self._grants.terms(destination, fields)

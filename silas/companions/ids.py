@@ -36,6 +36,11 @@ def manual_run_key(agent_id: str, request_id: str) -> str:
     return digest("manual", agent_id, request_id)
 
 
+def catch_up_run_key(agent_id: str, missed_run_key: str) -> str:
+    """The run that makes up for all that was missed, up to this wake."""
+    return digest("missed", agent_id, missed_run_key)
+
+
 def run_thread(agent_id: str, run_key: str) -> str:
     """The thread of a run that nobody speaks in."""
     return f"{agent_id}:run:{run_key}"
@@ -147,3 +152,8 @@ def projection_policy_id(boundary_type: str, operation_key: str) -> str:
 def stop_switch_id(scope: str, target: str | None = None) -> str:
     """A stop switch, readable."""
     return f"{scope}:{target}" if target else scope
+
+
+def model_rule_id(scope: str, target: str) -> str:
+    """The id of the owner's rule about the models of a category or a kind."""
+    return f"{scope}:{target}"

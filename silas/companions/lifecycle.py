@@ -11,18 +11,21 @@ Whoever shows companions hears of each step (`CompanionNotifications`): typed to
 journal's. Nobody is woken by them.
 """
 
+import itertools
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from silas.companions.erasure import forget_said_in
 from silas.companions.errors import CompanionInvalid
 from silas.companions.gateway import Fence
-from silas.companions.ids import manual_run_key, run_thread, state_id
-from silas.companions.log import CompanionSessions, draw_link_in, forget_log_in
-from silas.companions.messages import WakeJob
+from silas.companions.ids import catch_up_run_key, manual_run_key, run_thread, state_id
+from silas.companions.log import CompanionSessions, draw_link_in
+from silas.companions.messages import WakeJob, WakeRun
 from silas.companions.models import (
     AgentConfig,
     AgentInteractionMode,
@@ -59,6 +62,8 @@ AGENT_CHANGED = "AGENT_CHANGED"
 AGENT_STATE_CHANGED = "AGENT_STATE_CHANGED"
 AGENT_MESSAGE_APPENDED = "AGENT_MESSAGE_APPENDED"
 Listener = Callable[[NotificationBatch], None]
+Forgotten = Callable[[str, frozenset[str]], Awaitable[None]]
+"""Told of a companion that has lost a category, with the ids of its actions."""
 _log = logging.getLogger(__name__)
 
 
@@ -99,8 +104,12 @@ class Lifecycle:
         call_off: Callable[[str], object],
         fence: Fence,
         changed: Callable[[Companion], object] = lambda _companion: None,
+        forgotten: Forgotten | None = None,
     ) -> None:
-        """`changed` is called with a companion after it was made or changed."""
+        """`changed` is called with a companion after it was made or changed.
+
+        `forgotten` is awaited when one has lost a category: its cards go as well.
+        """
         self._store = store
         self._dispatch = dispatch
         self._index = index
@@ -110,6 +119,7 @@ class Lifecycle:
         self._call_off = call_off
         self._fence = fence
         self._changed = changed
+        self._forgotten = forgotten
         self._prompts = PromptItems(store)
 
     async def create(
@@ -161,23 +171,25 @@ class Lifecycle:
         """Change what was given to a companion, as it is now: a pause meanwhile stays one.
 
         What runs began with other borders, or another model: it is asked to stop. Who may not see
-        a category any more forgets its log and its questions: they may hold something of it.
+        a category any more forgets all that it has said and read: it may hold something of it.
         """
 
-        def write(tx: Transaction) -> tuple[Companion, Companion]:
+        def write(tx: Transaction) -> tuple[Companion, Companion, frozenset[str] | None]:
             before = self._store.require_in(tx, Companion, agent_id)
             after = self._store.put_in(tx, change(before))
+            forgotten = None
             if set(before.allowed_category_ids) - set(after.allowed_category_ids):
-                forget_log_in(tx, self._store, agent_id)
-                self._prompts.forget_all_in(tx, agent_id)
+                forgotten = forget_said_in(tx, self._store, agent_id)
             if also is not None:
                 also(tx)
-            return before, after
+            return before, after, forgotten
 
-        before, after = await self._store.transaction(write)
+        before, after, forgotten = await self._store.transaction(write)
         if _given(before) != _given(after):
             self._call_off(agent_id)
             await self._fence()
+        if forgotten is not None and self._forgotten is not None:
+            await self._forgotten(agent_id, forgotten)
         self._changed(after)
         return after
 
@@ -189,31 +201,115 @@ class Lifecycle:
         return paused
 
     async def resume(self, agent_id: str) -> Companion:
-        """Let a paused companion go on."""
-        return await self._change(agent_id, paused_at=None)
+        """Let a paused companion go on, or a sleeping one be awake.
+
+        What it has missed meanwhile is one wake.
+        """
+
+        def write(tx: Transaction) -> tuple[Companion, list[WakeRun]]:
+            missed = self._missed_in(tx, agent_id)
+            self._awaken_in(tx, agent_id)
+            companion = self._store.require_in(tx, Companion, agent_id)
+            now = self._store.clock.now()
+            changes = {"paused_at": None, "updated_at": now}
+            return self._store.put_in(tx, companion.model_copy(update=changes)), missed
+
+        companion, missed = await self._store.transaction(write)
+        self._changed(companion)
+        if missed:
+            key = catch_up_run_key(agent_id, missed[0].run_key)
+            await self._dispatch.enqueue([_wake_for(missed, key, WakeReason.RECOVERY_CATCHUP)])
+        return companion
+
+    async def sleep(self, agent_id: str, until: datetime) -> AgentState:
+        """Let nobody but the owner wake a companion before this moment."""
+
+        def write(tx: Transaction) -> AgentState:
+            self._store.require_alive_in(tx, agent_id)
+            companion = self._store.require_in(tx, Companion, agent_id)
+            state = self._store.require_in(tx, AgentState, companion.current_state_id)
+            return self._store.put_in(tx, state.model_copy(update={"sleep_until": until}))
+
+        state = await self._store.transaction(write)
+        self._changed(await self._store.require(Companion, agent_id))
+        return state
 
     async def wake(self, agent_id: str, *, request_id: str | None = None) -> WakeJob:
-        """Wake a companion because the owner wants it."""
-        await self._store.transaction(lambda tx: self._store.require_alive_in(tx, agent_id))
+        """Wake a companion because the owner wants it: its sleep is over, too.
+
+        It is told what it has missed while it slept, rested or was stopped.
+        """
+
+        def write(tx: Transaction) -> list[WakeRun]:
+            self._store.require_alive_in(tx, agent_id)
+            self._awaken_in(tx, agent_id)
+            return self._missed_in(tx, agent_id)
+
+        missed = await self._store.transaction(write)
         run_key = manual_run_key(agent_id, request_id or self._store.ids.new("request"))
-        job = WakeJob(
+        bare = WakeJob(
             run_key=run_key,
             thread_id=run_thread(agent_id, run_key),
             agent_id=agent_id,
             reason=WakeReason.MANUAL,
-            reason_id=request_id,
         )
+        job = _wake_for(missed, run_key, WakeReason.MANUAL) if missed else bare
+        job = job.model_copy(update={"reason_id": request_id})
         await self._dispatch.enqueue([job])
         return job
 
-    async def say(self, agent_id: str, text: str, *, turn_id: str | None = None) -> WakeJob:
+    def _awaken_in(self, tx: Transaction, agent_id: str) -> None:
+        companion = self._store.require_in(tx, Companion, agent_id)
+        state = self._store.get_in(tx, AgentState, companion.current_state_id)
+        if state is not None and state.sleep_until is not None:
+            self._store.put_in(tx, state.model_copy(update={"sleep_until": None}))
+        if companion.lifecycle is AgentLifecycle.DORMANT:
+            awake = companion.model_copy(update={"lifecycle": AgentLifecycle.ACTIVE})
+            self._store.put_in(tx, awake)
+
+    def _missed_in(self, tx: Transaction, agent_id: str) -> list[WakeRun]:
+        """The wakes by changes and times that were skipped since it last worked, newest first."""
+        newest = self._store.find_in(
+            tx, WakeRun, {"agent_id": agent_id}, newest_first=True, limit=_MOST_MISSED
+        )
+        # Whoever only answers has not looked at what was missed.
+        since = itertools.takewhile(
+            lambda run: (
+                run.status is not WakeStatus.COMPLETED
+                or run.job.reason is WakeReason.USER_INITIATED
+            ),
+            newest,
+        )
+        return [
+            run
+            for run in since
+            if run.status in _MISSED and run.job.reason in _ALONE and run.absorbed_into is None
+        ]
+
+    async def say(
+        self,
+        agent_id: str,
+        text: str,
+        *,
+        turn_id: str | None = None,
+        reply_to: Mapping[str, str] | None = None,
+    ) -> WakeJob:
         """Speak to a companion, in the open conversation or a new one."""
         session = await self._sessions.open(agent_id)
         turn = turn_id or self._store.ids.new("turn")
-        job = await self._sessions.say(session.id, text, turn_id=turn)
+        job = await self._sessions.say(session.id, text, turn_id=turn, reply_to=reply_to)
         await self._dispatch.enqueue([job])
         self._poke()
         return job
+
+    async def end_session(self, agent_id: str) -> InteractiveSession | None:
+        """End the conversation that is open with a companion, if one is."""
+
+        def end(tx: Transaction) -> InteractiveSession | None:
+            session = self._sessions.open_session_in(tx, agent_id)
+            return self._sessions.close_in(tx, session, reason="owner") if session else None
+
+        return await self._store.transaction(end)
 
     async def destroy(self, agent_id: str) -> Companion:
         """End a companion for good; doing it again changes nothing."""
@@ -353,6 +449,30 @@ class CompanionNotifications:
             except Exception:  # noqa: BLE001 - what one does is no reason for another to miss it
                 _log.exception("a listener of companions failed")
         return batch
+
+
+_MOST_MISSED = 100
+_MOST_CHANGES = 100
+_MISSED = (WakeStatus.SKIPPED_SLEEPING, WakeStatus.SKIPPED_PAUSED, WakeStatus.SKIPPED_STOPPED)
+_ALONE = (WakeReason.SUBSCRIPTION, WakeReason.TIMER, WakeReason.RECOVERY_CATCHUP)
+
+
+def _wake_for(missed: Sequence[WakeRun], run_key: str, reason: WakeReason) -> WakeJob:
+    """One wake for all that was missed, with what has changed; the newest changes first."""
+    jobs = [run.job for run in missed]
+    changed = dict.fromkeys(each for job in jobs for each in job.changed_entity_ids)
+    keys = dict.fromkeys(each for job in jobs for each in job.logical_change_keys)
+    cursors = [job.source_cursor for job in jobs if job.source_cursor is not None]
+    return WakeJob(
+        run_key=run_key,
+        thread_id=run_thread(jobs[0].agent_id, run_key),
+        agent_id=jobs[0].agent_id,
+        reason=reason,
+        logical_change_keys=tuple(keys)[:_MOST_CHANGES],
+        changed_entity_ids=tuple(changed)[:_MOST_CHANGES],
+        source_cursor=max(cursors, default=None),
+        cause="rest",
+    )
 
 
 def _given(companion: Companion) -> tuple[object, ...]:

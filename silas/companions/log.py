@@ -10,7 +10,10 @@ and of other threads. Cold are summaries of summaries. No message is shown twice
 Conversations with a companion: they are opened, spoken in, and end when nobody speaks.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -37,7 +40,6 @@ from silas.companions.models import (
     AgentInteractionMode,
     AgentLinkRelation,
     AgentMessageKind,
-    AgentState,
     Companion,
     InteractiveSession,
     JsonMap,
@@ -197,17 +199,13 @@ def approximate_tokens(content: JsonMap | None) -> int:
     return 0 if content is None else 1 + len(canonical_bytes(content)) // _BYTES_PER_TOKEN
 
 
-def forget_log_in(tx: Transaction, store: CompanionStore, agent_id: str) -> None:
-    """Make tombstones of everything that a companion has said, summaries included."""
-    for message in store.find_in(tx, AgentMessage, {"agent_id": agent_id}):
-        store.delete_in(tx, AgentMessage, message.id)
-    for content in store.find_in(tx, AgentMessagePayload, {"agent_id": agent_id}):
-        store.delete_in(tx, AgentMessagePayload, content.id)
-    state_id = store.require_in(tx, Companion, agent_id).current_state_id
-    state = store.get_in(tx, AgentState, state_id)
-    if state is not None:
-        forgotten = {"recent_head": None, "latest_summary": None}
-        store.put_in(tx, state.model_copy(update=forgotten))
+def content_of_in(reader: Reader, store: CompanionStore, message_id: str) -> JsonMap | None:
+    """What an entry says, if it is there and says anything."""
+    message = store.get_in(reader, AgentMessage, message_id)
+    if message is None or message.deleted_at is not None or message.content_entry_id is None:
+        return None
+    payload = store.get_in(reader, AgentMessagePayload, message.content_entry_id)
+    return payload.content if payload is not None and payload.deleted_at is None else None
 
 
 _BOTH = """
@@ -315,6 +313,136 @@ def _remembered(row: Row) -> Remembered:
     return Remembered(AgentMessage.model_validate_json(message), content)
 
 
+_HISTORY = f"""{_BOTH}
+WHERE m.agent_id = ? AND m.deleted_at IS NULL AND m.thread_id <> ?
+    AND m.kind IN ('user', 'thought', 'action', 'tool_result', 'summary')
+ORDER BY m.sequence DESC LIMIT ?
+"""
+_MOST_HISTORY = 6_000
+_TELLING = re.compile(r"[^\W_]{3,}")
+_ENDINGS = ("ments", "ment", "ings", "ing", "ies", "ied", "ed", "es", "s", "e", "y")
+_LEAST_STEM = 3
+_COMMON = frozenset(
+    [
+        "the",
+        "and",
+        "for",
+        "was",
+        "were",
+        "are",
+        "has",
+        "had",
+        "have",
+        "with",
+        "that",
+        "this",
+        "what",
+        "when",
+        "why",
+        "how",
+        "did",
+        "does",
+        "you",
+        "your",
+        "our",
+        "they",
+        "them",
+        "then",
+        "than",
+        "from",
+        "into",
+        "about",
+        "who",
+        "will",
+        "would",
+        "can",
+        "could",
+        "should",
+        "not",
+        "but",
+        "any",
+        "all",
+        "out",
+        "get",
+        "got",
+        "its",
+        "it's",
+        "his",
+        "her",
+        "she",
+        "him",
+        "we're",
+        "been",
+        "being",
+        "owner",
+        "woken",
+        "said",
+        "something",
+        "changed",
+        "because",
+    ]
+)
+
+
+def telling_words(text: str) -> list[str]:
+    """The words of a text that say something, without their endings."""
+    words = (each.group().casefold() for each in _TELLING.finditer(text))
+    return [_stem(each) for each in words if each not in _COMMON]
+
+
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _LEAST_STEM:
+            stem = word[: -len(ending)]
+            return stem[:-1] if stem[-1] == stem[-2] else stem  # swimming, skipped
+    return word
+
+
+def recall_in(
+    reader: Reader,
+    agent_id: str,
+    question: str,
+    *,
+    thread_id: str,
+    line_of: Callable[[Remembered], str | None],
+    limit: int = 5,
+) -> tuple[tuple[Remembered, str], ...]:
+    """The entries of a companion's own history that fit a question best, each as a line.
+
+    Rare words count for more, words that stand together in few entries for most; of two that fit as
+    well, the newer. What is in the open thread is remembered anyway.
+    """
+    wanted = set(telling_words(question))
+    if not wanted:
+        return ()
+    rows = reader.fetch_all(_HISTORY, (agent_id, thread_id, _MOST_HISTORY))
+    lines = [(each, line) for each in read_remembered(rows) if (line := line_of(each))]
+    words = [set(telling_words(line)) for _, line in lines]
+    seen = Counter(word for found in words for word in found & wanted)
+    weight = {word: math.log(1 + len(lines) / (1 + seen[word])) for word in wanted}
+    most = sum(weight.values()) or 1.0
+    scored = []
+    for place, ((entry, line), found) in enumerate(zip(lines, words, strict=True)):
+        score = sum(weight[word] for word in found & wanted) / most
+        score *= _worth(entry, line)
+        if score >= _LEAST_SCORE:
+            scored.append((-score, place, entry, line))
+    best: dict[str, tuple[Remembered, str]] = {}
+    for _, _, entry, line in sorted(scored, key=lambda each: each[:2]):
+        best.setdefault(line, (entry, line))
+    return tuple(best.values())[:limit]
+
+
+def _worth(entry: Remembered, line: str) -> float:
+    """A summary says many things, the entry itself says this one; what was asked says nothing."""
+    if entry.message.summary_depth:
+        return 0.6
+    if entry.message.kind is AgentMessageKind.USER:
+        return 0.3 if line.rstrip().endswith("?") else 1.0
+    return 0.5 if entry.message.kind is AgentMessageKind.THOUGHT else 0.9
+
+
+_LEAST_SCORE = 0.2
 INACTIVITY = timedelta(minutes=20)
 _NEAREST = "SELECT min(expires_at) FROM agent_sessions WHERE closed_at IS NULL"
 _EXPIRED = "SELECT body FROM agent_sessions WHERE closed_at IS NULL AND expires_at <= ?"
@@ -336,7 +464,14 @@ class CompanionSessions:
         """The conversation with this companion: the open one, or a new one."""
         return await self._store.transaction(lambda tx: self._open_in(tx, agent_id))
 
-    async def say(self, session_id: str, text: str, *, turn_id: str) -> WakeJob:
+    async def say(
+        self,
+        session_id: str,
+        text: str,
+        *,
+        turn_id: str,
+        reply_to: Mapping[str, str] | None = None,
+    ) -> WakeJob:
         """The wake that answers this; raises `SessionClosed`. It still has to be enqueued."""
 
         def touch(tx: Transaction) -> InteractiveSession:
@@ -356,6 +491,7 @@ class CompanionSessions:
             reason_id=turn_id,
             session_id=session.id,
             seed_input=text,
+            reply_to=dict(reply_to) if reply_to is not None else None,
         )
 
     async def close(self, session_id: str, *, reason: str = "closed") -> InteractiveSession:

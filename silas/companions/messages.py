@@ -244,6 +244,8 @@ class AgentPromptItem(Synced):
     required_by: UtcDatetime | None = None
     gates_operation_id: str | None = None
     """The operation that must wait for the answer."""
+    sleep_until: UtcDatetime | None = None
+    """A yes lets the companion sleep until then."""
     state: AgentPromptItemState = AgentPromptItemState.OPEN
     created_at: UtcDatetime
     resolved_at: UtcDatetime | None = None
@@ -276,6 +278,8 @@ class WakeJob(Data):
     reason_id: str | None = None
     session_id: str | None = None
     seed_input: str | None = None
+    reply_to: dict[str, str] | None = None
+    """Where the owner waits for the answer, if that is not the companion's own conversation."""
     logical_change_keys: tuple[str, ...] = ()
     changed_entity_ids: tuple[str, ...] = ()
     source_cursor: int | None = None
@@ -283,6 +287,10 @@ class WakeJob(Data):
     scheduled_at: UtcDatetime | None = None
     cause: str | None = None
     """For a catch-up: what was missed (`timer`)."""
+
+
+FORGOTTEN = "forgotten"
+"""Why a run ended that knew what its owner wanted to be forgotten: it leaves nothing behind."""
 
 
 class WakeRun(Data):
@@ -472,11 +480,15 @@ class RunOutcome:
     trace: RunTrace
     drafts: tuple[MessageDraft, ...] = ()
     report: AgentReport | None = None
+    more_reports: tuple[AgentReport, ...] = ()
+    """Those of longer scopes."""
     source_refs: tuple[ReportSourceRef, ...] = ()
     writes: tuple[Callable[[Transaction], Any], ...] = field(default=(), repr=False)
     """Further writes to the same database; they may be run again."""
     error_code: str | None = None
     next_wake_at: datetime | None = None
+    sleep_until: datetime | None = None
+    """How long the run has asked to be left asleep; None if it did not."""
 
 
 class KeptDefinition(Data):
@@ -486,3 +498,13 @@ class KeptDefinition(Data):
     definition: JsonMap = Field(default_factory=dict)
     definition_hash: Identifier
     updated_at: UtcDatetime
+
+
+class EarlierDefinition(Data):
+    """A definition that a companion had before, so that there is a way back to it."""
+
+    id: Identifier
+    agent_id: Identifier
+    definition: JsonMap = Field(default_factory=dict)
+    definition_hash: Identifier
+    replaced_at: UtcDatetime

@@ -202,6 +202,13 @@ class OperationStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+class ModelRuleScope(StrEnum):
+    """What a rule about models is for."""
+
+    CATEGORY = "category"
+    KIND = "kind"
+
+
 class StopScope(StrEnum):
     """What a stop switch stops."""
 
@@ -525,6 +532,21 @@ class ModelGrant(Data):
     revoked_at: UtcDatetime | None = None
 
 
+class ModelRule(Data):
+    """Which models alone may be asked about a category, or by a kind of companions."""
+
+    id: Identifier
+    scope: ModelRuleScope
+    target: Identifier
+    models: Annotated[tuple[Identifier, ...], Field(min_length=1)]
+    """`provider:model`, or `provider:*` for all of a provider."""
+    updated_at: UtcDatetime
+
+    def allows(self, provider: str, model_id: str) -> bool:
+        """Whether the model is one of these."""
+        return model_id in self.models or f"{provider}:*" in self.models
+
+
 class ProjectionPolicy(Synced):
     """The fields that may cross a border for an operation, and what is made unreadable in them."""
 
@@ -546,3 +568,23 @@ class StopSwitch(Data):
     engaged: bool
     reason: str | None = None
     changed_at: UtcDatetime
+
+
+class ErasureReceipt(Data):
+    """What the owner has had forgotten: what went, and what stays. It holds no erased word."""
+
+    id: Identifier
+    created_at: UtcDatetime
+    agent_id: str | None = None
+    category_id: str | None = None
+    since: UtcDatetime | None = None
+    until: UtcDatetime | None = None
+    words_digest: str | None = None
+    done: bool
+    """False: it was only looked at."""
+    removed: dict[str, int] = Field(default_factory=dict)
+    """How many rows of which table."""
+    redacted: dict[str, int] = Field(default_factory=dict)
+    """In how many rows, which had to stay, a word was written over."""
+    companions: tuple[str, ...] = ()
+    stays: tuple[str, ...] = ()

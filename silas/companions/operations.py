@@ -13,6 +13,8 @@
    (`journal_committed`), then the entries of the log together with the end (`agent_committed`), in
    one transaction.
 6. What is over stays over. Only what failed without anybody having been asked may be begun again.
+   A card that waits for the same action, or that was met with a no within a week, is not put
+   before the owner once more: the companion is told so.
 
 Companions' actions before the owner: a sealed card, a signed answer, a token for its bytes.
 
@@ -35,7 +37,9 @@ from pydantic_core import to_jsonable_python
 
 from silas.approval import ApprovalEngine, ApprovalScope, ApprovalToken
 from silas.audit.models import AuditTrail
+from silas.companions.erasure import ErasedElsewhere
 from silas.companions.errors import (
+    AlreadyAsked,
     AnswerRequired,
     ApprovalRefused,
     ConfirmationRequired,
@@ -58,12 +62,19 @@ from silas.companions.models import (
     AgentMessageKind,
     OperationPhase,
     OperationStatus,
+    WakeReason,
 )
 from silas.companions.ports import ApprovableAction, CompanionProposal, ProposedAction
 from silas.companions.store import CompanionStore
 from silas.companions.tools.registry import AgentToolCall, AgentToolResult
 from silas.companions.words import spoken_change, spoken_tool
-from silas.kernel import ApprovalError, CanonicalError, Clock, TaintLevel, canonical_bytes
+from silas.kernel import (
+    ApprovalError,
+    CanonicalError,
+    Clock,
+    TaintLevel,
+    canonical_bytes,
+)
 from silas.kernel.models import Data
 from silas.review.decisions import Decisions, QuestionKind
 from silas.review.errors import CardUnknown
@@ -76,6 +87,7 @@ from silas.review.questions import (
     QuestionContent,
     QuestionStore,
 )
+from silas.review.unasked import UnaskedCards
 from silas.storage import Durability, Transaction
 
 _ONE_CALL = frozenset({ApprovalScope.SINGLE_STEP})
@@ -83,6 +95,10 @@ _LIFETIME = timedelta(days=7)
 _ACTIONS = [QuestionChoice(value=YES, label="Do it"), QuestionChoice(value="decline", label="No")]
 _OPEN = "open"
 _MAX_CHANGES = 8
+_QUIET = timedelta(days=7)
+_LOOKED_BACK_AT = 100
+_ASKED_FOR = frozenset({WakeReason.USER_INITIATED, WakeReason.MANUAL})
+"""What the owner has begun: its cards are not counted as unasked."""
 
 
 @dataclass
@@ -90,18 +106,23 @@ class ActionApprovals:
     """The cards of companions' actions, and the tokens that follow from the answers."""
 
     questions: QuestionStore
+    unasked: UnaskedCards
     decisions: Decisions
     engine: ApprovalEngine
     audit: AuditTrail
     clock: Clock
     owner_id: str
 
-    async def ask(self, action: ApprovableAction, *, taint: TaintLevel) -> None:
-        """Put the action before the owner, once (rule 8)."""
+    async def ask(self, action: ApprovableAction, call: AgentToolCall) -> None:
+        """Put the action before the owner, once (rule 8): what he asked for himself, at once."""
         try:
             await self.questions.get(card_id(action))
         except CardUnknown:
-            await self.questions.ask(self._card(action, taint))
+            card = self._card(action, call.taint)
+            if call.wake_reason in _ASKED_FOR:
+                await self.questions.ask(card)
+            else:
+                await self.unasked.ask(card)
 
     async def token_for(self, action: ApprovableAction) -> ApprovalToken | None:
         """A token, if the owner has signed a yes to exactly this (rule 9)."""
@@ -153,6 +174,17 @@ class ActionApprovals:
         for question in await self.questions.open():
             if question.about.startswith(f"companion:{agent_id}:"):
                 await self.questions.close(question.question_id, "outdated")
+
+    async def forget(self, about: ErasedElsewhere) -> Mapping[str, int]:
+        """Erase what the cards and tokens of these companions show; what was signed stays."""
+        cards = [
+            await self.questions.forget(f"companion:{each}:", about.fits)
+            for each in sorted(about.agent_ids)
+        ]
+        tokens = await self.engine.tokens.forget_shown(
+            about.fits_action, reason="What it approved was forgotten."
+        )
+        return {"cards": sum(cards), "approved bytes": tokens}
 
     async def _answered(self, name: str) -> AnsweredQuestion | None:
         try:
@@ -313,14 +345,18 @@ def result_draft(
     run_key: str,
     step: str = "first",
     provenance: MessageProvenance | None = None,
+    decided: Mapping[str, Any] | None = None,
 ) -> MessageDraft:
-    """What came of an action, as an entry of the log; `step` tells a later one from the first."""
+    """What came of an action, as an entry of the log; `step` tells a later one from the first.
+
+    `decided` is what the owner has decided about it, with what it was about.
+    """
     return MessageDraft(
         agent_id=agent_id,
         thread_id=thread_id,
         kind=AgentMessageKind.TOOL_RESULT,
         message_id=run_message_id(run_key, f"result:{result.operation_id}:{step}"),
-        content={"payload": result.payload},
+        content={"payload": result.payload, **(decided or {})},
         metadata=AgentMessageMetadata(
             action_type=AgentActionType.TOOL_CALL.value,
             tool_name=result.tool_name,
@@ -389,6 +425,7 @@ class Operations:
             raise ConfirmationRequired(
                 "This needs your approval, and nobody can be asked here. Nothing was done."
             )
+        await self._require_new(call)
         count = await self._others(call, OperationPhase.WAITING)
         if count >= MAX_WAITING:
             raise ConfirmationRequired(
@@ -401,7 +438,7 @@ class Operations:
             approvable=action.model_dump(mode="json"),
         )
         if kept.phase is OperationPhase.WAITING and not kept.is_over:
-            await self.approvals.ask(action, taint=call.taint)
+            await self.approvals.ask(action, call)
 
     async def block(
         self, call: AgentToolCall, *, prompt_item_ids: tuple[str, ...], reason: str
@@ -479,7 +516,9 @@ class Operations:
         """
 
         def write(tx: Transaction) -> None:
-            known = self._store.require_in(tx, AgentOperation, operation_id)
+            known = self._store.get_in(tx, AgentOperation, operation_id)
+            if known is None:
+                return  # it was forgotten meanwhile
             over = {} if known.has_waited else {"status": OperationStatus.FAILED}
             self._put_in(tx, known, last_error=error, **over)
 
@@ -489,8 +528,8 @@ class Operations:
         """The journal has it."""
 
         def write(tx: Transaction) -> None:
-            known = self._store.require_in(tx, AgentOperation, operation_id)
-            if not known.is_over:
+            known = self._store.get_in(tx, AgentOperation, operation_id)
+            if known is not None and not known.is_over:
                 phase, made = OperationPhase.JOURNAL_COMMITTED, result.model_dump(mode="json")
                 self._put_in(tx, known, phase=phase, result=made)
 
@@ -504,6 +543,24 @@ class Operations:
         known = self._store.get_in(tx, AgentOperation, operation_id)
         if known is not None and not known.has_waited:
             self.end_in(tx, operation_id, OperationStatus.DONE)
+
+    async def _require_new(self, call: AgentToolCall) -> None:
+        """Raise `AlreadyAsked` for an action that was on a card before (rule 6)."""
+        mine = {"agent_id": call.agent_id}
+        newest = await self._store.find(
+            AgentOperation, mine, newest_first=True, limit=_LOOKED_BACK_AT
+        )
+        now = self._store.clock.now()
+        for each in newest:
+            same = (each.call.get("tool_name"), each.call.get("arguments")) == (
+                call.tool_name,
+                call.arguments,
+            )
+            if not same or each.operation_id == call.operation_id or each.approvable is None:
+                continue
+            declined = each.status is OperationStatus.DECLINED and now - each.updated_at < _QUIET
+            if declined or not each.is_over:
+                raise AlreadyAsked
 
     async def _others(self, call: AgentToolCall, phase: OperationPhase) -> int:
         """How many other actions of this companion wait: not more than a person can look at."""

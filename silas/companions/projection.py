@@ -110,11 +110,13 @@ _TASK = (
     "source_id", "kind", "id", "title", "score", "certain", "status", "priority",
     "estimate_minutes", "due_at",
     "category_id", "labels[]", "open_items[]", "open_item_count", "done_item_count",
-    "logged_minutes", "logged_minutes_last_days", "changed", "has_follow_up",
+    "logged_minutes", "logged_minutes_last_days", "changed", "has_follow_up", "language",
+    "checklists[].id", "checklists[].title", "checklists[].items[].id",
+    "checklists[].items[].text", "checklists[].items[].checked",
 )  # fmt: skip
 _OTHER_FACTS = (
     "name", "date", "starts_at", "ends_at", "note", "task_id", "dimension", "average", "count",
-    "latest", "value", "days", "text", "minutes", "pinned_task_ids[]",
+    "latest", "value", "days", "text", "minutes", "pinned_task_ids[]", "target_id",
 )  # fmt: skip
 
 PROVIDER_FIELDS: Final = frozenset(
@@ -136,15 +138,22 @@ PROVIDER_FIELDS: Final = frozenset(
         "memory.recent[].kind",
         "memory.recent[].text",
         "memory.summaries[].text",
+        "memory.recalled[].text",
+        "memory.recalled[].at",
+        "wake.kept",
         "report.scope",
         "report.headline",
         "report.sections[].id",
         "report.sections[].title",
         "slots.primary_goal",
+        "slots.active_task_id",
+        "slots.open_loops[]",
+        "slots.preferences[]",
         *(f"facts[].{name}" for name in (*_TASK, *_OTHER_FACTS)),
         "results[].tool_name",
         "results[].status",
         "results[].error_code",
+        *(f"results[].changes[].{name}" for name in ("kind", "what", "id", "label")),
     }
 )
 """Whatever is not named here never leaves the machine in a request to a model."""

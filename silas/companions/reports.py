@@ -5,7 +5,11 @@
 3. A claim is `observed` or `inferred`; the headline is a conclusion from everything below it.
 4. A report is stale when it is older than its kind allows, or when the journal has changed since in
    one of the companion's categories. Either is enough, and both are told.
-5. Without a model, or in the place of a report that was refused, the facts alone are told, in the
+5. A kind has a scope of its own, which every run writes and which a model's report is filed under,
+   whatever the model calls it. Longer scopes are made from the facts in the first run of their day,
+   week or month, and speak of the numbers that were read for them.
+6. Numbers are drawn from the facts (`charts_of`), never from what a model says about them.
+7. Without a model, or in the place of a report that was refused, the facts alone are told, in the
    sections of the kind's template.
 """
 
@@ -121,6 +125,19 @@ def _time_read(payload: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, A
         )
 
 
+def _stretches_read(payload: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    yield from _time_read(payload)
+    for each in payload["entries"]:
+        yield "time_entry", each
+    for each in payload["per_day"]:
+        days, day = payload["days"], each["date"]
+        yield "day_time", {**each, "days": days, "locator": f"{day}/{days}"}
+
+
+def _rating_read(payload: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    return (("rating", each) for each in payload["ratings"])
+
+
 def _day_read(payload: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
     if payload.get("id") is None:
         return
@@ -137,7 +154,8 @@ _READERS = {
     "resolve_task_reference": _candidates_read,
     "list_allowed_categories": _categories_read,
     "get_ratings_summary": _ratings_read,
-    "get_time_summary": _time_read,
+    "get_rating_for_target": _rating_read,
+    "get_time_summary": _stretches_read,
     "get_day_plan": _day_read,
 }
 
@@ -169,6 +187,7 @@ def build_report(
     run_key: str,
     now: datetime,
     provenance: Mapping[str, Any],
+    charts: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[AgentReport, tuple[ReportSourceRef, ...]]:
     """The report with the sources of its claims; raises `ReportInvalid` (rule 2)."""
     known = {fact.source_id: fact for fact in facts}
@@ -193,7 +212,12 @@ def build_report(
         agent_id=agent_id,
         scope=draft.scope,
         created_at=now,
-        content={"schema_version": 1, "headline": draft.headline, "sections": sections},
+        content={
+            "schema_version": 2,
+            "headline": draft.headline,
+            "sections": sections,
+            "charts": list(charts),
+        },
         confidence=draft.confidence,
         provenance={**provenance, "run_key": run_key},
     )
@@ -275,17 +299,24 @@ def _ref(
 
 _SOON = timedelta(days=2)
 _MOST = 12
+_A_STREAK = 2
 _CLOSED = frozenset({"done", "rejected"})
 Claims = Callable[[Sequence[Fact], datetime], list[ClaimDraft]]
 
 
 def template_report(
-    definition: CompanionDefinition, facts: Sequence[Fact], *, now: datetime
+    definition: CompanionDefinition,
+    facts: Sequence[Fact],
+    *,
+    now: datetime,
+    scope: ReportScope | None = None,
 ) -> ReportDraft:
     """The report that the facts alone allow; every claim is one of them, or a sum over them.
 
-    Times are told in the time zone of `now`.
+    Times are told in the time zone of `now`. Without a scope it is that of the kind.
     """
+    wanted = scope or definition.report.scope
+    facts = facts_of(definition, facts, wanted)
     sections = tuple(
         SectionDraft(
             section_id=each.id,
@@ -295,8 +326,8 @@ def template_report(
         for each in definition.report.sections
     )
     return ReportDraft(
-        scope=definition.report.scope,
-        headline=f"{definition.report.headline}: {_count(facts, now)}",
+        scope=wanted,
+        headline=f"{definition.report.headline_of(wanted)}: {_count(facts, now)}",
         sections=sections,
     )
 
@@ -377,8 +408,8 @@ def _time(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
     del now
     return [
         _claim(
-            f"{each.fields['minutes']} minutes in {each.fields['count']} session(s) "
-            f"over the last {each.fields['days']} days.",
+            f"{each.fields['minutes']} minutes in “{each.fields.get('name') or 'a category'}”, "
+            f"{each.fields['count']} session(s), over the last {each.fields['days']} days.",
             each,
         )
         for each in facts
@@ -413,6 +444,20 @@ def _day(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
     ]
 
 
+def _streak(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
+    """How many days in a row there was time, until today or yesterday."""
+    found = {each.fields["date"]: each for each in facts if each.fields.get("kind") == "day_time"}
+    day = now.date() if now.date().isoformat() in found else now.date() - timedelta(days=1)
+    row: list[Fact] = []
+    while (fact := found.get(day.isoformat())) is not None and fact.fields["minutes"]:
+        row.append(fact)
+        day -= timedelta(days=1)
+    if len(row) < _A_STREAK:
+        return []
+    text = f"Time was spent on {len(row)} days in a row, the last of them {row[0].fields['date']}."
+    return [ClaimDraft(text=text, sources=tuple(each.source_id for each in row))]
+
+
 def _is_task(fact: Fact) -> bool:
     return fact.fields.get("kind") == "task"
 
@@ -431,4 +476,172 @@ _SHOWS: dict[str, Claims] = {
     "time": _time,
     "ratings": _ratings,
     "day_plan": _day,
+    "streak": _streak,
+}
+
+
+def due_scopes(
+    definition: CompanionDefinition, written: Mapping[ReportScope, datetime], *, now: datetime
+) -> tuple[ReportScope, ...]:
+    """The longer scopes that a run writes as well (rule 5), by the owner's clock in `now`."""
+    return tuple(
+        each.scope
+        for each in definition.report.also
+        if (at := written.get(each.scope)) is None
+        or _period(each.scope, at.astimezone(now.tzinfo)) != _period(each.scope, now)
+    )
+
+
+def _period(scope: ReportScope, at: datetime) -> tuple[int, ...]:
+    if scope is ReportScope.MONTHLY:
+        return at.year, at.month
+    if scope is ReportScope.WEEKLY:
+        return tuple(at.isocalendar())[:2]
+    return at.year, at.month, at.day
+
+
+_COUNTED = ("time", "ratings", "day_time")
+_USUAL_DAYS = 7
+
+
+def facts_of(
+    definition: CompanionDefinition, facts: Sequence[Fact], scope: ReportScope
+) -> list[Fact]:
+    """The facts that a report of this scope speaks of: of the numbers, those of its own time."""
+    own = None if scope is definition.report.scope else scope
+    mine = _days_read(definition, own)
+    others = {
+        days
+        for each in (None, *definition.report.scopes)
+        if each is not own
+        for days in _days_read(definition, each)
+    }
+    return [
+        each
+        for each in facts
+        if each.fields.get("kind") not in _COUNTED
+        or each.fields.get("days") in mine
+        or each.fields.get("days") not in others
+    ]
+
+
+def _days_read(definition: CompanionDefinition, scope: ReportScope | None) -> set[int]:
+    return {
+        int(each.arguments.get("days", _USUAL_DAYS))
+        for each in definition.reads
+        if each.scope is scope
+    }
+
+
+def charts_of(
+    definition: CompanionDefinition, facts: Sequence[Fact], scope: ReportScope, *, now: datetime
+) -> list[dict[str, Any]]:
+    """What can be drawn in the sections of a report (rule 6); nothing where there is no number."""
+    mine = facts_of(definition, facts, scope)
+    drawn = []
+    for section in definition.report.sections:
+        chart = _CHARTS.get(section.shows)
+        points = chart(mine, now) if chart is not None else []
+        if any(each["value"] for each in points):
+            drawn.append({"section": section.id, "shows": section.shows, "points": points})
+    return drawn
+
+
+class ChartPoint(Data):
+    """One bar: what it is of, how high, and the same in words."""
+
+    label: str
+    value: float
+    words: str
+
+
+class ChartView(Data):
+    """Numbers of a report that can be drawn."""
+
+    section: str
+    """The part of the report that it belongs to."""
+    title: str
+    of: str
+    """What a bar stands for."""
+    days: bool = False
+    points: tuple[ChartPoint, ...]
+
+
+_TITLES: Mapping[str, tuple[str, str]] = {
+    "time": ("Minutes in each category", "Category"),
+    "ratings": ("Ratings on average", "What was rated"),
+    "streak": ("Minutes on each day", "Day"),
+}
+
+
+def charts_shown(content: Mapping[str, Any], category_ids: Sequence[str]) -> tuple[ChartView, ...]:
+    """What is drawn of a report: nothing of a category that is out of reach by now."""
+    shown = []
+    for chart in content.get("charts", ()):
+        title, of = _TITLES[chart["shows"]]
+        points = tuple(
+            ChartPoint(label=each["label"], value=each["value"], words=each["words"])
+            for each in chart["points"]
+            if each.get("category_id") in (None, *category_ids)
+        )
+        if points:
+            days = chart["shows"] == "streak"
+            shown.append(
+                ChartView(section=chart["section"], title=title, of=of, days=days, points=points)
+            )
+    return tuple(shown)
+
+
+def _time_points(facts: Sequence[Fact], now: datetime) -> list[dict[str, Any]]:
+    del now
+    return [
+        {
+            "label": each.fields.get("name") or each.locator,
+            "category_id": each.category_id,
+            "value": each.fields["minutes"],
+            "words": f"{each.fields['minutes']} minutes",
+            "source": each.source_id,
+        }
+        for each in facts
+        if each.fields.get("kind") == "time"
+    ]
+
+
+def _rating_points(facts: Sequence[Fact], now: datetime) -> list[dict[str, Any]]:
+    del now
+    return [
+        {
+            "label": each.fields["dimension"],
+            "value": each.fields["average"],
+            "words": f"{each.fields['average']} on average of {each.fields['count']}",
+            "source": each.source_id,
+        }
+        for each in facts
+        if each.fields.get("kind") == "ratings"
+    ]
+
+
+def _day_points(facts: Sequence[Fact], now: datetime) -> list[dict[str, Any]]:
+    """Every day of the time that was read, also those on which there was nothing."""
+    found = {each.fields["date"]: each for each in facts if each.fields.get("kind") == "day_time"}
+    if not found:
+        return []
+    length = max(int(each.fields["days"]) for each in found.values())
+    days = [(now - timedelta(days=back)).date().isoformat() for back in reversed(range(length))]
+    minutes = {day: found[day].fields["minutes"] if day in found else 0 for day in days}
+    return [
+        {
+            "label": day,
+            "value": value,
+            "words": f"{value} minutes",
+            "source": found[day].source_id if day in found else None,
+        }
+        for day, value in minutes.items()
+    ]
+
+
+_CHARTS: dict[str, Callable[[Sequence[Fact], datetime], list[dict[str, Any]]]] = {
+    "time": _time_points,
+    "ratings": _rating_points,
+    "streak": _day_points,
 }

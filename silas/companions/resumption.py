@@ -19,11 +19,13 @@ Questions to the owner, kept until they are answered; what depends on them waits
 8. What waits for a question goes on only after a yes. A no, or no answer in time, ends it. Who
    waits for no question at all has no yes.
 9. At most so many questions of one companion are open at once; what is asked beyond is not kept.
+10. What is open already is not asked again, and for a week not what was met with a no. What would
+   have waited for such a question does not wait: it ends.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -43,6 +45,7 @@ from silas.companions.errors import (
 from silas.companions.ids import digest, prompt_response_id
 from silas.companions.log import MessageLog
 from silas.companions.messages import (
+    AgentMessage,
     AgentOperation,
     AgentPromptItem,
     AgentPromptResponse,
@@ -58,19 +61,29 @@ from silas.companions.models import (
     OperationStatus,
     ToolResultStatus,
 )
-from silas.companions.operations import ActionApprovals, is_genuine, result_draft
+from silas.companions.operations import (
+    ActionApprovals,
+    MessageProvenance,
+    action_message_id,
+    is_genuine,
+    result_draft,
+)
 from silas.companions.ports import ApprovableAction, CompanionQuestion
 from silas.companions.store import CompanionStore
 from silas.companions.tools.executor import ToolExecutor, refused
 from silas.companions.tools.registry import AgentToolCall, AgentToolResult
+from silas.companions.words import spoken_change
 from silas.kernel import CompanionError, SecretsError
 from silas.storage import Reader, Transaction
 
 TTL = timedelta(days=7)
+QUIET = timedelta(days=7)
+"""So long nobody is asked again what was met with a no."""
+_LOOKED_BACK_AT = 100
 MAX_OPEN = 20
 """How many questions of one companion may be open at once."""
-_YES = frozenset({"yes", "y", "true"})
-_NO = frozenset({"no", "n", "false"})
+_YES = frozenset({"yes", "y", "true", "yes please", "yes, please"})
+_NO = frozenset({"no", "n", "false", "no thanks", "no, thanks"})
 _MAX_ANSWER = 2_000
 _OPEN = {"state": AgentPromptItemState.OPEN}
 
@@ -109,8 +122,37 @@ class PromptItems:
         """Write a question down, unless it is there: it may have been answered already (rule 9)."""
         mine = {**_OPEN, "agent_id": item.agent_id}
         has_place = len(self._store.find_in(tx, AgentPromptItem, mine)) < MAX_OPEN
+        if item.sleep_until is not None and self._asked_to_sleep_in(tx, item):
+            return
         if has_place and self._store.get_in(tx, AgentPromptItem, item.id) is None:
             self._store.put_in(tx, item)
+
+    def _asked_to_sleep_in(self, tx: Transaction, item: AgentPromptItem) -> bool:
+        """Whether the owner was asked for its rest already, whatever the date was (rule 10)."""
+        mine = {"agent_id": item.agent_id}
+        newest = self._store.find_in(
+            tx, AgentPromptItem, mine, newest_first=True, limit=_LOOKED_BACK_AT
+        )
+        asked = next((each for each in newest if each.sleep_until is not None), None)
+        if asked is None or asked.id == item.id:
+            return False
+        met = self._one(tx, asked.id)
+        recent = item.created_at - asked.created_at < QUIET
+        return met is AnswerState.OPEN or (met is AnswerState.NO and recent)
+
+    async def repeats(self, agent_id: str, question: CompanionQuestion, *, now: datetime) -> bool:
+        """Whether this is open already, or was met with a no lately (rule 10)."""
+        mine = {"agent_id": agent_id}
+        newest = await self._store.find(
+            AgentPromptItem, mine, newest_first=True, limit=_LOOKED_BACK_AT
+        )
+        same = [each for each in newest if each.prompt_text == question.prompt_text]
+        if any(each.state is AgentPromptItemState.OPEN for each in same):
+            return True
+        if not same or question.interaction_type is not AgentInteractionType.YES_NO:
+            return False
+        met = await self.answers_to([same[0].id])
+        return met is AnswerState.NO and now - same[0].created_at < QUIET
 
     async def open_items(self, agent_id: str | None = None) -> list[AgentPromptItem]:
         """The questions that wait for an answer, oldest first."""
@@ -167,15 +209,6 @@ class PromptItems:
         for item in self._store.find_in(tx, AgentPromptItem, {**_OPEN, "agent_id": agent_id}):
             self._end_in(tx, item)
 
-    def forget_all_in(self, tx: Transaction, agent_id: str) -> None:
-        """Forget what a companion has asked, and what it was told."""
-        self.end_all_in(tx, agent_id)
-        mine = {"agent_id": agent_id}
-        for answer in self._store.find_in(tx, AgentPromptResponse, mine):
-            self._store.delete_in(tx, AgentPromptResponse, answer.id)
-        for item in self._store.find_in(tx, AgentPromptItem, mine):
-            self._store.delete_in(tx, AgentPromptItem, item.id)
-
     def _end_in(self, tx: Transaction, item: AgentPromptItem) -> AgentPromptItem | None:
         ended = {
             "state": AgentPromptItemState.EXPIRED,
@@ -196,6 +229,11 @@ class PromptItems:
         """Whether every one of these questions was asked."""
         found = [await self._store.get(AgentPromptItem, each) for each in item_ids]
         return all(each is not None for each in found)
+
+    async def sleep_agreed(self, response: AgentPromptResponse) -> datetime | None:
+        """Until when the companion may sleep, if this is a yes to that question."""
+        item = await self._store.require(AgentPromptItem, response.prompt_item_id)
+        return item.sleep_until if response.response.get("answer") == "yes" else None
 
     async def recent_answers(self, agent_id: str, *, limit: int = 5) -> list[dict[str, str]]:
         """The newest answers with their questions, oldest first."""
@@ -234,16 +272,26 @@ def prompt_item_id(operation_id: str) -> str:
     return digest("prompt_item", operation_id)
 
 
+def choice_meant(item: AgentPromptItem, said: str) -> str | None:
+    """The answer to this question that these words are, if they are a yes, a no or a choice."""
+    words = said.strip().rstrip(".!").casefold()
+    if item.interaction_type is AgentInteractionType.YES_NO:
+        return "yes" if words in _YES else "no" if words in _NO else None
+    return next((each for each in item.options if each.strip().casefold() == words), None)
+
+
 def _understood(item: AgentPromptItem, said: str) -> str:
     text = said.strip()
     if item.interaction_type is AgentInteractionType.YES_NO:
-        if text.casefold() in _YES:
-            return "yes"
-        if text.casefold() in _NO:
-            return "no"
-        raise CompanionInvalid("Answer this question with yes or no.")
-    if item.interaction_type is AgentInteractionType.MULTI_CHOICE and text not in item.options:
-        raise CompanionInvalid(f"Answer with one of: {', '.join(item.options)}.")
+        meant = choice_meant(item, text)
+        if meant is None:
+            raise CompanionInvalid("Answer this question with yes or no.")
+        return meant
+    if item.interaction_type is AgentInteractionType.MULTI_CHOICE:
+        meant = choice_meant(item, text)
+        if meant is None:
+            raise CompanionInvalid(f"Answer with one of: {', '.join(item.options)}.")
+        return meant
     if not 0 < len(text) <= _MAX_ANSWER:
         raise CompanionInvalid(f"An answer has 1 to {_MAX_ANSWER} characters.")
     return text
@@ -264,9 +312,17 @@ _HELD = frozenset(tool_code(each()) for each in (Stopped, AgentPaused))
 class OperationResumption:
     """Goes on with operations: after the owner's decisions and answers, and after a crash."""
 
-    def __init__(self, store: CompanionStore, executor: ToolExecutor) -> None:
+    def __init__(
+        self,
+        store: CompanionStore,
+        executor: ToolExecutor,
+        *,
+        remember: Callable[[str, str], Awaitable[object]] | None = None,
+    ) -> None:
+        """`remember` is told the companion and the thread in which something was decided."""
         self._store = store
         self._executor = executor
+        self._remember = remember
         self._operations = executor.operations
         self._log = MessageLog(store)
         self._prompts = PromptItems(store)
@@ -368,9 +424,9 @@ class OperationResumption:
             return
         # Without the owner's key no card can be sealed; it is asked when the vault is open.
         with _readable(), contextlib.suppress(SecretsError):
-            taint = AgentToolCall.model_validate(operation.call).taint
+            call = AgentToolCall.model_validate(operation.call)
             action = ApprovableAction.model_validate(operation.approvable)
-            await approvals.ask(action, taint=taint)
+            await approvals.ask(action, call)
 
     # After an answer.
 
@@ -450,6 +506,9 @@ class OperationResumption:
             if result.success:
                 await self._operations.end(name, status)
             await self._cancel(operation)
+            return result
+        if operation.has_waited and self._remember is not None:
+            await self._remember(operation.agent_id, operation.thread_id)
         return result
 
     def _append_in(
@@ -461,12 +520,26 @@ class OperationResumption:
     ) -> None:
         """The result in the log: the first there is, or the one that follows the owner's answer."""
         later = "applied" if status is OperationStatus.DONE else status.value
+        acted = self._store.get_in(
+            tx, AgentMessage, action_message_id(operation.run_key, operation.operation_id)
+        )
+        named = acted.metadata.model_dump() if acted is not None else {}
+        shown = (operation.approvable or {}).get("preview", {})
+        decided = {
+            "decided": status.value,
+            "reason": operation.reason,
+            "changes": [spoken_change(each) for each in shown.get("changes", ())],
+        }
         draft = result_draft(
             result,
             agent_id=operation.agent_id,
             thread_id=operation.thread_id,
             run_key=operation.run_key,
             step=later if operation.has_waited else "first",
+            provenance=MessageProvenance(
+                **{each: named.get(each) for each in MessageProvenance.model_fields}
+            ),
+            decided=decided if operation.has_waited else None,
         )
         # The state's pointer follows with the next run: a run that is under way has read it.
         self._log.append_in(tx, [draft])

@@ -4,16 +4,24 @@ What a model is shown is put together from what was read, then cut down to what 
 state after a run follows from the state before it, and is the same when it is done again.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from pydantic import Field
 
-from silas.companions.errors import AnswerRequired, CompanionUnknown, ReportInvalid, tool_code
-from silas.companions.ids import run_message_id
+from silas.companions.compaction import line_of
+from silas.companions.errors import (
+    AlreadyAsked,
+    AnswerRequired,
+    CompanionUnknown,
+    ReportInvalid,
+    tool_code,
+)
+from silas.companions.ids import digest, run_message_id
 from silas.companions.kinds.library import CompanionDefinition
 from silas.companions.log import AssembledMemory, Remembered
 from silas.companions.messages import (
@@ -38,6 +46,7 @@ from silas.companions.models import (
     BudgetUsage,
     Companion,
     JsonMap,
+    ReportScope,
     ToolResultStatus,
     WakeStatus,
 )
@@ -49,7 +58,14 @@ from silas.companions.operations import (
 )
 from silas.companions.ports import CompanionProposal, CompanionQuestion, ProposedAction, ReportDraft
 from silas.companions.projection import project
-from silas.companions.reports import Fact, build_report, facts_from, merged, template_report
+from silas.companions.reports import (
+    Fact,
+    build_report,
+    charts_of,
+    facts_from,
+    merged,
+    template_report,
+)
 from silas.companions.resumption import prompt_item, prompt_item_id
 from silas.companions.tools.executor import refused
 from silas.companions.tools.registry import AgentToolCall, AgentToolResult
@@ -57,10 +73,14 @@ from silas.kernel import CompanionError, format_timestamp
 from silas.kernel.models import Data
 
 PROMPT_ID = "companion"
-PROMPT_VERSION = "1"
+PROMPT_VERSION = "2"
+"""Counted up with every change of the prompt `companion`: what a message says it was made with."""
 MODEL_INFERENCE = "model_inference"
 """What the log calls a question to a model that was refused."""
 _MICRO = 1_000_000
+OWN_SLEEP = timedelta(days=1)
+"""For longer, a companion asks."""
+_LONGEST_SLEEP = timedelta(days=31)
 
 
 class RunSetting(Data):
@@ -76,6 +96,15 @@ class RunSetting(Data):
     time_zone: str = "UTC"
     allowed_fields: frozenset[str] = frozenset()
     """What a model may be shown."""
+    also_scopes: tuple[ReportScope, ...] = ()
+    """The longer reports that are due in this run."""
+    open_loops: dict[str, str] = Field(default_factory=dict)
+    """What waits for the owner when it begins: by its id, in words."""
+
+    @property
+    def wish(self) -> "OwnersWish | None":
+        """What the owner has said that is to be kept; only the owner's own words are."""
+        return owners_wish(self.job.seed_input or "")
 
     def require_definition(self) -> CompanionDefinition:
         """What the companion is; raises `CompanionUnknown`."""
@@ -100,10 +129,16 @@ class RunSetting(Data):
             "wake": {
                 "reason": job.reason.value,
                 "said": job.seed_input,
+                "kept": kept.value if (kept := self.wish) else None,
                 "answers": list(self.answers),
             },
             "memory": self.memory,
-            "slots": {"primary_goal": self.state.slots.primary_goal},
+            "slots": {
+                "primary_goal": self.state.slots.primary_goal,
+                "active_task_id": self.state.slots.active_task_id,
+                "open_loops": list(self.open_loops.values()),
+                "preferences": list(self.state.slots.preference_by_key.values()),
+            },
             "report": {
                 "scope": definition.report.scope.value,
                 "headline": definition.report.headline,
@@ -112,10 +147,7 @@ class RunSetting(Data):
                 ],
             },
             "facts": [fact.shown() for fact in facts],
-            "results": [
-                each.model_dump(mode="json", include={"tool_name", "status", "error_code"})
-                for each in results
-            ],
+            "results": [result_shown(each) for each in results],
         }
         return project(whole, self.allowed_fields)
 
@@ -133,7 +165,12 @@ class RunSetting(Data):
         cursor: int,
         at: datetime,
     ) -> "RunReport":
-        """The last report that was proposed, if its claims have sources; else what facts say."""
+        """The last report that was proposed, if its claims have sources; else what facts say.
+
+        It is of the kind's own scope. Those of longer scopes are made from the facts alone.
+        """
+        definition, local = self.require_definition(), at.astimezone(ZoneInfo(self.time_zone))
+        own = definition.report.scope
         model = proposals[-1].model_id if proposals else None
         provenance = {
             "source_cursor": cursor,
@@ -141,26 +178,31 @@ class RunSetting(Data):
             **self.provenance(model).model_dump(),
         }
 
-        def built(draft: ReportDraft, refusal: str | None = None) -> RunReport:
-            report, refs = build_report(
+        def built(draft: ReportDraft) -> tuple[AgentReport, tuple[ReportSourceRef, ...]]:
+            return build_report(
                 draft,
                 facts,
                 agent_id=self.companion.id,
                 run_key=self.job.run_key,
                 now=at,
                 provenance=provenance,
+                charts=charts_of(definition, facts, draft.scope, now=local),
             )
-            return RunReport(report, refs, cursor=cursor, at=at, refusal=refusal)
 
+        def by_rules(scope: ReportScope) -> tuple[AgentReport, tuple[ReportSourceRef, ...]]:
+            return built(template_report(definition, facts, now=local, scope=scope))
+
+        more = tuple(by_rules(each) for each in self.also_scopes)
         refusal = None
         proposed = next((each.report for each in reversed(proposals) if each.report), None)
         if proposed is not None:
             try:
-                return built(proposed)
+                report, refs = built(proposed.model_copy(update={"scope": own}))
+                return RunReport(report, refs, cursor=cursor, at=at, more=more)
             except ReportInvalid as error:
                 refusal = error.message
-        local = at.astimezone(ZoneInfo(self.time_zone))
-        return built(template_report(self.require_definition(), facts, now=local), refusal)
+        report, refs = by_rules(own)
+        return RunReport(report, refs, cursor=cursor, at=at, refusal=refusal, more=more)
 
 
 @dataclass(frozen=True)
@@ -174,6 +216,13 @@ class RunReport:
     at: datetime
     refusal: str | None = None
     """Why the report that was proposed is not the one."""
+    more: tuple[tuple[AgentReport, tuple[ReportSourceRef, ...]], ...] = ()
+    """Those of longer scopes, with their sources."""
+
+    @property
+    def all_refs(self) -> tuple[ReportSourceRef, ...]:
+        """The sources of all of them."""
+        return (*self.source_refs, *(ref for _, refs in self.more for ref in refs))
 
 
 @dataclass
@@ -207,6 +256,13 @@ class RunRecord:
     def model_id(self) -> str | None:
         """The model that was asked last."""
         return self.proposals[-1].model_id if self.proposals else None
+
+    def has_written(self, operation_id: str) -> bool:
+        """Whether this very action was done in this run, and has changed something."""
+        return any(
+            each.operation_id == operation_id and each.success and each.changed_entity_ids
+            for each in self.results
+        )
 
     def planned(self, action: ProposedAction) -> PlannedAction:
         """The action with its ids."""
@@ -243,9 +299,10 @@ class RunRecord:
     def add_proposal(self, proposal: CompanionProposal) -> None:
         """What the model has answered."""
         self.proposals.append(proposal)
-        if proposal.thought or proposal.fallback:
-            text = proposal.fallback or proposal.thought
-            self._say(AgentMessageKind.THOUGHT, f"thought:{len(self.proposals)}", {"text": text})
+        # Why there is no answer is how the run ends: it is said there, and not as its own word.
+        if proposal.thought and proposal.fallback is None:
+            place, content = f"thought:{len(self.proposals)}", {"text": proposal.thought}
+            self._say(AgentMessageKind.THOUGHT, place, content)
 
     def note_action(self, planned: PlannedAction, action: ProposedAction) -> None:
         """What is about to be done."""
@@ -271,6 +328,24 @@ class RunRecord:
         """A question to the owner."""
         asked = prompt_item(self.job, question, operation_id=planned.operation_id, now=now)
         self.questions.append(asked)
+
+    def rest(self, planned: PlannedAction, wanted: datetime | None, *, now: datetime) -> None:
+        """Sleep; for longer than a day only after the owner's yes."""
+        until = bounded_sleep(wanted, now)
+        if until is None or until <= now + OWN_SLEEP:
+            self.sleep_until = until
+            return
+        zone = ZoneInfo(self.setting.time_zone)
+        question = CompanionQuestion(
+            prompt_text=f"May I sleep until {until.astimezone(zone):%A %d %B %Y, %H:%M}? "
+            "Until then neither changes nor my times would wake me, only you."
+        )
+        asked = prompt_item(self.job, question, operation_id=planned.operation_id, now=now)
+        self.questions.append(asked.model_copy(update={"sleep_until": until}))
+
+    def note_repeated(self, call: AgentToolCall) -> None:
+        """A question that the owner was asked before."""
+        self._add_result(refused(call, AlreadyAsked()))
 
     def questions_before(
         self, proposal: CompanionProposal, action: ProposedAction
@@ -315,7 +390,12 @@ class RunRecord:
             now=now,
             host_id=host_id,
             active_task_id=changed[0].locator if changed else None,
-            open_loop_ids=(*self.waiting, *(each.id for each in self.questions)),
+            open_loop_ids=(
+                *self.setting.open_loops,
+                *self.waiting,
+                *(each.id for each in self.questions),
+            ),
+            wish=self.setting.wish,
             sleep_until=self.sleep_until,
         )
 
@@ -372,6 +452,11 @@ class RunEnd:
     @property
     def error_code(self) -> str | None:
         return tool_code(self.error) if self.error else None
+
+
+def bounded_sleep(wanted: datetime | None, now: datetime) -> datetime | None:
+    """How long a companion may ask to be left asleep; None if that is not in the future."""
+    return min(wanted, now + _LONGEST_SLEEP) if wanted is not None and wanted > now else None
 
 
 def trace_of(record: RunRecord, end: RunEnd) -> RunTrace:
@@ -443,6 +528,13 @@ def _inputs(record: RunRecord, end: RunEnd) -> dict[str, Any]:
     }
 
 
+def result_shown(result: AgentToolResult) -> dict[str, Any]:
+    """What came of a call, with the ids of what it has made or changed, or would."""
+    shown = result.model_dump(mode="json", include={"tool_name", "status", "error_code"})
+    changes = result.payload.get("changes")
+    return {**shown, "changes": changes} if changes else shown
+
+
 def persona_shown(persona: AgentPersonaVersion | None) -> dict[str, Any]:
     """A persona as a model is shown it."""
     if persona is None:
@@ -459,9 +551,9 @@ def memory_shown(memory: AssembledMemory) -> dict[str, Any]:
     """What is remembered, in short lines."""
     return {
         "recent": [
-            {"kind": each.message.kind.value, "text": _line(each)}
+            {"kind": each.message.kind.value, "text": line}
             for each in memory.hot
-            if _line(each)
+            if (line := hot_line(each))
         ],
         "summaries": [
             {"text": str((each.content or {}).get("text", ""))}
@@ -470,14 +562,12 @@ def memory_shown(memory: AssembledMemory) -> dict[str, Any]:
     }
 
 
-def _line(remembered: Remembered) -> str:
-    message, content = remembered.message, remembered.content or {}
-    metadata = message.metadata
-    if message.kind is AgentMessageKind.ACTION:
-        return f"{metadata.tool_name or metadata.action_type}: {content.get('reason', '')}"
-    if message.kind is AgentMessageKind.TOOL_RESULT:
-        return f"{metadata.tool_name}: {metadata.error_code or metadata.status}"
-    return str(content.get("text", ""))
+def hot_line(remembered: Remembered) -> str | None:
+    """An entry as it is remembered while it is new: the words whole, what was done in a line."""
+    spoken = (AgentMessageKind.USER, AgentMessageKind.THOUGHT)
+    if remembered.message.kind in spoken:
+        return str((remembered.content or {}).get("text", "")) or None
+    return line_of(remembered)
 
 
 def reduce_state(
@@ -490,6 +580,7 @@ def reduce_state(
     open_loop_ids: Collection[str] = (),
     sleep_until: datetime | None = None,
     processed: Mapping[str, int] | None = None,
+    wish: "OwnersWish | None" = None,
 ) -> AgentState:
     """The state after a run; only a completed one forgets failures and counts changes as seen."""
     completed = status is WakeStatus.COMPLETED
@@ -500,11 +591,51 @@ def reduce_state(
             "processed_counter_by_host": _seen(state.processed_counter_by_host, processed or {}),
             "slots": _slots(state.slots, active_task_id, open_loop_ids, host_id=host_id),
         }
+        if wish is not None:
+            changes["slots"] = _wished(changes["slots"], wish, host_id=host_id)
         if sleep_until is not None:
             changes["sleep_until"] = sleep_until
     elif status is WakeStatus.FAILED_TERMINAL:
         changes["consecutive_failure_count"] = state.consecutive_failure_count + 1
     return state.model_copy(update=changes)
+
+
+@dataclass(frozen=True)
+class OwnersWish:
+    """A goal, or something to be kept, in the owner's own words."""
+
+    is_goal: bool
+    value: str
+
+
+_GOAL = re.compile(
+    r"\s*(?:my|our|the|your)\s+goal\s+is\s*:?\s*(?P<what>\S.{2,300}?)\s*[.!]?\s*", re.IGNORECASE
+)
+_WISH = re.compile(
+    r"\s*(?:please\s+)?(?:remember|keep in mind|note)\s+(?:that\s+)?(?P<what>\S.{2,300}?)"
+    r"\s*[.!]?\s*|\s*(?P<like>i\s+(?:prefer|like|hate|need|never|always)\s+\S.{2,300}?)\s*[.!]?\s*",
+    re.IGNORECASE,
+)
+_MOST_WISHES = 20
+
+
+def owners_wish(said: str) -> OwnersWish | None:
+    """The goal or the wish that these words are, if they are one; the words stay as they are."""
+    goal = _GOAL.fullmatch(said)
+    if goal is not None:
+        return OwnersWish(True, goal["what"])
+    wish = _WISH.fullmatch(said)
+    return OwnersWish(False, wish["what"] or wish["like"]) if wish is not None else None
+
+
+def _wished(slots: AgentSlots, wish: OwnersWish, *, host_id: str) -> AgentSlots:
+    if wish.is_goal:
+        return slots.with_slot("primary_goal", wish.value, host_id=host_id)
+    known = {**slots.preference_by_key, digest("wish", wish.value)[:16]: wish.value}
+    newest = dict(list(known.items())[-_MOST_WISHES:])
+    if newest == slots.preference_by_key:
+        return slots
+    return slots.with_slot("preference_by_key", newest, host_id=host_id)
 
 
 def _seen(known: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:

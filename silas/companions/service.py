@@ -6,33 +6,49 @@ switches, destruction) is written to the audit log before it is reported.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from silas.audit.models import AuditTrail
 from silas.companions.budgets import Budgets
+from silas.companions.conversation import ConversationReader
+from silas.companions.erasure import Erasure, ErasureWish
 from silas.companions.errors import CompanionInvalid, CompanionUnknown
 from silas.companions.gateway import ModelDoor, StopSwitches
+from silas.companions.ids import digest
 from silas.companions.kinds.library import CompanionDefinition, KindLibrary
 from silas.companions.lifecycle import Lifecycle, NewCompanion, SubscriptionDraft, checked
-from silas.companions.messages import AgentPersonaVersion, RunTrace
+from silas.companions.messages import (
+    AgentPersonaVersion,
+    AgentPromptItem,
+    Diagnostic,
+    RunTrace,
+)
 from silas.companions.models import (
     AgentConfig,
     AgentSubscription,
     AgentTimer,
     BudgetLimits,
     Companion,
+    ErasureReceipt,
+    InteractiveSession,
+    ModelRule,
+    ModelRuleScope,
     StopScope,
 )
 from silas.companions.operations import Operations
-from silas.companions.resumption import OperationResumption
+from silas.companions.resumption import OperationResumption, choice_meant
+from silas.companions.rollout import DiagnosticView, Objective, Rollout, Rollouts
 from silas.companions.store import CompanionStore
 from silas.companions.timers import TimerDraft, TimerWish, spoken_timer, weekly, zone_of
+from silas.companions.tools.registry import AgentToolRegistry
 from silas.companions.view_reader import CompanionViewReader, kind_view
 from silas.companions.views import (
     CompanionModelView,
     CompanionView,
+    ConversationView,
     DisclosureView,
     KindView,
     PersonaView,
@@ -47,6 +63,9 @@ from silas.journal.store import Journal
 from silas.storage import Transaction
 
 _LONGEST_POLICY = 500
+_LONGEST_SAYING = 32_000
+SessionEnded = Callable[[InteractiveSession], Awaitable[None]]
+"""What follows when a conversation has ended."""
 
 
 class CompanionService(CompanionViewReader):
@@ -65,7 +84,10 @@ class CompanionService(CompanionViewReader):
         budgets: Budgets,
         operations: Operations,
         library: KindLibrary,
+        registry: AgentToolRegistry,
         audit: AuditTrail,
+        erasure: Erasure,
+        session_ended: SessionEnded,
     ) -> None:
         super().__init__(
             store,
@@ -75,11 +97,16 @@ class CompanionService(CompanionViewReader):
             switches=switches,
             budgets=budgets,
             operations=operations,
+            registry=registry,
         )
+        self.conversations = ConversationReader(store, registry)
+        self._ended = session_ended
         self._lifecycle = lifecycle
         self._resumption = resumption
         self._library = library
         self._audit = audit
+        self._erasure = erasure
+        self._rollouts = Rollouts(store, library)
 
     # Looking.
 
@@ -250,6 +277,22 @@ class CompanionService(CompanionViewReader):
         await self._grants.revoke(companion)
         await self._audit.log("companion_consent_revoked", agent_id=agent_id)
 
+    async def model_rules(self) -> tuple[ModelRule, ...]:
+        """Which models alone may be asked about a category, or by a kind."""
+        return tuple(sorted(await self._grants.rules(), key=lambda each: each.id))
+
+    async def set_model_rule(
+        self, scope: ModelRuleScope, target: str, *, models: tuple[str, ...] = ()
+    ) -> tuple[ModelRule, ...]:
+        """Let only these models be asked there; without any, every one that you agree to."""
+        known = {each.model_id for each in self.models()}
+        providers = {f"{each.partition(':')[0]}:*" for each in known}
+        if unknown := sorted(set(models) - known - providers):
+            raise CompanionInvalid(f"{unknown[0]} is not among the configured models.")
+        await self._grants.set_rule(scope, target, models)
+        await self._audit.log("companion_models_limited", scope=scope.value, models=list(models))
+        return await self.model_rules()
+
     async def propose_persona(self, agent_id: str, changes: dict[str, Any]) -> PersonaView:
         """A draft with these fields changed; it is not in use until it is approved."""
         await self._store.require(Companion, agent_id)
@@ -290,6 +333,57 @@ class CompanionService(CompanionViewReader):
         await self._audit.log("companion_configured", agent_id=agent_id, what="timers")
         return await self.timers(agent_id)
 
+    # Talking.
+
+    async def say(
+        self,
+        agent_id: str,
+        said: str,
+        *,
+        request_id: str | None = None,
+        reply_to: Mapping[str, str] | None = None,
+    ) -> WakeView:
+        """Say something to a companion: it answers in the conversation with it.
+
+        An open question that these words answer is answered by them. `reply_to` names another place
+        where the answer is waited for. Raises `CompanionInvalid` for no words at all, and `Stopped`
+        while a switch is on.
+        """
+        text = said.strip()
+        if not 0 < len(text) <= _LONGEST_SAYING:
+            raise CompanionInvalid(f"Say something, in at most {_LONGEST_SAYING:,} characters.")
+        item = await self._answered_by(agent_id, text)
+        if item is not None:
+            woken = await self.answer(item.id, text)
+            return woken or WakeView(run_key=item.run_key, agent_id=agent_id)
+        await self._switches.require(agent_id)
+        job = await self._lifecycle.say(agent_id, text, turn_id=request_id, reply_to=reply_to)
+        return WakeView(run_key=job.run_key, agent_id=agent_id)
+
+    async def _answered_by(self, agent_id: str, text: str) -> AgentPromptItem | None:
+        """The question that these words answer, if there is one only that it can be.
+
+        A yes or no, or one of the choices, is understood in words; free text answers a question
+        only where it is given as its answer.
+        """
+        items = await self._prompts.open_items(agent_id)
+        found = [item for item in items if choice_meant(item, text) is not None]
+        return found[0] if len(found) == 1 else None
+
+    async def conversation(
+        self, agent_id: str, *, before: datetime | None = None, limit: int = 30
+    ) -> ConversationView:
+        """What was said between the owner and this companion, and what it did; oldest first."""
+        await self._store.require(Companion, agent_id)
+        return await self.conversations.read(agent_id, before=before, limit=limit)
+
+    async def end_conversation(self, agent_id: str) -> ConversationView:
+        """End the conversation that is open; what was said stays, and becomes memory."""
+        session = await self._lifecycle.end_session(agent_id)
+        if session is not None:
+            await self._ended(session)
+        return await self.conversation(agent_id)
+
     # Waking, resting, ending.
 
     async def wake(
@@ -298,9 +392,8 @@ class CompanionService(CompanionViewReader):
         """Wake a companion now, or say something to it; raises `Stopped` while a switch is on."""
         await self._switches.require(agent_id)
         if said is not None:
-            job = await self._lifecycle.say(agent_id, said, turn_id=request_id)
-        else:
-            job = await self._lifecycle.wake(agent_id, request_id=request_id)
+            return await self.say(agent_id, said, request_id=request_id)
+        job = await self._lifecycle.wake(agent_id, request_id=request_id)
         return WakeView(run_key=job.run_key, agent_id=agent_id)
 
     async def pause(self, agent_id: str) -> CompanionView:
@@ -310,7 +403,7 @@ class CompanionService(CompanionViewReader):
         return await self._one(agent_id)
 
     async def resume(self, agent_id: str) -> CompanionView:
-        """Let it go on; what the owner has approved meanwhile is done now."""
+        """Let it go on, or wake it up; what the owner has approved meanwhile is done now."""
         await self._lifecycle.resume(agent_id)
         await self._audit.log("companion_resumed", agent_id=agent_id)
         await self._resumption.settle()
@@ -333,6 +426,73 @@ class CompanionService(CompanionViewReader):
         await self._audit.log("companion_destroyed", agent_id=agent_id)
         return await self._one(agent_id)
 
+    # Versions of their kinds, what they are held to, and what was odd.
+
+    async def rollout(self, agent_id: str) -> Rollout:
+        """How the versions of a companion's kind do with it, and whether there is a newer one."""
+        return await self._rollouts.of(agent_id)
+
+    async def adopt_version(self, agent_id: str) -> Rollout:
+        """Give this one companion the newest version of its kind."""
+        done = await self._rollouts.adopt(agent_id)
+        await self._audit.log("companion_version", agent_id=agent_id, version=done.version)
+        return done
+
+    async def previous_version(self, agent_id: str) -> Rollout:
+        """Give it the version that it had before."""
+        done = await self._rollouts.back(agent_id)
+        await self._audit.log("companion_version", agent_id=agent_id, version=done.version)
+        return done
+
+    async def objectives(self, agent_id: str | None = None) -> tuple[Objective, ...]:
+        """What companions are held to, and how it is."""
+        return await self._rollouts.objectives(agent_id)
+
+    async def diagnostics(self, agent_id: str | None = None) -> tuple[DiagnosticView, ...]:
+        """What was odd and was handled, the newest first."""
+        where = {} if agent_id is None else {"agent_id": agent_id}
+        found = await self._store.find(Diagnostic, where, newest_first=True, limit=100)
+        return tuple(
+            DiagnosticView(**each.model_dump(include=set(DiagnosticView.model_fields)))
+            for each in found
+        )
+
+    # Forgetting.
+
+    async def forget(self, wish: ErasureWish, *, really: bool = False) -> ErasureReceipt:
+        """Let companions forget what is wished; without `really`, only say what would go.
+
+        Raises `CompanionUnknown`, or `CompanionInvalid` if nobody could mean this.
+        """
+        if wish.agent_id is not None:
+            await self._store.require(Companion, wish.agent_id)
+        if not really:
+            return await self._erasure.preview(wish)
+        if wish.whole and wish.agent_id is not None:
+            known = await self._store.require(Companion, wish.agent_id)
+            if not known.is_destroyed:
+                await self.destroy(wish.agent_id)
+        receipt = await self._erasure.erase(wish)
+        await self._audit.log(
+            "companions_forgot",
+            erasure_id=receipt.id,
+            agent_id=receipt.agent_id,
+            category_id=receipt.category_id,
+            words_digest=receipt.words_digest,
+            removed=sum(receipt.removed.values()),
+            redacted=sum(receipt.redacted.values()),
+        )
+        return receipt
+
+    async def forgotten(self, agent_id: str | None = None) -> tuple[ErasureReceipt, ...]:
+        """The receipts of what was forgotten, the newest first; of one companion, or all."""
+        found = await self._erasure.receipts()
+        return tuple(
+            each
+            for each in found
+            if agent_id is None or agent_id in (*each.companions, each.agent_id)
+        )
+
     # Stop switches.
 
     async def stop(
@@ -349,7 +509,11 @@ class CompanionService(CompanionViewReader):
             # Also if the disk is full: what runs is asked to stop, whatever can be written down.
             if scope is not StopScope.TOOL_CLASS:
                 self._worker.call_off(target)
-        await self._audit.log("companions_stopped", scope=scope.value, target=target, reason=reason)
+        # The chain cannot be changed, and a reason may be forgotten: it stands with the switch.
+        said = digest("reason", reason)[:16] if reason is not None else None
+        await self._audit.log(
+            "companions_stopped", scope=scope.value, target=target, reason_digest=said
+        )
         return await self.switches()
 
     async def release(
@@ -390,9 +554,15 @@ class CompanionService(CompanionViewReader):
         """Answer a question: what waited for it goes on, or else the companion hears it."""
         response = await self._prompts.answer(question_id, said)
         released = await self._resumption.answered(question_id)
+        sleeps = await self._prompts.sleep_agreed(response)
+        if sleeps is not None:
+            await self._lifecycle.sleep(response.agent_id, sleeps)
+            await self._audit.log("companion_sleeps", agent_id=response.agent_id)
+            return None
         if released and response.response["answer"] in ("yes", "no"):
             return None
-        job = await self._lifecycle.say(response.agent_id, said, turn_id=response.id)
+        meant = str(response.response["answer"])
+        job = await self._lifecycle.say(response.agent_id, meant, turn_id=response.id)
         return WakeView(run_key=job.run_key, agent_id=response.agent_id)
 
     # What the runtime calls.

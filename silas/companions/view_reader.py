@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from silas.companions.budgets import Budgets, BudgetState
-from silas.companions.errors import CompanionInvalid, CompanionUnknown, NetworkDenied
+from silas.companions.errors import CompanionInvalid, CompanionUnknown
 from silas.companions.gateway import ModelDoor, ModelGrants, ModelTerms, StopSwitches, missing_grant
+from silas.companions.health import CompanionCondition, health_of, trouble_of
 from silas.companions.ids import persona_head_id, report_head_id
 from silas.companions.kinds.library import BUILT_IN, CompanionDefinition, Definitions, KindLibrary
 from silas.companions.messages import (
@@ -36,20 +37,20 @@ from silas.companions.models import (
     OperationPhase,
     OperationStatus,
     ReportScope,
-    StopScope,
     StopSwitch,
+    WakeStatus,
 )
 from silas.companions.operations import Operations
 from silas.companions.persona import Personas
 from silas.companions.projection import ProjectionPolicies
-from silas.companions.reports import freshness_of, staleness
+from silas.companions.reports import charts_shown, freshness_of, staleness
 from silas.companions.resumption import PromptItems
 from silas.companions.store import CompanionStore, among
 from silas.companions.timers import spoken_timer
+from silas.companions.tools.registry import AgentToolRegistry, ToolClass
 from silas.companions.views import (
     CategoryRef,
     CompanionDetail,
-    CompanionHealth,
     CompanionList,
     CompanionName,
     CompanionView,
@@ -62,7 +63,7 @@ from silas.companions.views import (
     SourceView,
     WaitingView,
 )
-from silas.companions.wake.worker import WakeWorker
+from silas.companions.wake.worker import WakeWorker, rest_until
 from silas.companions.words import (
     sent_in_words,
     spoken_change,
@@ -90,7 +91,6 @@ _MOST_MEANT = 10
 _LAST = "z"
 """Keys are hexadecimal: it comes after whatever a key may go on with."""
 _LABELS = ("title", "name", "text", "note", "date")
-_FAILING = 3
 _FEW = 500
 """For more than these it is cheaper to read everybody's rows."""
 _WAITING = f"""
@@ -108,6 +108,10 @@ SELECT agent_id, body ->> '$.consecutive_failure_count', body ->> '$.sleep_until
        body ->> '$.last_wake_at'
 FROM agent_states WHERE deleted_at IS NULL{these}
 """
+_FAILED = f"""
+SELECT body, max(queued_at) FROM wake_run_log
+WHERE status = '{WakeStatus.FAILED_TERMINAL}'{{these}} GROUP BY agent_id
+"""  # noqa: S608 - our names
 _REPORTS = """
 SELECT h.agent_id, h.scope, r.created_at, r.body ->> '$.provenance.source_cursor'
 FROM agent_report_heads AS h JOIN agent_reports AS r ON r.id = h.report_id
@@ -143,6 +147,10 @@ class _Known:
     questions: Mapping[str, int]
     switches: Sequence[StopSwitch]
     unconfirmed: frozenset[str]
+    unreachable: frozenset[str]
+    """Those whose model is not configured."""
+    failed: Mapping[str, WakeRun]
+    """The newest failure of those whose last run failed."""
     now: datetime
 
 
@@ -159,6 +167,7 @@ class CompanionViewReader:
         switches: StopSwitches,
         budgets: Budgets,
         operations: Operations,
+        registry: AgentToolRegistry,
     ) -> None:
         self._store = store
         self._journal = journal
@@ -167,6 +176,8 @@ class CompanionViewReader:
         self._switches = switches
         self._budgets = budgets
         self._operations = operations
+        self._registry = registry
+        self._class_sets: dict[frozenset[str], frozenset[ToolClass]] = {}
         self._definitions = Definitions(store)
         self._grants = ModelGrants(store)
         self._personas = Personas(store)
@@ -193,7 +204,7 @@ class CompanionViewReader:
     async def meant(self, text: str, *, with_destroyed: bool = False) -> tuple[CompanionName, ...]:
         """Whom a text may mean, a few if it is not clear; the first way that finds somebody counts:
 
-        by id, name, kind, the beginning of a name or the end of an id.
+        by id, name, kind, the beginning or a word of a name, or the end of an id.
         """
         known, small = await self._names(with_destroyed=with_destroyed), text.casefold()
         ways: tuple[Callable[[CompanionName], bool], ...] = (
@@ -201,12 +212,17 @@ class CompanionViewReader:
             lambda each: each.display_name.casefold() == small,
             lambda each: each.kind == text,
             lambda each: each.display_name.casefold().startswith(small),
+            lambda each: small in each.display_name.casefold().split(),
             lambda each: len(text) >= _LEAST and each.id.endswith(text),
         )
         found: Iterable[list[CompanionName]] = (
             [each for each in known if way(each)] for way in ways
         )
         return tuple(next((each for each in found if each), [])[:_MOST_MEANT])
+
+    async def names(self) -> Sequence[CompanionName]:
+        """Everybody who is there, the oldest first."""
+        return await self._names(with_destroyed=False)
 
     async def _names(self, *, with_destroyed: bool) -> Sequence[CompanionName]:
         """Who there is, the oldest first; nothing else is looked up."""
@@ -292,7 +308,18 @@ class CompanionViewReader:
             max_age=max_age(definition, report.scope),
             latest_cursor=latest_change(companion, changes, seen=seen),
         )
-        return ReportView(report=report, freshness=freshness)
+        return ReportView(
+            report=report,
+            freshness=freshness,
+            charts=charts_shown(report.content, companion.allowed_category_ids),
+        )
+
+    async def reports(self, agent_id: str) -> tuple[ReportView, ...]:
+        """The newest report of every scope that there is one of; that of its kind first."""
+        definition = await self._definitions.of(agent_id)
+        scopes = (*definition.report.scopes, *ReportScope)
+        found = [await self.report(agent_id, scope=each) for each in dict.fromkeys(scopes)]
+        return tuple(each for each in found if each is not None)
 
     async def why(self, report_id: str, claim_id: str) -> tuple[SourceView, ...]:
         """The sources of one claim."""
@@ -397,12 +424,14 @@ class CompanionViewReader:
         definitions = await self._definitions.all(these)
         reports = await self._reports(these)
         oldest = min((each.seen for each in reports.values()), default=0)
+        states = await self._states(these)
+        unconfirmed, unreachable = await self._unasked(companions, definitions, these)
         return _Known(
             categories={
                 each.id: CategoryRef(id=each.id, name=each.name)
                 for each in await self._journal.categories()
             },
-            states=await self._states(these),
+            states=states,
             budgets=await self._budgets.states(companions, everybody=many),
             definitions=definitions,
             reports=reports,
@@ -410,7 +439,9 @@ class CompanionViewReader:
             waiting=await self._counted(_WAITING, these),
             questions=await self._counted(_QUESTIONS, these),
             switches=await self._switches.engaged(),
-            unconfirmed=await self._unconfirmed(companions, definitions, these),
+            unconfirmed=unconfirmed,
+            unreachable=unreachable,
+            failed=await self._failed(states),
             now=self._store.clock.now(),
         )
 
@@ -434,47 +465,58 @@ class CompanionViewReader:
             for agent_id, scope, created_at, seen in rows
         }
 
-    async def _unconfirmed(
+    async def _failed(self, states: Mapping[str, _State]) -> dict[str, WakeRun]:
+        failing = [agent_id for agent_id, state in states.items() if state.failures]
+        if not failing:
+            return {}
+        rows = await self._store.database.fetch_all(*among(_FAILED, "agent_id", failing))
+        found = [WakeRun.model_validate_json(body) for body, _ in rows]
+        return {each.agent_id: each for each in found}
+
+    async def _unasked(
         self,
         companions: Sequence[Companion],
         definitions: Mapping[str, CompanionDefinition],
         these: Sequence[str] | None,
-    ) -> frozenset[str]:
-        """Those to whose model the owner has not agreed; the terms of each model are made once."""
+    ) -> tuple[frozenset[str], frozenset[str]]:
+        """Those whose model may not be asked: nobody has agreed to it, or nobody knows it.
+
+        The terms of each model are made once.
+        """
         known: dict[tuple[str, frozenset[str] | None], ModelTerms | None] = {}
         grants = await self._grants.of(these)
-        found = set()
+        unconfirmed, unreachable = set(), set()
         for each in companions:
             model_id, definition = each.config.model_id, definitions.get(each.id)
             if model_id is None or definition is None or each.is_destroyed:
+                continue
+            if not self._door.knows(model_id):
+                unreachable.add(each.id)
                 continue
             about = (model_id, definition.provider_fields)
             if about not in known:
                 known[about] = await self._terms(each, definition)
             terms = known[about]
             if terms is not None and missing_grant(each, terms, grants):
-                found.add(each.id)
-        return frozenset(found)
+                unconfirmed.add(each.id)
+        return frozenset(unconfirmed), frozenset(unreachable)
 
     async def _terms(
         self, companion: Companion, definition: CompanionDefinition
     ) -> ModelTerms | None:
-        """What has to be agreed to; None where there is nothing to agree to, or no such model."""
-        try:
-            destination = self._door.destination(companion)
-        except NetworkDenied:
-            return None
+        """What has to be agreed to; None where there is nothing to agree to."""
+        destination = self._door.destination(companion)
         fields = await self._projections.allowed(definition.provider_fields)
         return None if destination.local else await self._grants.terms(destination, fields)
 
     def _view(self, companion: Companion, known: _Known) -> CompanionView:
         agent_id, state = companion.id, known.states.get(companion.id, _State())
-        budget, alive = known.budgets[agent_id], not companion.is_destroyed
+        alive, condition = not companion.is_destroyed, self._condition(companion, known)
         return CompanionView(
             id=agent_id,
             kind=companion.kind,
             display_name=companion.display_name,
-            health=self._health(companion, known, spent=bool(budget.over_hard)),
+            health=health_of(condition),
             lifecycle=companion.lifecycle,
             mode=companion.mode,
             categories=tuple(
@@ -483,31 +525,45 @@ class CompanionViewReader:
             ),
             model_id=companion.config.model_id,
             needs_consent=agent_id in known.unconfirmed,
-            budget=budget,
+            budget=condition.budget,
             open_questions=known.questions.get(agent_id, 0),
             waiting_actions=known.waiting.get(agent_id, 0),
             report_fresh=_is_fresh(companion, known) if alive else None,
             consecutive_failures=state.failures,
+            trouble=trouble_of(condition),
+            sleep_until=condition.asleep_until,
             last_wake_at=state.last_wake_at,
             created_at=companion.created_at,
         )
 
-    def _health(self, companion: Companion, known: _Known, *, spent: bool) -> CompanionHealth:
-        state = known.states.get(companion.id, _State())
-        asleep = state.sleep_until is not None and state.sleep_until > known.now
-        order = (
-            (companion.is_destroyed, CompanionHealth.DESTROYED),
-            (any(_stops(each, companion.id) for each in known.switches), CompanionHealth.STOPPED),
-            (companion.paused_at is not None, CompanionHealth.PAUSED),
-            (
-                self._worker.runtime(companion.id).run_status is AgentRunStatus.RUNNING,
-                CompanionHealth.RUNNING,
-            ),
-            (spent, CompanionHealth.OUT_OF_BUDGET),
-            (asleep or companion.lifecycle == "dormant", CompanionHealth.SLEEPING),
-            (state.failures >= _FAILING, CompanionHealth.FAILING),
+    def _condition(self, companion: Companion, known: _Known) -> CompanionCondition:
+        agent_id, state = companion.id, known.states.get(companion.id, _State())
+        return CompanionCondition(
+            companion=companion,
+            now=known.now,
+            running=self._worker.runtime(agent_id).run_status is AgentRunStatus.RUNNING,
+            budget=known.budgets[agent_id],
+            switches=known.switches,
+            classes=self._classes(known.definitions.get(agent_id)),
+            needs_consent=agent_id in known.unconfirmed,
+            model_unknown=agent_id in known.unreachable,
+            failures=state.failures,
+            failed=known.failed.get(agent_id),
+            rests_until=rest_until(state.failures, state.last_wake_at, known.now),
+            sleep_until=state.sleep_until,
         )
-        return next((health for applies, health in order if applies), CompanionHealth.IDLE)
+
+    def _classes(self, definition: CompanionDefinition | None) -> frozenset[ToolClass]:
+        """The classes of all that a companion may call."""
+        if definition is None:
+            return frozenset({ToolClass.MODEL})
+        found = self._class_sets.get(definition.tools)
+        if found is None:
+            tools = (self._registry.get(name) for name in definition.tools)
+            mine = (self._registry.classes_of(tool) for tool in tools if tool is not None)
+            found = frozenset({ToolClass.MODEL}).union(*mine)
+            self._class_sets[definition.tools] = found
+        return found
 
 
 def kind_view(library: KindLibrary, name: str) -> KindView:
@@ -564,8 +620,12 @@ def _waiting(operation: AgentOperation) -> WaitingView:
 
 def max_age(definition: CompanionDefinition, scope: ReportScope) -> timedelta | None:
     """How old a report of a companion may get; None where its kind says nothing about it."""
-    same = scope is definition.report.scope
-    return timedelta(hours=definition.report.max_age_hours) if same else None
+    ages: dict[ReportScope, int | None] = {
+        each.scope: each.max_age_hours for each in definition.report.also
+    }
+    ages[definition.report.scope] = definition.report.max_age_hours
+    hours = ages.get(scope)
+    return timedelta(hours=hours) if hours is not None else None
 
 
 def latest_change(companion: Companion, changes: Mapping[str, int], *, seen: int) -> int:
@@ -591,8 +651,3 @@ def _is_fresh(companion: Companion, known: _Known) -> bool | None:
 
 def _moment(text: object) -> datetime | None:
     return parse_timestamp(str(text)) if text is not None else None
-
-
-def _stops(switch: StopSwitch, agent_id: str) -> bool:
-    mine = switch.scope is StopScope.COMPANION and switch.target == agent_id
-    return mine or switch.scope is StopScope.GLOBAL

@@ -15,7 +15,7 @@ from silas.companions.models import (
     WakeStatus,
 )
 from silas.companions.persona import PersonaChange
-from silas.companions.reports import Freshness
+from silas.companions.reports import ChartView, Freshness
 from silas.kernel.models import Data, UtcDatetime
 
 
@@ -28,8 +28,42 @@ class CompanionHealth(StrEnum):
     PAUSED = "paused"
     STOPPED = "stopped"
     OUT_OF_BUDGET = "out_of_budget"
+    NEEDS_CONSENT = "needs_consent"
+    """It has a model, and the owner has not agreed to it."""
+    HELD_BACK = "held_back"
+    """A class of calls is stopped that it needs."""
     FAILING = "failing"
+    """Its last run failed."""
     DESTROYED = "destroyed"
+
+
+class TroubleWay(StrEnum):
+    """What the owner can do at once against what is wrong."""
+
+    CONSENT = "consent"
+    CONFIGURE = "configure"
+    RELEASE = "release"
+    RESUME = "resume"
+    WAKE = "wake"
+
+
+class CompanionTrouble(Data):
+    """What keeps a companion from its work, and the one step that helps."""
+
+    code: str
+    text: str
+    way: TroubleWay
+    step: str
+    """The same in a sentence."""
+    blocks: bool = True
+    """False: it only warns."""
+    failures: int = 0
+    """How many runs in a row have failed."""
+    until: UtcDatetime | None = None
+    """Until when it sleeps, or does not try by itself."""
+    scope: StopScope | None = None
+    target: str | None = None
+    """Of the switch that is to be released."""
 
 
 class CategoryRef(Data):
@@ -58,6 +92,9 @@ class CompanionView(Data):
     report_fresh: bool | None
     """None: there is no report yet."""
     consecutive_failures: int
+    trouble: CompanionTrouble | None = None
+    sleep_until: UtcDatetime | None = None
+    """Until when nobody but the owner wakes it."""
     last_wake_at: UtcDatetime | None
     created_at: UtcDatetime
 
@@ -139,6 +176,77 @@ class CompanionDetail(Data):
     runs: tuple[RunView, ...]
 
 
+class DoneView(Data):
+    """One action of a turn, and what has become of it."""
+
+    operation_id: str
+    what: str
+    """In words: `add a follow-up task`."""
+    writes: bool
+    outcome: str
+    """In words: `done`, `waits for your decision`."""
+    waits: bool
+    changes: tuple[str, ...] = ()
+    error_code: str | None = None
+
+
+class TurnQuestion(Data):
+    """A question that was asked in a turn, and its answer."""
+
+    id: str
+    interaction_type: AgentInteractionType
+    prompt_text: str
+    options: tuple[str, ...]
+    open: bool
+    answer: str | None = None
+    required_by: UtcDatetime | None = None
+
+
+class TurnView(Data):
+    """One turn of a conversation: a run, as the owner sees it."""
+
+    run_key: str
+    at: UtcDatetime
+    reason: WakeReason
+    asked: bool
+    """Whether the owner has begun it."""
+    said: str | None
+    """What the owner said."""
+    text: str
+    """What the companion answered."""
+    by_rules: bool
+    did: tuple[DoneView, ...]
+    questions: tuple[TurnQuestion, ...]
+    status: WakeStatus
+    error_code: str | None = None
+    problem: str | None = None
+    """Why there is no answer."""
+    called_off: bool = False
+    repeats: int = 0
+    """How many later runs ended with the same failure."""
+    session_id: str | None = None
+
+
+class SessionView(Data):
+    """The conversation that is open."""
+
+    id: str
+    opened_at: UtcDatetime
+    ends_at: UtcDatetime
+    """If nobody says anything."""
+
+
+class ConversationView(Data):
+    """What was said, oldest first."""
+
+    turns: tuple[TurnView, ...]
+    earlier: bool
+    """Whether there is more before it."""
+    quiet: int
+    """How many wakes there were besides, that had nothing to say."""
+    session: SessionView | None = None
+
+
 class TimerView(Data):
     """A timer of a companion's."""
 
@@ -192,10 +300,11 @@ class DisclosureView(Data):
 
 
 class ReportView(Data):
-    """A report and how fresh it is."""
+    """A report, how fresh it is, and what can be drawn of it."""
 
     report: AgentReport
     freshness: Freshness
+    charts: tuple[ChartView, ...] = ()
 
 
 class SourceView(Data):

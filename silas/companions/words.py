@@ -102,10 +102,10 @@ _SENT: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("its name, its kind and what it is for", ("companion.",)),
     ("how it speaks", ("persona.",)),
     ("what woke it", ("wake.reason",)),
-    ("what you said to it", ("wake.said",)),
+    ("what you said to it", ("wake.said", "wake.kept")),
     ("what it asked you, and your answers", ("wake.answers[].",)),
     ("what it remembers of earlier runs", ("memory.",)),
-    ("its goal", ("slots.",)),
+    ("its goal, your wishes, and what still waits for you", ("slots.",)),
     ("the outline of its report", ("report.",)),
     ("what came of its calls", ("results[].",)),
 )
@@ -121,10 +121,16 @@ _FACTS = MappingProxyType(
         "date": "date",
         "starts_at": "beginning",
         "ends_at": "end",
-        "note": "what is noted at a block of a day",
+        "note": "what is noted at a block of a day, at time that was spent and at a rating",
         "open_items[]": "open steps",
         "open_item_count": "number of open steps",
         "done_item_count": "number of finished steps",
+        "checklists[].title": "titles of checklists",
+        "checklists[].items[].text": "steps",
+        "checklists[].items[].checked": "which of them are finished",
+        "checklists[].id": "ids of checklists",
+        "checklists[].items[].id": "ids of steps",
+        "language": "language",
         "estimate_minutes": "estimate",
         "logged_minutes": "time spent",
         "logged_minutes_last_days": "time spent lately",
@@ -144,6 +150,7 @@ _FACTS = MappingProxyType(
         "source_id": "id as a source",
         "category_id": "id of its category",
         "task_id": "id of its task",
+        "target_id": "id of what was rated",
         "pinned_task_ids[]": "ids of the tasks that are pinned to a day",
     }
 )
@@ -158,7 +165,8 @@ def spoken_tool(name: str) -> str:
 def spoken_change(change: Mapping[str, str]) -> str:
     """What a preview says would be different: `task “Stretch” added`."""
     kind = _NOUNS.get(change["kind"], change["kind"].replace("_", " "))
-    own_name = change["label"].casefold() not in (kind, change["kind"].replace("_", " "))
+    nameless = (kind, change["kind"], change["kind"].replace("_", " "))
+    own_name = change["label"].casefold() not in nameless
     named = f"{kind} “{change['label']}”" if own_name else kind
     return f"{named} {_CHANGES.get(change['what'], change['what'])}"
 

@@ -6,7 +6,8 @@
    is done again finds the answer written down and asks nobody.
 3. The actions are fixed, written down, then carried out one after the other, each through the chain
    of checks. What needs the owner waits; the run does not.
-4. If something was looked up, 2 and 3 once more with what was found; at most three times.
+4. If something was looked up or made, 2 and 3 once more with what was found, or with the ids of
+   what there is now; at most three times. What was written in this run is not written again.
 5. The report is built. One whose claims have no sources is replaced by what the facts alone say.
 6. The state is reduced, and everything is handed to the worker, to be committed at once.
 
@@ -23,16 +24,28 @@ the requests, the actions, the report, the state.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from silas.companions.errors import CALLED_OFF, AnswerRequired, Stopped, UnsafeTarget
+from silas.companions.compaction import line_of
+from silas.companions.errors import (
+    CALLED_OFF,
+    AlreadyAsked,
+    AnswerRequired,
+    ModelUnavailable,
+    Stopped,
+    UnsafeTarget,
+    tool_code,
+)
 from silas.companions.gateway import ModelDoor
-from silas.companions.kinds.library import Definitions
+from silas.companions.kinds.library import CompanionDefinition, Definitions
 from silas.companions.kinds.offline import OFFLINE_MODEL
-from silas.companions.log import MemoryAssembler
+from silas.companions.log import MemoryAssembler, recall_in
 from silas.companions.messages import (
+    WAITS,
     ActionPlan,
+    AgentReportHead,
     PlannedAction,
     PolicyDecisions,
     RunOutcome,
@@ -40,16 +53,25 @@ from silas.companions.messages import (
     WakeJob,
     WakeRun,
 )
-from silas.companions.models import AgentActionType, AgentState, BudgetUsage, Companion, WakeStatus
+from silas.companions.models import (
+    AgentActionType,
+    AgentState,
+    BudgetUsage,
+    Companion,
+    ReportScope,
+    WakeStatus,
+)
 from silas.companions.operations import make_plan, plan_key, target_refs
 from silas.companions.persona import Personas
 from silas.companions.ports import (
     CallAllowance,
     CompanionProposal,
+    CompanionQuestion,
     CompanionRequest,
     ProposedAction,
 )
 from silas.companions.projection import PROVIDER_FIELDS, ProjectionPolicies
+from silas.companions.reports import due_scopes
 from silas.companions.resumption import PromptItems
 from silas.companions.run_record import (
     PROMPT_ID,
@@ -64,6 +86,7 @@ from silas.companions.run_record import (
 from silas.companions.store import CompanionStore
 from silas.companions.tools.executor import ToolExecutor
 from silas.companions.tools.registry import AgentAccessScope, AgentToolCall, AgentToolResult
+from silas.companions.words import spoken_tool
 from silas.journal import queries
 from silas.journal.records import taint_of
 from silas.journal.store import Journal
@@ -73,8 +96,8 @@ from silas.storage import Reader, Transaction
 
 ROUNDS = 3
 _LOOK_SECONDS = 0.2
-_LONGEST_SLEEP = timedelta(days=31)
 _NO_ALLOWANCE = CallAllowance(tokens=0, cost_usd=0.0, seconds=0.0)
+_FORGET_PLAN = "DELETE FROM agent_action_plans WHERE run_key = ?"
 GoOn = Callable[[], Awaitable[None]]
 
 
@@ -117,6 +140,7 @@ class CompanionWorkflow:
         status = WakeStatus.COMPLETED
         try:
             report = await self._run(record, timing, stopping)
+            status, error = _end_of(record)
         except Stopped as called_off:
             status, error = WakeStatus.CANCELLED, called_off
         except CompanionError as refused:
@@ -160,18 +184,60 @@ class CompanionWorkflow:
             "definition": definition,
             "allowed_fields": await self.projections.allowed(definition.provider_fields),
             "persona": await self.personas.in_use(agent_id),
-            "memory": memory_shown(await self.memory.assemble(agent_id, thread_id)),
+            "memory": {
+                **memory_shown(await self.memory.assemble(agent_id, thread_id)),
+                "recalled": await self._recalled(setting.job),
+            },
+            "open_loops": await self._open_loops(agent_id),
             "answers": tuple(await self.prompts.recent_answers(agent_id)),
-            "time_zone": self.time_zone(),
+            "time_zone": (zone := self.time_zone()),
+            "also_scopes": await self._longer_reports(definition, agent_id, ZoneInfo(zone)),
         }
         return setting.model_copy(update=known)
+
+    async def _longer_reports(
+        self, definition: CompanionDefinition, agent_id: str, zone: ZoneInfo
+    ) -> tuple[ReportScope, ...]:
+        heads = await self.store.find(AgentReportHead, {"agent_id": agent_id})
+        written = {each.scope: each.updated_at for each in heads}
+        return due_scopes(definition, written, now=self.store.clock.now().astimezone(zone))
+
+    async def _recalled(self, job: WakeJob) -> list[dict[str, str]]:
+        """What of its own history fits what the owner has said."""
+        said = job.seed_input
+        if not said:
+            return []
+        zone = ZoneInfo(self.time_zone())
+        found = await self.store.database.snapshot(
+            lambda reader: recall_in(
+                reader, job.agent_id, said, thread_id=job.thread_id, line_of=line_of
+            )
+        )
+        return [
+            {"at": f"{entry.message.created_at.astimezone(zone):%Y-%m-%d}", "text": line}
+            for entry, line in found
+        ]
+
+    async def _open_loops(self, agent_id: str) -> dict[str, str]:
+        """What waits for the owner: cards and questions, until they are decided."""
+        waiting = await self.executor.operations.pending(*WAITS, agent_id=agent_id)
+        questions = await self.prompts.open_items(agent_id)
+        loops = {
+            each.operation_id: f"{spoken_tool(str(each.call.get('tool_name', '')))}: {each.reason}"
+            for each in waiting
+        }
+        return loops | {each.id: f"asked: {each.prompt_text}" for each in questions}
 
     async def _look(self, record: RunRecord, go_on: GoOn) -> None:
         """Step 1."""
         definition = record.setting.require_definition()
         changed = record.job.changed_entity_ids[:100]
         today = self.budgets.today()
-        reads = [(each.tool, each.arguments_on(today)) for each in definition.reads]
+        reads = [
+            (each.tool, each.arguments_on(today))
+            for each in definition.reads
+            if each.scope in (None, *record.setting.also_scopes)
+        ]
         if changed and "list_tasks_in_scope" in definition.tools:
             reads.append(("list_tasks_in_scope", {"task_ids": list(changed)}))
         for tool, arguments in reads:
@@ -193,15 +259,29 @@ class CompanionWorkflow:
             with timing.asking():
                 answer = self._ask(record.setting, request, record.decisions)
                 proposal = await _unless_called_off(answer, go_on)
+            if proposal.fallback is not None:
+                record.add_proposal(proposal)
+                raise ModelUnavailable(proposal.fallback)
             at = self.store.clock.now()
             plan = make_plan(job, proposal, number=number, scope=record.scope, at=at)
-            kept = await self.store.put(plan)
+            kept = await self._keep_plan(job.run_key, plan)
         proposal = CompanionProposal.model_validate(kept.proposal)
         if kept.actions:
             record.scope = kept.actions[0].scope_snapshot
         _require_genuine(kept, job, proposal, number=number, scope=record.scope)
         record.add_proposal(proposal)
         return proposal, kept
+
+    async def _keep_plan(self, run_key: str, plan: ActionPlan) -> ActionPlan:
+        """Write the plan down; that of a run that was called off, or forgotten, does not stay."""
+        await self._require_not_called_off(run_key)
+        kept = await self.store.put(plan)
+        try:
+            await self._require_not_called_off(run_key)
+        except Stopped:
+            await self.store.database.execute(_FORGET_PLAN, (plan.run_key,))
+            raise
+        return kept
 
     async def _ask(
         self, setting: RunSetting, request: CompanionRequest, decisions: PolicyDecisions
@@ -229,7 +309,11 @@ class CompanionWorkflow:
             prompt_version=PROMPT_VERSION,
             persona_version_id=setting.persona.id if setting.persona else None,
             payload=payload,
-            tools=tuple(tool.sketch for tool in offered if tool.name in definition.tools),
+            tools=tuple(
+                tool.sketch
+                for tool in offered
+                if tool.name in definition.tools and setting.job.reason in tool.allowed_wake_reasons
+            ),
             offline_rules=definition.offline,
             allowance=_NO_ALLOWANCE,
         )
@@ -241,13 +325,13 @@ class CompanionWorkflow:
         plan: ActionPlan,
         go_on: GoOn,
     ) -> bool:
-        """Step 3; True if something was looked up that the model should see."""
+        """Step 3; True if there is something new that the model should see."""
         looked = False
         by_operation = {record.planned(action).operation_id: action for action in proposal.actions}
         for planned in plan.actions:
             await go_on()
             action = by_operation.get(planned.operation_id)
-            if action is None:
+            if action is None or record.has_written(planned.operation_id):
                 continue
             looked |= await self._carry_out_one(record, proposal, planned, action)
         return looked
@@ -267,10 +351,10 @@ class CompanionWorkflow:
     ) -> bool:
         record.note_action(planned, action)
         if action.action_type is AgentActionType.LIFECYCLE_TRANSITION:
-            record.sleep_until = bounded_sleep(action.sleep_until, self.store.clock.now())
+            record.rest(planned, action.sleep_until, now=self.store.clock.now())
             return False
         if action.question is not None:
-            record.ask(planned, action.question, now=self.store.clock.now())
+            await self._ask_owner(record, planned, action.question)
             return False
         taint = await taint_of_action(self.journal, record.job, planned, model_id=proposal.model_id)
         call = _call(record.setting, planned).model_copy(update={"taint": taint})
@@ -291,8 +375,22 @@ class CompanionWorkflow:
         )
         latency = round((self.store.clock.monotonic() - begun) * 1000)
         record.add_result(planned, result, latency_ms=latency, at=self.store.clock.now())
+        return result.success and (not self._writes(call) or _has_made(result))
+
+    def _writes(self, call: AgentToolCall) -> bool:
         tool = self.executor.registry.get(call.tool_name)
-        return tool is not None and not tool.writes and result.success
+        return tool is None or tool.writes
+
+    async def _ask_owner(
+        self, record: RunRecord, planned: PlannedAction, question: CompanionQuestion
+    ) -> None:
+        """Ask, unless the owner was asked the same before."""
+        agent_id, now = record.job.agent_id, self.store.clock.now()
+        known = {each.prompt_text for each in record.questions}
+        if question.prompt_text in known or await self.prompts.repeats(agent_id, question, now=now):
+            record.note_repeated(_call(record.setting, planned))
+            return
+        record.ask(planned, question, now=now)
 
     def _outcome(
         self,
@@ -326,9 +424,11 @@ class CompanionWorkflow:
             trace=trace_of(record, end),
             drafts=tuple(record.drafts),
             report=report.report if report else None,
-            source_refs=report.source_refs if report else (),
+            more_reports=tuple(each for each, _ in report.more) if report else (),
+            source_refs=report.all_refs if report else (),
             writes=(finish,),
             error_code=end.error_code,
+            sleep_until=record.sleep_until if status is WakeStatus.COMPLETED else None,
         )
 
 
@@ -353,6 +453,12 @@ class _Timing:
             self.asked_ms += round((self._clock.monotonic() - begun) * 1000)
 
 
+def _has_made(result: AgentToolResult) -> bool:
+    """Whether there is something new whose id nobody could know before, as that of a day."""
+    made = [each for each in result.payload.get("changes", ()) if each.get("what") == "created"]
+    return any(each.get("kind") != "day_plan" for each in made)
+
+
 def _call(setting: RunSetting, planned: PlannedAction) -> AgentToolCall:
     companion, job = setting.companion, setting.job
     return AgentToolCall(
@@ -366,6 +472,16 @@ def _call(setting: RunSetting, planned: PlannedAction) -> AgentToolCall:
         scope=AgentAccessScope(allowed_category_ids=frozenset(planned.scope_snapshot)),
         arguments=planned.arguments,
     )
+
+
+def _end_of(record: RunRecord) -> tuple[WakeStatus, CompanionError | None]:
+    """A run in which a class of calls was stopped is not done: it says so."""
+    stopped = tool_code(Stopped())
+    said = [each.error_message for each in record.results if each.error_code == stopped]
+    # Whether it was called off is known to the worker: it commits nothing of such a run.
+    if said and said[0] and CALLED_OFF not in said:
+        return WakeStatus.CANCELLED, Stopped(said[0])
+    return WakeStatus.COMPLETED, None
 
 
 async def _unless_called_off(
@@ -397,11 +513,6 @@ def _require_genuine(
     made = make_plan(job, proposal, number=number, scope=scope, at=kept.created_at)
     if (kept.agent_id, kept.actions) != (made.agent_id, made.actions):
         raise UnsafeTarget("The plan of this run was changed after it was made. Nothing was done.")
-
-
-def bounded_sleep(wanted: datetime | None, now: datetime) -> datetime | None:
-    """How long a companion may ask to be left asleep; None if that is not in the future."""
-    return min(wanted, now + _LONGEST_SLEEP) if wanted is not None and wanted > now else None
 
 
 async def taint_of_action(
@@ -496,7 +607,7 @@ def _carry_out(
     seen: set[str] = set()
     for action in proposal.actions:
         planned = record.planned(action)
-        if planned.operation_id in seen:
+        if planned.operation_id in seen or record.has_written(planned.operation_id):
             continue
         seen.add(planned.operation_id)
         record.note_action(planned, action)
@@ -512,7 +623,9 @@ def _replay_action(
     at: datetime,
 ) -> None:
     if action.action_type is AgentActionType.LIFECYCLE_TRANSITION:
-        record.sleep_until = bounded_sleep(action.sleep_until, at)
+        record.rest(planned, action.sleep_until, now=at)
+    elif result is not None and result.error_code == tool_code(AlreadyAsked()):
+        record.results.append(result)
     elif action.question is not None:
         record.ask(planned, action.question, now=at)
     elif result is not None and result.error_code == "answer_required":

@@ -7,16 +7,18 @@
    showed.
 2. Cancelled at any step, it is `proposed` again: no secret, request, process or card is left.
 3. It is checked at its times. What fails is recovered once, by its own script. After that it is
-   `failed`, the owner is told, and nothing uses it.
+   `failed`, the owner is told, and nothing uses it. A week before a sign-in ends, the owner of an
+   account that is used is asked to sign in again.
 4. It does more by a yes to more, and not otherwise. *Just this once* is gone with the next call.
+   What the sign-in does not cover yet takes another one first; without it, nothing is changed.
 5. Pausing, renaming and removing need no card: they give nothing.
 6. What a crash has left half-way is `proposed` again when Silas starts.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -24,11 +26,16 @@ from pydantic import ValidationError
 
 from silas.audit.models import AuditTrail
 from silas.connections.cards import (
+    EXPIRY,
     FAILURE,
     PERMISSION,
+    RECONNECT,
     SETUP,
     ConnectionCards,
     about,
+    it_request,
+    oauth_shown,
+    signs_in_again,
 )
 from silas.connections.models import (
     PERSONAL,
@@ -52,15 +59,19 @@ from silas.connections.scripts import (
     ScriptMisbehaved,
 )
 from silas.connections.setup import SecretDesk, SetupCancelled, SetupRun, set_up
+from silas.connections.sign_ins import NOT_CONFIRMED, SignIns
 from silas.egress.accounts import Tier
-from silas.kernel import Clock, IdFactory, SilasError, visible
+from silas.kernel import Clock, EgressError, IdFactory, SilasError, visible
 from silas.kernel.models import problem_text
 from silas.kernel.tasks import end_task
 from silas.review.questions import ONCE, YES, AnsweredQuestion, Question
 from silas.scheduler.cron import CronSchedule, last_due
+from silas.secrets import InvalidSecret
 from silas.skills.format import Skill
-from silas.skills.sidecar import AuthStrategy, SkillKind
+from silas.skills.sidecar import SkillKind
 
+_EXPIRES_SOON, _RECENTLY_USED = timedelta(days=7), timedelta(days=30)
+_REMIND_AFTER = timedelta(days=1)
 _TOO_LATE = "The yes came too late to be followed. Connect it again."
 _OTHER = "The account is not what the card showed. Connect it again."
 _STOPPED = "Silas was stopped while it was set up. Connect it again."
@@ -78,6 +89,15 @@ class ConnectionPolicy:
     zone: ZoneInfo
 
 
+@dataclass(frozen=True)
+class _LastFailure:
+    """Why a connection failed last, while this process remembers it."""
+
+    report: FailureReport
+    details: str = ""
+    secret_kept: bool = False
+
+
 @dataclass
 class ConnectionManager:
     """The connections of one data directory."""
@@ -86,6 +106,7 @@ class ConnectionManager:
     scripts: ConnectionScripts
     cards: ConnectionCards
     secrets: SecretDesk
+    sign_ins: SignIns
     audit: AuditTrail
     clock: Clock
     ids: IdFactory
@@ -96,7 +117,8 @@ class ConnectionManager:
     """The setups that are on their way."""
     found: dict[str, str] = field(default_factory=dict)
     """What was found when a connection was tried out, for the owner who connects it."""
-    _failures: dict[str, tuple[FailureReport, str]] = field(default_factory=dict)
+    _failures: dict[str, _LastFailure] = field(default_factory=dict)
+    _reminded: dict[str, datetime] = field(default_factory=dict)
     _looked: dict[str, datetime] = field(default_factory=dict)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -115,17 +137,16 @@ class ConnectionManager:
         *,
         name: str | None = None,
         domain: str = PERSONAL,
+        secret_from: str | None = None,
     ) -> tuple[Connection, Question]:
-        """Find an account, and put it before the owner."""
+        """Find an account, and put it before the owner; the card names a secret that is there."""
+        await self._require_secret(secret_from)
         skill = await self.connection_skill(skill_name)
         found = await self._discover(skill, identity_hint)
-        if found.auth_strategy is not AuthStrategy.SECURE_INPUT:
-            raise ConnectionRefused(
-                f"{found.provider} wants you to sign in in its own page, which connections of "
-                "this version do not do. Use an app password if the provider has them."
-            )
         connection = await self._proposed(skill, found, name=name, domain=domain)
-        question = await self.cards.ask_to_connect(connection, skill)
+        question = await self.cards.ask_to_connect(
+            connection, skill, guessed=not found.identity_match, secret_from=secret_from
+        )
         connection = connection.model_copy(update={"question_id": question.question_id})
         await self.store.save(connection, "connection_proposed", provider=found.provider)
         self._tell()
@@ -168,6 +189,8 @@ class ConnectionManager:
         if not set(wanted) <= set(permissions.initial):
             raise ScriptMisbehaved("discover.py asks for more than its skill begins with.")
         identity = same[0].connection_id if same else self.ids.new(CONNECTION)
+        ref = f"connections/{identity}"
+        oauth = await self.sign_ins.registration(found, ref)
         now = self.clock.now()
         return Connection(
             connection_id=identity,
@@ -180,8 +203,9 @@ class ConnectionManager:
             provider=found.provider,
             username=found.username,
             endpoints=found.endpoints,
-            credential=found.credential,
-            ref_id=f"connections/{identity}",
+            credential="bearer" if oauth else found.credential,
+            oauth=oauth,
+            ref_id=ref,
             permissions_available=tuple(
                 dict.fromkeys((*permissions.initial, *permissions.available))
             ),
@@ -216,6 +240,8 @@ class ConnectionManager:
                 await self._follow_permission(connection, found)
             elif kind == FAILURE:
                 await self._follow_failure(connection, found.value or "")
+            elif kind == EXPIRY and connection.usable and found.value == RECONNECT:
+                await self._begin(connection)
 
     async def _follow_setup(self, connection: Connection, found: AnsweredQuestion) -> None:
         waits = connection.status is ConnectionStatus.PROPOSED
@@ -229,19 +255,31 @@ class ConnectionManager:
         elif not _is_as_shown(connection, found.question):
             await self._back_to_proposed(connection, _OTHER)
         else:
-            await self._begin(connection)
+            shown = found.question.content.body["connection"]
+            await self._begin(connection, secret_from=shown.get("secret_from"))
 
     async def _follow_permission(self, connection: Connection, found: AnsweredQuestion) -> None:
         wanted = tuple(found.question.content.body["requested_permissions"])
-        if found.value not in (YES, ONCE) or not await self.cards.use(found):
-            await self.audit.log(
-                "connection_permission_denied",
-                connection=connection.connection_id,
-                name=connection.name,
-                permissions=", ".join(wanted),
-            )
+        said = " ".join(signs_in_again(connection, each) for each in wanted)
+        shown = said in found.question.content.body["reason"]
+        busy = connection.connection_id in self.runs
+        yes = found.value in (YES, ONCE) and shown and not busy
+        if not yes or not await self.cards.use(found):
+            await self._deny(connection, wanted)
             return
+        scopes = tuple(new for each in wanted for new in connection.scopes_for(each))
         lasting = found.value == YES
+        if not scopes:
+            await self._grant(connection, wanted, lasting=lasting)
+            return
+        run = SetupRun(connection.with_scopes(scopes), self._tell, scopes=scopes)
+        self.runs[connection.connection_id] = run
+        run.task = asyncio.create_task(self._widen(run, connection, wanted, lasting=lasting))
+        self._tell()
+
+    async def _grant(
+        self, connection: Connection, wanted: tuple[str, ...], *, lasting: bool
+    ) -> None:
         field_ = "permissions_granted" if lasting else "permissions_once"
         event = "connection_permission_granted" if lasting else "connection_permission_once"
         more = tuple(dict.fromkeys((*getattr(connection, field_), *wanted)))
@@ -249,38 +287,117 @@ class ConnectionManager:
         await self.store.save(changed, event, permissions=", ".join(wanted))
         self._tell()
 
+    async def _deny(self, connection: Connection, wanted: tuple[str, ...]) -> None:
+        await self.audit.log(
+            "connection_permission_denied",
+            connection=connection.connection_id,
+            name=connection.name,
+            permissions=", ".join(wanted),
+        )
+
+    async def _widen(
+        self, run: SetupRun, old: Connection, wanted: tuple[str, ...], *, lasting: bool
+    ) -> None:
+        """Sign in for more, and only then grant it; else the old sign-in goes on (rule 4)."""
+        wider, name = run.connection, old.connection_id
+        try:
+            skill = await self.connection_skill(old.skill_name)
+            await set_up(
+                run, skill, scripts=self.scripts, secrets=self.secrets, oauth=self.sign_ins.oauth
+            )
+            await self.sign_ins.require(wider, run.scopes)
+            now = await self._again(old)
+            if not now.sealed or (now.ref_id, now.oauth) != (old.ref_id, old.oauth):
+                raise SetupCancelled(_OTHER)
+            signed_in = {"ref_id": wider.ref_id, "oauth": wider.oauth}
+            await self._grant(now.model_copy(update=signed_in), wanted, lasting=lasting)
+            await self.store.note(name, problem="")
+        except asyncio.CancelledError:
+            await self._deny(old, wanted)
+            raise
+        except SilasError as error:
+            await self.store.note(name, problem=f"It may do no more than before: {error.message}")
+            await self._deny(old, wanted)
+        finally:
+            await self._keep_one_sign_in(name)
+            self.runs.pop(name, None)
+            self._tell()
+
+    async def _keep_one_sign_in(self, connection_id: str) -> None:
+        """Forget the sign-in that is not the connection's own, if there is one."""
+        connection = await self.store.get(connection_id)
+        if connection is not None and connection.oauth is not None and connection.sealed:
+            await self.sign_ins.replace(connection.with_scopes(()))
+            await self.sign_ins.note_ends(connection)
+
     async def _follow_failure(self, connection: Connection, action: str) -> None:
         if connection.status is not ConnectionStatus.FAILED:
             return
         if action in ("retry", "reconnect"):
             await self._begin(connection)
+        elif action == "retry_fewer_permissions" and connection.fewer_permissions:
+            fewer = {"permissions_granted": connection.fewer_permissions}
+            await self._begin(connection.model_copy(update=fewer))
         elif action == "retry_later":
             active = connection.model_copy(update={"status": ConnectionStatus.ACTIVE})
             await self.store.save(active, "connection_tried_later")
-        elif action == "show_details":
-            report, details = self._failures.get(
-                connection.connection_id, (FailureReport(message=connection.problem), "")
+        elif action == "use_personal_account":
+            left = (
+                f"You left this account. `silas connect {connection.skill_name}` connects another."
             )
-            nothing = "Its script has said nothing more."
-            await self.cards.tell_failure(connection, report, details=details or nothing)
+            await self._back_to_proposed(connection, left)
+        elif action in ("show_details", "draft_it_request"):
+            await self._tell_more(connection, draft=action == "draft_it_request")
         self._tell()
+
+    async def _tell_more(self, connection: Connection, *, draft: bool) -> None:
+        last = self._failures.get(
+            connection.connection_id, _LastFailure(FailureReport(message=connection.problem))
+        )
+        more = (
+            {"draft": it_request(connection, await self.connection_skill(connection.skill_name))}
+            if draft
+            else {"details": last.details or "Its script has said nothing more."}
+        )
+        await self.cards.tell_failure(connection, last.report, secret_kept=last.secret_kept, **more)
 
     # Setting up (rules 1 and 2).
 
     async def run_setup_flow(self, connection_id: str) -> None:
         """Set up an account that the owner has said yes to before, and that has failed."""
+        await self._begin(await self._to_set_up_again(connection_id))
+
+    async def activate_connection(self, connection_id: str, reference: str) -> None:
+        """The same with a secret that is in the vault: nobody is asked for it."""
+        await self._require_secret(reference)
+        connection = await self._to_set_up_again(connection_id)
+        await self._begin(connection, secret_from=reference)
+
+    async def _to_set_up_again(self, connection_id: str) -> Connection:
         connection = await self.store.find(connection_id)
         if connection.status is not ConnectionStatus.FAILED or not connection.sealed:
             raise ConnectionRefused(f"{connection.name} has not failed: nothing is to be set up.")
         await self.cards.close(about(FAILURE, connection))
-        await self._begin(connection)
+        return connection
 
-    async def _begin(self, connection: Connection) -> None:
+    async def _require_secret(self, reference: str | None) -> None:
+        if reference is None:
+            return
+        try:
+            held = await self.secrets.holds(reference)
+        except InvalidSecret:  # no secret has such a name
+            held = False
+        if not held:
+            raise ConnectionRefused(
+                f"The vault holds no {reference!a} of yours. `silas secrets set` stores a secret."
+            )
+
+    async def _begin(self, connection: Connection, *, secret_from: str | None = None) -> None:
         started = connection.model_copy(
             update={"status": ConnectionStatus.CONNECTING, "problem": ""}
         )
         started = await self.store.save(started, "connection_setup_started")
-        run = SetupRun(started, self._tell)
+        run = SetupRun(started, self._tell, secret_from=secret_from)
         self.runs[started.connection_id] = run
         run.task = asyncio.create_task(self._set_up(run))
         self._tell()
@@ -289,7 +406,9 @@ class ConnectionManager:
         connection = run.connection
         try:
             skill = await self.connection_skill(connection.skill_name)
-            done = await set_up(run, skill, scripts=self.scripts, secrets=self.secrets)
+            done = await set_up(
+                run, skill, scripts=self.scripts, secrets=self.secrets, oauth=self.sign_ins.oauth
+            )
             await self._activate(connection, done)
         except (asyncio.CancelledError, SetupCancelled) as error:
             told = error.message if isinstance(error, SetupCancelled) else "You cancelled it."
@@ -297,10 +416,11 @@ class ConnectionManager:
             if isinstance(error, asyncio.CancelledError):
                 raise
         except SilasError as error:
-            await self.secrets.forget(connection.ref_id)
+            await self.sign_ins.forget(connection)
             report = error.report if isinstance(error, AccountFailed) else None
             report = report or FailureReport(message=error.message)
-            await self._fail(connection, report, details="\n".join(run.logged))
+            last = _LastFailure(report, "\n".join(run.logged), secret_kept=False)
+            await self._fail(connection, last)
         finally:
             self.runs.pop(connection.connection_id, None)
             self._tell()
@@ -320,10 +440,11 @@ class ConnectionManager:
         )
         self.found[connection.connection_id] = done.summary
         await self.store.save(active, "connection_activated", permissions=", ".join(kept))
+        await self.sign_ins.note_ends(active)
 
     async def _back_to_proposed(self, connection: Connection, reason: str) -> None:
         """Rule 2."""
-        await self.secrets.forget(connection.ref_id)
+        await self.sign_ins.forget(connection)
         back = connection.model_copy(
             update={
                 "status": ConnectionStatus.PROPOSED,
@@ -353,6 +474,7 @@ class ConnectionManager:
         for connection in await self.store.listed():
             if connection.status is ConnectionStatus.CONNECTING:
                 await self._back_to_proposed(connection, _STOPPED)
+            await self._keep_one_sign_in(connection.connection_id)
 
     async def close(self) -> None:
         """End what is on its way."""
@@ -375,6 +497,8 @@ class ConnectionManager:
             )
         if connection.status not in (ConnectionStatus.ACTIVE, ConnectionStatus.PAUSED):
             raise ConnectionRefused(f"{connection.name} is not connected yet.")
+        if connection.connection_id in self.runs:
+            raise ConnectionRefused(f"You are signing in for {connection.name}. Finish it first.")
         if permission in covered_by(connection.permissions_granted, available):
             return None
         return await self.cards.ask_for_more(connection, permission, reason)
@@ -410,6 +534,9 @@ class ConnectionManager:
         """Check what is due."""
         now = self.clock.now()
         for each in await self.store.listed():
+            if each.usable and each.oauth is not None:
+                await self.schedule_proactive_refresh(each.connection_id)
+        for each in await self.store.listed():
             since = max(
                 each.last_health_check or each.created_at,
                 self._looked.get(each.connection_id, each.created_at),
@@ -434,8 +561,36 @@ class ConnectionManager:
             if recovered:
                 result, report = await self._examine(connection)
                 break
+        result, report = await self.sign_ins.judged(connection, result, report)
         await self._keep(connection, result, report)
         return result
+
+    # Tokens (spec 5.10.3).
+
+    async def schedule_proactive_refresh(self, connection_id: str) -> None:
+        """Renew tokens that end soon; called again and again, so that nothing else is planned."""
+        await self._renewed(await self.store.find(connection_id), self.sign_ins.renew_if_due)
+
+    async def refresh_token(self, connection_id: str) -> bool:
+        """Renew the tokens of a sign-in now; one that was taken back fails the connection."""
+        connection = await self.store.find(connection_id)
+        if connection.oauth is None:
+            raise ConnectionRefused(f"{connection.name} has a password, which is not renewed.")
+        return await self._renewed(connection, self.sign_ins.renew)
+
+    async def _renewed(
+        self,
+        connection: Connection,
+        renew: Callable[[Connection, datetime], Awaitable[FailureReport | None]],
+    ) -> bool:
+        try:
+            report = await renew(connection, self.clock.now())
+        except EgressError as error:  # an outage: the next look tries again
+            await self.store.note(connection.connection_id, problem=error.message)
+            return False
+        if report is not None:
+            await self._fail(connection, _LastFailure(report, secret_kept=False))
+        return report is None
 
     async def recover(self, named: str, error: str = "") -> tuple[bool, str]:
         """Let the connection's own script try to restore it; if it cannot, the reason."""
@@ -485,7 +640,7 @@ class ConnectionManager:
     ) -> None:
         name, now = connection.connection_id, self.clock.now()
         if report is not None:
-            await self._fail(connection, report)
+            await self._fail(connection, _LastFailure(report, secret_kept=True))
             return
         await self.store.note(
             name,
@@ -494,6 +649,7 @@ class ConnectionManager:
             refresh_token_expires_at=result.refresh_token_expires_at,
             problem="",
         )
+        await self._suggest_reconnect(connection, result.refresh_token_expires_at)
         if connection.status is ConnectionStatus.FAILED:
             await self.cards.close(about(FAILURE, connection))
             well = (await self._again(connection)).model_copy(
@@ -502,18 +658,29 @@ class ConnectionManager:
             await self.store.save(well, "connection_recovered")
         self._tell()
 
-    async def _fail(
-        self, connection: Connection, report: FailureReport, *, details: str = ""
-    ) -> None:
+    async def _suggest_reconnect(self, connection: Connection, ends: datetime | None) -> None:
+        """Ask to sign in again, a week before it is needed, once a day at most."""
+        now, used = self.clock.now(), connection.last_used_at
+        name = connection.connection_id
+        soon = ends is not None and now < ends <= now + _EXPIRES_SOON
+        in_use = used is not None and used > now - _RECENTLY_USED
+        asked = self._reminded.get(name)
+        if ends is None or not soon or not in_use or (asked and now < asked + _REMIND_AFTER):
+            return
+        self._reminded[name] = now
+        await self.cards.suggest_reconnect(connection, (ends - now).days)
+
+    async def _fail(self, connection: Connection, last: _LastFailure) -> None:
+        report = last.report
         reason = visible(report.message, keep_newlines=False)[:500]
         known = connection.status is ConnectionStatus.FAILED and connection.problem == reason
-        self._failures[connection.connection_id] = report, details
+        self._failures[connection.connection_id] = last
         failed = connection.model_copy(
             update={"status": ConnectionStatus.FAILED, "problem": reason}
         )
         if not known:
             await self.store.save(failed, "connection_failed", kind=report.failure_type)
-            await self.cards.tell_failure(failed, report)
+            await self.cards.tell_failure(failed, report, secret_kept=last.secret_kept)
         self._tell()
 
     # What the owner does with one (rule 5).
@@ -553,10 +720,10 @@ class ConnectionManager:
             await end_task(run.task)
         for question in await self.cards.waiting(connection):
             await self.cards.questions.close(question.question_id, "outdated")
-        await self.secrets.forget(connection.ref_id)
+        confirmed = await self.sign_ins.forget(connection)
         await self.store.remove(connection)
         self._tell()
-        return connection
+        return connection.model_copy(update={"problem": "" if confirmed else NOT_CONFIRMED})
 
     async def _with(self, connection: Connection, event: str, **values: Any) -> Connection:
         changed = await self.store.save(connection.model_copy(update=values), event)
@@ -583,10 +750,12 @@ def _is_as_shown(connection: Connection, question: Question) -> bool:
         shown["domain"],
         tuple(shown["permissions"]),
         shown["endpoints"],
+        shown.get("oauth"),
     ) == (
         connection.username,
         connection.skill_name,
         connection.domain,
         connection.initial_permissions,
         [each.model_dump(mode="json") for each in connection.endpoints],
+        oauth_shown(connection),
     )

@@ -8,9 +8,15 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, StrictBool
 
-from silas.egress.accounts import BrokeredAccount, CredentialRef, Endpoint, Tier
+from silas.egress.accounts import (
+    BrokeredAccount,
+    CredentialRef,
+    Endpoint,
+    OAuthRegistration,
+    Tier,
+)
 from silas.kernel import AccountError
 from silas.kernel.models import Data, UtcDatetime, text_like
 from silas.skills.sidecar import AuthStrategy, PermissionName
@@ -89,6 +95,8 @@ class Connection(Data):
     endpoints: tuple[Endpoint, ...] = ()
     credential: Literal["password", "bearer"] = "password"
     """Whether it is a password or a token: the broker signs in with either."""
+    oauth: OAuthRegistration | None = None
+    """Where the owner signs in, as which client and for what; None: the secret was typed."""
     ref_id: str
     """Where its credential is in the vault."""
     permissions_granted: tuple[str, ...] = ()
@@ -121,9 +129,32 @@ class Connection(Data):
         return [tier for tier in Tier if tier in granted]
 
     @property
+    def fewer_permissions(self) -> tuple[str, ...]:
+        """Those that it began with and that only look; none if it began with nothing else."""
+        looks = tuple(each for each in self.initial_permissions if tier_of(each) is Tier.OBSERVE)
+        return looks if len(looks) < len(self.initial_permissions) else ()
+
+    @property
     def usable(self) -> bool:
         """Whether work may use it."""
         return self.sealed and self.status is ConnectionStatus.ACTIVE
+
+    def scopes_for(self, permission: str) -> tuple[str, ...]:
+        """What the sign-in does not cover yet and this permission needs."""
+        if self.oauth is None:
+            return ()
+        covered = covered_by([permission], self.permissions_available)
+        wanted = (each for name in covered for each in self.oauth.later_scopes.get(name, ()))
+        return tuple(dict.fromkeys(each for each in wanted if each not in self.oauth.scopes))
+
+    def with_scopes(self, scopes: tuple[str, ...]) -> "Connection":
+        """The same with a wider sign-in, whose tokens lie beside those of the old one."""
+        if self.oauth is None:
+            return self
+        wider = self.oauth.model_copy(update={"scopes": (*self.oauth.scopes, *scopes)})
+        first = f"connections/{self.connection_id}"
+        beside = first if self.ref_id != first else f"{first}/wider"
+        return self.model_copy(update={"oauth": wider, "ref_id": beside})
 
     def account(self, tier: Tier) -> BrokeredAccount:
         """The account for one run that goes so far."""
@@ -131,9 +162,17 @@ class Connection(Data):
             connection_id=self.connection_id,
             endpoints=self.endpoints,
             tier=tier,
-            credential=CredentialRef(
-                kind=self.credential, ref_id=self.ref_id, username=self.username
-            ),
+            credential=self.credential_ref,
+        )
+
+    @property
+    def credential_ref(self) -> CredentialRef:
+        """Which secret signs in, and how."""
+        return CredentialRef(
+            kind="oauth" if self.oauth else self.credential,
+            ref_id=self.ref_id,
+            username=self.username,
+            oauth=self.oauth,
         )
 
 
@@ -141,6 +180,23 @@ class _Said(Data):
     """What a script says. Fields that nobody reads are let pass: they decide nothing."""
 
     model_config = ConfigDict(extra="ignore")
+
+
+class OfferedSignIn(_Said):
+    """Where the owner signs in: an issuer with metadata (RFC 8414) or a preset, and the client."""
+
+    issuer: Annotated[ShortText, Field(min_length=1)]
+    address: ShortText | None = None
+    """The exact private address of the issuer, if it is in the owner's own network."""
+    client_id: Annotated[ShortText, Field(min_length=1)]
+    client_secret: bool = False
+    """The client has a secret, which the owner types as the step `client_secret`."""
+    scopes: Annotated[tuple[ShortText, ...], Field(max_length=50)] = ()
+    later_scopes: Annotated[
+        dict[PermissionName, Annotated[tuple[ShortText, ...], Field(max_length=50)]],
+        Field(max_length=20),
+    ] = Field(default_factory=dict)
+    """What else is signed in for once a permission is granted."""
 
 
 class Discovery(_Said):
@@ -151,6 +207,8 @@ class Discovery(_Said):
     username: ShortText = ""
     endpoints: Annotated[tuple[Endpoint, ...], Field(min_length=1, max_length=_MAX_ENDPOINTS)]
     credential: Literal["password", "bearer"] = "password"
+    oauth: OfferedSignIn | None = None
+    """With every strategy but `secure_input`."""
     identity_match: bool = True
     tenant_type: ShortText = ""
     initial_permissions: Annotated[tuple[PermissionName, ...], Field(max_length=20)] = ()
@@ -181,7 +239,26 @@ class ProgressStep(_Said):
     progress_pct: float | None = None
 
 
-SetupStep = Annotated[SecureInputStep | ProgressStep, Field(discriminator="type")]
+class SignInStep(_Said):
+    """The owner signs in at the provider. Silas does it; the script says when."""
+
+    type: Literal["device_code", "browser_redirect"]
+
+
+SetupStep = Annotated[SecureInputStep | ProgressStep | SignInStep, Field(discriminator="type")]
+
+
+class SignInShown(Data):
+    """What the owner does to sign in at the provider."""
+
+    kind: Literal["device_code", "browser_redirect"]
+    url: str
+    """The page that the owner opens."""
+    user_code: str | None = None
+    """What the owner enters there."""
+    listening_on: str | None = None
+    """Where the browser comes back to: the page is opened on this machine."""
+    expires_at: UtcDatetime
 
 
 class CompletionPayload(_Said):
@@ -194,7 +271,7 @@ class CompletionPayload(_Said):
 class HealthCheckResult(_Said):
     """What `health_check.py` found."""
 
-    healthy: bool
+    healthy: StrictBool
     token_expires_at: UtcDatetime | None = None
     refresh_token_expires_at: UtcDatetime | None = None
     latency_ms: Annotated[int, Field(ge=0)] = 0
@@ -211,25 +288,47 @@ class RecoveryOption(Data):
     risk_level: Literal["low", "medium", "high"] = "low"
 
 
+FailureKind = Literal[
+    "enterprise_policy_block",
+    "consent_denied",
+    "mfa_required",
+    "rate_limited",
+    "service_unavailable",
+    "token_revoked",
+    "unknown",
+]
+
+
 class FailureReport(_Said):
     """Why a connection does not work, as one of its scripts or Silas says (`ConnectionFailure`)."""
 
-    failure_type: Literal[
-        "enterprise_policy_block",
-        "consent_denied",
-        "mfa_required",
-        "rate_limited",
-        "service_unavailable",
-        "token_revoked",
-        "unknown",
-    ] = "unknown"
+    failure_type: FailureKind = "unknown"
     service: ShortText = ""
     message: LongText
+    retry_after_seconds: Annotated[int, Field(ge=1, le=30 * 86_400)] | None = None
+    """When the service takes requests again, if it says so."""
 
-    @property
-    def recovery_options(self) -> Sequence[RecoveryOption]:
-        """What can be done about it: Silas knows that, not the script."""
-        return [*(_OPTIONS[each] for each in _RECOVERY[self.failure_type]), _OPTIONS[_SKIP]]
+    def recovery_options(
+        self, connection: Connection, *, secret_kept: bool
+    ) -> Sequence[RecoveryOption]:
+        """What can be done about it: Silas knows that, not the script.
+
+        Without its secret an account is set up again: to try it later would try nothing.
+        """
+        actions = list(_RECOVERY[self.failure_type])
+        if not secret_kept:
+            actions = ["retry" if each == "retry_later" else each for each in actions]
+        if not connection.fewer_permissions:
+            actions = [each for each in actions if each != "retry_fewer_permissions"]
+        return [*(_OPTIONS[each] for each in actions), _OPTIONS[_SKIP]]
+
+    def sentence(self, service: str) -> str:
+        """What the card says of it."""
+        told = f"{SENTENCES[self.failure_type].format(service=service)} {self.message}"
+        if self.retry_after_seconds is None:
+            return told
+        minutes = -(-self.retry_after_seconds // 60)
+        return f"{told} It takes requests again in {minutes} minute{'s' * (minutes != 1)}."
 
 
 _OPTIONS: Mapping[str, RecoveryOption] = MappingProxyType(
@@ -239,17 +338,32 @@ _OPTIONS: Mapping[str, RecoveryOption] = MappingProxyType(
             RecoveryOption(
                 action="retry",
                 label="Try again",
-                description="Silas asks for the password again, and sets the account up.",
+                description="You sign in again, and Silas sets the account up.",
             ),
             RecoveryOption(
                 action="reconnect",
                 label="Reconnect",
-                description="You type the new password, and Silas tries it out.",
+                description="You sign in again, and Silas tries the account out.",
             ),
             RecoveryOption(
                 action="retry_later",
                 label="Try later",
                 description="Silas tries it again at its next check.",
+            ),
+            RecoveryOption(
+                action="draft_it_request",
+                label="Draft IT request",
+                description="Silas writes what your IT department has to know. You send it.",
+            ),
+            RecoveryOption(
+                action="use_personal_account",
+                label="Use personal account",
+                description="Silas leaves this account, and you connect another one.",
+            ),
+            RecoveryOption(
+                action="retry_fewer_permissions",
+                label="Retry with fewer permissions",
+                description="Silas sets the account up again, and asks for looking alone.",
             ),
             RecoveryOption(
                 action="show_details",
@@ -266,8 +380,8 @@ _OPTIONS: Mapping[str, RecoveryOption] = MappingProxyType(
 )
 _RECOVERY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "enterprise_policy_block": (),
-        "consent_denied": ("retry",),
+        "enterprise_policy_block": ("draft_it_request", "use_personal_account"),
+        "consent_denied": ("retry", "retry_fewer_permissions"),
         "mfa_required": ("retry",),
         "token_revoked": ("reconnect",),
         "rate_limited": ("retry_later",),
@@ -277,12 +391,11 @@ _RECOVERY: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 SENTENCES: Mapping[str, str] = MappingProxyType(
     {
-        "enterprise_policy_block": "The rules of your organisation keep Silas out of {service}. "
-        "Ask whoever runs it, or connect another account.",
+        "enterprise_policy_block": "The rules of your organisation keep Silas out of {service}.",
         "consent_denied": "{service} did not let Silas in.",
         "mfa_required": "{service} wants a second factor. Most providers have app passwords for "
         "this.",
-        "token_revoked": "{service} does not accept the password any more.",
+        "token_revoked": "{service} does not accept the sign-in any more.",
         "rate_limited": "{service} takes no more requests for now.",
         "service_unavailable": "{service} does not answer.",
         "unknown": "{service} cannot be used.",

@@ -5,7 +5,6 @@
 2. Times and the last problem are not sealed: they decide nothing.
 3. A change of what is sealed, its seal and its entry in the audit log are one transaction.
 4. Ids begin with `conn_`; they are no ids of channels.
-5. The accounts of one piece of work belong to one domain: the first one that it used decides.
 """
 
 import asyncio
@@ -18,6 +17,7 @@ from typing import Any
 from silas.approval.keys import ProvenRows, Seal, Seals
 from silas.audit.models import AuditTrail, OwnerKey
 from silas.connections.models import Connection, ConnectionUnknown
+from silas.egress.accounts import OAuthRegistration
 from silas.kernel import Clock, format_timestamp
 from silas.storage import Database, Durability, Transaction
 
@@ -40,8 +40,12 @@ _NOT_SEALED = (
     "problem",
     "sealed",
 )
-_COLUMNS = tuple(name for name in Connection.model_fields if name != "sealed")
-_SELECT = f"SELECT {', '.join(_COLUMNS)}, seal_key_id, seal FROM connections"  # noqa: S608 - ours
+_COLUMNS = tuple(name for name in Connection.model_fields if name not in ("sealed", "oauth"))
+_SELECT = (
+    f"SELECT {', '.join(_COLUMNS)}, "  # noqa: S608 - ours
+    "(SELECT oauth FROM connection_sign_ins AS sign_in "
+    "WHERE sign_in.connection_id = connections.connection_id), seal_key_id, seal FROM connections"
+)
 _UPSERT = (
     f"INSERT INTO connections ({', '.join(_COLUMNS)}, seal_key_id, seal) "  # noqa: S608 - ours
     f"VALUES ({', '.join('?' * (len(_COLUMNS) + 2))}) ON CONFLICT (connection_id) DO UPDATE SET "
@@ -90,6 +94,7 @@ class ConnectionStore:
 
         def write(tx: Transaction) -> None:
             tx.execute(_UPSERT, (*_values(changed), seal.key_id, seal.signature))
+            _write_sign_in(tx, changed.connection_id, changed.oauth)
             self.audit.append(tx, event, entry)
 
         await self.database.transaction(write, durability=Durability.TRUST)
@@ -114,31 +119,17 @@ class ConnectionStore:
             tx.execute(
                 "DELETE FROM connections WHERE connection_id = ?", (connection.connection_id,)
             )
+            _write_sign_in(tx, connection.connection_id, None)
             self.audit.append(tx, "connection_removed", entry)
 
         await self.database.transaction(write, durability=Durability.TRUST)
 
-    async def domain_of_work(self, work_item_id: str, domain: str) -> str:
-        """The domain of a piece of work; this one if it has used none yet (rule 5)."""
-
-        def write(tx: Transaction) -> str:
-            tx.execute(
-                "INSERT INTO work_domains (work_item_id, domain) VALUES (?, ?) "
-                "ON CONFLICT (work_item_id) DO NOTHING",
-                (work_item_id, domain),
-            )
-            row = tx.fetch_one(
-                "SELECT domain FROM work_domains WHERE work_item_id = ?", (work_item_id,)
-            )
-            return str(row[0]) if row else domain
-
-        return await self.database.transaction(write)
-
     def _connection(self, row: tuple[Any, ...]) -> Connection:
-        *values, key_id, signature = row
+        *values, oauth, key_id, signature = row
         fields = dict(zip(_COLUMNS, values, strict=True))
         for name in _LISTS:
             fields[name] = json.loads(fields[name])
+        fields["oauth"] = json.loads(oauth) if oauth is not None else None
         connection = Connection.model_validate(fields)
         seal, sealed = Seal(key_id, signature), _sealed_fields(connection)
         known = (json.dumps(sealed, sort_keys=True), key_id, signature)
@@ -152,12 +143,23 @@ class ConnectionStore:
 def _sealed_fields(connection: Connection) -> Mapping[str, Any]:
     """Everything that decides what may be reached and done (rule 1)."""
     fields = connection.model_dump(mode="json", exclude=set(_NOT_SEALED))
+    if connection.oauth is None:
+        del fields["oauth"]  # rows from before it are sealed without it
     return {name: "" if value is None else value for name, value in fields.items()}
 
 
 def _values(connection: Connection) -> list[Any]:
     fields = connection.model_dump(mode="json", include=set(_COLUMNS))
     return [json.dumps(fields[name]) if name in _LISTS else fields[name] for name in _COLUMNS]
+
+
+def _write_sign_in(tx: Transaction, connection_id: str, oauth: OAuthRegistration | None) -> None:
+    tx.execute("DELETE FROM connection_sign_ins WHERE connection_id = ?", (connection_id,))
+    if oauth is not None:
+        tx.execute(
+            "INSERT INTO connection_sign_ins (connection_id, oauth) VALUES (?, ?)",
+            (connection_id, oauth.model_dump_json()),
+        )
 
 
 def _plain(value: Any) -> Any:

@@ -4,13 +4,15 @@ Reading needs the session of a device. Whatever changes something is the owner's
 connects anything or lets it do more: that follows from a signed card.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from silas.audit.models import AuditTrail
-from silas.connections.cards import server_in_words
+from silas.connections.cards import it_request, server_in_words
+from silas.connections.domains import DomainCards, DomainCrossing
 from silas.connections.manager import ConnectionManager
 from silas.connections.models import (
     PERSONAL,
@@ -19,8 +21,10 @@ from silas.connections.models import (
     ConnectionStatus,
     DomainName,
     HealthCheckResult,
+    SignInShown,
     covered_by,
 )
+from silas.kernel import visible
 from silas.kernel.models import Data, UtcDatetime
 from silas.skills.sidecar import SkillKind
 
@@ -56,6 +60,8 @@ class ConnectionShown(Data):
     """What was found when it was tried out."""
     wants_secret: str | None
     """The name under which the owner is asked for a secret now."""
+    sign_in: SignInShown | None
+    """How the owner signs in at the provider now."""
     card_ids: list[str]
     """What waits for the owner about it."""
     last_used_at: UtcDatetime | None
@@ -75,6 +81,10 @@ class ConnectionList(Data):
 
     connections: list[ConnectionShown]
     kinds: list[ConnectionKind]
+    domains: list[str]
+    """Those that accounts belong to."""
+    crossings: list[DomainCrossing]
+    """What may cross from one domain to another."""
 
 
 class ConnectionUse(Data):
@@ -82,6 +92,8 @@ class ConnectionUse(Data):
 
     at: str
     event: str
+    words: str
+    """What happened, for a person."""
     tool: str
     work_item_id: str
 
@@ -96,6 +108,22 @@ class ConnectionDetails(Data):
     secret: str
     """The name of its secret in the vault."""
     uses: list[ConnectionUse]
+
+
+class CrossingAsked(Data):
+    """The card that asks the owner what may cross."""
+
+    source: str
+    target: str
+    card_id: str | None
+    """None: it may cross already."""
+
+
+class ItRequest(Data):
+    """A letter to whoever keeps the rules of the owner's organisation."""
+
+    name: str
+    text: str
 
 
 class ConnectionAsked(Data):
@@ -125,20 +153,25 @@ class ConnectionService:
 
     manager: ConnectionManager
     audit: AuditTrail
+    domains: DomainCards
 
     async def list_connections(self, domain: DomainName | None = None) -> ConnectionList:
         """All connections, and the skills with which another one can be connected."""
         every = await self.manager.list_connections(domain)
         loader = self.manager.scripts.loader
         kinds = []
-        for each in await loader.scan():
-            skill = await loader.load(each.name)
-            if skill.sidecar.type is SkillKind.CONNECTION:
+        for each in await loader.opened():
+            if each.sidecar.type is SkillKind.CONNECTION:
                 count = sum(one.skill_name == each.name for one in every)
                 kinds.append(
                     ConnectionKind(skill=each.name, description=each.description, connected=count)
                 )
-        return ConnectionList(connections=[await self._shown(each) for each in every], kinds=kinds)
+        return ConnectionList(
+            connections=[await self._shown(each) for each in every],
+            kinds=kinds,
+            domains=sorted({each.domain for each in await self.manager.list_connections()}),
+            crossings=await self.domains.policies.listed(),
+        )
 
     async def show(self, name: Named) -> ConnectionDetails:
         """One connection whole: its servers, what it may do, what was done with it."""
@@ -157,19 +190,32 @@ class ConnectionService:
         skill: Named,
         identity: Identity = "",
         options: Options | None = None,
+        *,
         name: ConnectionName | None = None,
         domain: DomainName = PERSONAL,
+        secret: Named | None = None,
     ) -> ConnectionAsked:
-        """Find an account, and put it before the owner. Nothing is connected before a yes."""
+        """Find an account, and put it before the owner. Nothing is connected before a yes.
+
+        `secret` is the name of a secret that the vault holds already: nobody is asked for it then.
+        """
         hint = {"identity": identity, **(options or {})}
-        connection, question = await self.manager.propose(skill, hint, name=name, domain=domain)
+        connection, question = await self.manager.propose(
+            skill, hint, name=name, domain=domain, secret_from=secret
+        )
         return ConnectionAsked(
             connection=await self._shown(connection), card_id=question.question_id
         )
 
-    async def reconnect(self, name: Named) -> ConnectionShown:
-        """Set up again an account that has failed: the owner is asked for its password."""
-        await self.manager.run_setup_flow(name)
+    async def reconnect(self, name: Named, secret: Named | None = None) -> ConnectionShown:
+        """Set up again an account that has failed: the owner types its password or signs in.
+
+        `secret` is the name of a secret that the vault holds already: nobody is asked for it then.
+        """
+        if secret is None:
+            await self.manager.run_setup_flow(name)
+        else:
+            await self.manager.activate_connection(name, secret)
         return await self._shown(await self.manager.store.find(name))
 
     async def cancel(self, name: Named) -> ConnectionShown:
@@ -219,6 +265,23 @@ class ConnectionService:
         """Take a permission back."""
         return await self._shown(await self.manager.reduce_permission(name, permission))
 
+    async def cross(self, source: DomainName, target: DomainName) -> CrossingAsked:
+        """Ask the owner to let what is read in one domain be used in another."""
+        question = await self.domains.ask(source, target)
+        card = question.question_id if question else None
+        return CrossingAsked(source=source, target=target, card_id=card)
+
+    async def uncross(self, source: DomainName, target: DomainName) -> ConnectionList:
+        """Take back what may cross. Work that waits is held to it as well."""
+        await self.domains.policies.take_back(source, target)
+        return await self.list_connections()
+
+    async def it_request(self, name: Named) -> ItRequest:
+        """Write what an IT department has to know to let an account be connected."""
+        connection = await self.manager.store.find(name)
+        skill = await self.manager.connection_skill(connection.skill_name)
+        return ItRequest(name=connection.name, text=it_request(connection, skill))
+
     async def _shown(self, connection: Connection) -> ConnectionShown:
         run = self.manager.runs.get(connection.connection_id)
         available = connection.permissions_available
@@ -239,7 +302,8 @@ class ConnectionService:
             problem=connection.problem,
             step=run.message if run else "",
             found=self.manager.found.get(connection.connection_id, ""),
-            wants_secret=connection.ref_id if run and run.secret else None,
+            wants_secret=run.wants_secret if run else None,
+            sign_in=run.sign_in if run else None,
             card_ids=[each.question_id for each in waiting],
             last_used_at=connection.last_used_at,
             last_health_check=connection.last_health_check,
@@ -250,6 +314,7 @@ class ConnectionService:
             ConnectionUse(
                 at=each.at,
                 event=each.event,
+                words=_in_words(each.event, each.data),
                 tool=str(each.data.get("tool", "")),
                 work_item_id=str(each.data.get("work_item_id", "")),
             )
@@ -257,3 +322,32 @@ class ConnectionService:
             if each.data.get("connection") == connection.connection_id
         ]
         return found[-_MOST_USES:][::-1]
+
+
+_WORDS = {
+    "connection_proposed": "it was put before you",
+    "connection_setup_started": "its setup began",
+    "connection_activated": "it was connected",
+    "connection_not_set_up": "its setup ended before it was done",
+    "connection_failed": "it stopped working",
+    "connection_recovered": "it worked again",
+    "connection_tried_later": "you chose to try it later",
+    "connection_paused": "it was paused",
+    "connection_resumed": "it was resumed",
+    "connection_renamed": "it was renamed",
+    "connection_permission_granted": "you allowed {permissions} from now on",
+    "connection_permission_once": "you allowed {permissions} once",
+    "connection_permission_denied": "you did not allow {permissions}",
+    "connection_permission_taken": "{permissions} was taken back",
+    "connection_once_used": "{permissions} was used once",
+    "connection_used": "{tool} was called",
+}
+
+
+def _in_words(event: str, data: Mapping[str, Any]) -> str:
+    told = _WORDS.get(event, event.replace("_", " "))
+    shown = {name: visible(str(data.get(name, "")), keep_newlines=False) for name in _SHOWN}
+    return told.format(**shown)
+
+
+_SHOWN = ("permissions", "tool")

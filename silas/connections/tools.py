@@ -7,7 +7,8 @@
 3. A call gets the account as far as its own tool needs, and no further: who searches with a
    connection that may send cannot send. A tool that sends sends one message.
 4. *Just this once* is used up before the call is made.
-5. One piece of work uses accounts of one domain.
+5. What work has read of one domain is not used with an account of another one, unless the owner
+   has signed a policy for it (`domains`).
 6. Each use is written down: with which connection, which tool.
 """
 
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from silas.audit.models import AuditTrail
+from silas.connections.domains import DomainPolicies, account_source
 from silas.connections.models import Connection, covered_by, tier_of
 from silas.connections.registry import ConnectionStore
 from silas.egress.accounts import BrokeredAccount, Narrowing
@@ -24,7 +26,13 @@ from silas.kernel import Clock, TaintLevel, visible
 from silas.skills.format import Skill
 from silas.skills.sidecar import ACCOUNT, ArgumentType, ScriptArgument, ScriptDeclaration
 from silas.tools.declaration import ArgumentsRefused, Tool
-from silas.tools.execution import EphemeralExecutor, ExecutionEnvelope, ExecutionResult, failed
+from silas.tools.execution import (
+    ACCOUNT_SOURCE,
+    EphemeralExecutor,
+    ExecutionEnvelope,
+    ExecutionResult,
+    failed,
+)
 
 _WHICH = ScriptArgument(
     type=ArgumentType.STRING,
@@ -41,6 +49,11 @@ class AccountTools:
     store: ConnectionStore
     audit: AuditTrail
     clock: Clock
+
+    @property
+    def policies(self) -> DomainPolicies:
+        """What may cross from one domain to another."""
+        return DomainPolicies(self.store)
 
     def __call__(self, skill: Skill, tools: Sequence[Tool]) -> Sequence[Tool]:
         """The same tools, each with its account."""
@@ -104,6 +117,7 @@ class _Use:
         available = connection.permissions_available
         return {
             "connection": connection.name,
+            "connection_id": connection.connection_id,
             "required_permissions": None if self.permission is None else [self.permission],
             "permissions_granted": covered_by(connection.permissions_granted, available),
             "permissions_once": covered_by(connection.permissions_once, available),
@@ -130,26 +144,35 @@ class _AccountExecutor:
         args = {name: value for name, value in envelope.args.items() if name != ACCOUNT}
         config = envelope.sandbox_config.model_copy(update={"accounts": (account,)})
         await self._note(connection, envelope)
-        return await self.inner.execute(
+        result = await self.inner.execute(
             envelope.model_copy(update={"args": args, "sandbox_config": config})
         )
+        read = account_source(visible(connection.name, keep_newlines=False), connection.domain)
+        return result.model_copy(update={"metadata": {**result.metadata, ACCOUNT_SOURCE: read}})
 
     async def _account(
         self, connection: Connection, envelope: ExecutionEnvelope
     ) -> BrokeredAccount:
         permission = self.use.permission
-        work = envelope.execution_id.rsplit(".", 2)[0]
-        domain = await self.tools.store.domain_of_work(work, connection.domain)
-        if domain != connection.domain:
-            raise ArgumentsRefused(
-                f"{connection.name} belongs to {connection.domain}, and this work to {domain}: "
-                "nothing crosses from one to the other"
-            )
+        await self._require_domain(connection, envelope)
         if permission is None or not await self._may(connection, permission, envelope):
             name = visible(connection.name, keep_newlines=False)
             raise ArgumentsRefused(f"{name} was not granted {permission or 'what this needs'}")
         account = connection.account(tier_of(permission))
+        await self.tools.policies.note(_work_of(envelope), connection.domain)
         return account.model_copy(update={"narrowed": self.narrowed})
+
+    async def _require_domain(self, connection: Connection, envelope: ExecutionEnvelope) -> None:
+        """Rule 5."""
+        target = connection.domain
+        related = (_work_of(envelope), *envelope.made_from)
+        refused = await self.tools.policies.refused(target, work=related, sources=envelope.sources)
+        if refused:
+            raise ArgumentsRefused(
+                f"{visible(connection.name, keep_newlines=False)} belongs to {target}, and this "
+                f"work has read of {', '.join(refused)}: nothing crosses without your policy "
+                f"(`silas connections cross {refused[0]} {target}`)"
+            )
 
     async def _may(
         self, connection: Connection, permission: str, envelope: ExecutionEnvelope
@@ -172,5 +195,9 @@ class _AccountExecutor:
             connection=connection.connection_id,
             name=connection.name,
             tool=envelope.action,
-            work_item_id=envelope.execution_id.rsplit(".", 2)[0],
+            work_item_id=_work_of(envelope),
         )
+
+
+def _work_of(envelope: ExecutionEnvelope) -> str:
+    return envelope.execution_id.rsplit(".", 2)[0]

@@ -17,10 +17,10 @@ import base64
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote, urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from silas.egress.hosts import (
     PLAIN_PORT,
@@ -190,29 +190,45 @@ def endpoint_of(url: str, *, address: str | None = None) -> tuple[Endpoint, str]
     return endpoint, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
+Scopes = Annotated[
+    tuple[Annotated[str, text_like(r"[!#-\[\]-~]+", "is no scope")], ...], Field(max_length=50)
+]
+
+
 class OAuthRegistration(Data):
     """Silas at an authorization server: the client that the owner uses, and what it asks for."""
 
     server: OAuthServer
     client_id: Annotated[_Line, Field(min_length=1)]
-    scopes: Annotated[
-        tuple[Annotated[str, text_like(r"[!#-\[\]-~]+", "is no scope")], ...], Field(max_length=50)
-    ] = ()
+    scopes: Scopes = ()
     client_secret_ref: VaultReference | None = None
     """Some servers give programs on people's machines a secret as well; it is in the vault."""
+    later_scopes: Annotated[dict[str, Scopes], Field(max_length=50)] = Field(default_factory=dict)
+    """What is asked for in addition when more is granted, by permission."""
+
+    @model_serializer(mode="wrap")
+    def _as_sealed_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what is not there: registrations from before it are sealed without it."""
+        fields: dict[str, Any] = dump(self)
+        if not self.later_scopes:
+            del fields["later_scopes"]
+        return fields
 
 
 class CredentialRef(Data):
     """Which secret signs in, and how (rule 5).
 
-    `password`: with `username`. `bearer`: a token that the owner has pasted. `oauth`: tokens that
-    the OAuth client keeps and renews; `username` is then the address that mail servers ask for.
+    `none`: nothing does; the server lets everybody in. `password`: with `username`. `bearer`: a
+    token that the owner has pasted. `oauth`: tokens that the OAuth client keeps and renews;
+    `username` is then the address that mail servers ask for.
     """
 
-    kind: Literal["password", "bearer", "oauth"]
+    kind: Literal["none", "password", "bearer", "oauth"]
     ref_id: VaultReference
     username: _Line = ""
     oauth: OAuthRegistration | None = None
+    resource: _Url | None = None
+    """The one server that a token is for (RFC 8707), where the sign-in has to name it."""
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:

@@ -91,7 +91,9 @@ class CredentialBroker:
 
     async def credential(self, ref: CredentialRef, *, renew: bool = False) -> Credential:
         """The secret itself (5); raises `EgressError`. For sessions alone."""
-        if ref.kind == "oauth":
+        if ref.kind == "none":
+            value = ""
+        elif ref.kind == "oauth":
             value = await self.oauth.access_token(ref, renew=renew)
         else:
             found = await asyncio.to_thread(self._vault.get, ref.ref_id)
@@ -291,9 +293,10 @@ def _written_anew(
         (b"host", host_header(endpoint).encode()),
         *kept,
         (b"accept-encoding", b"identity"),
-        (b"authorization", credential.authorization.encode("latin-1")),
         (b"connection", b"close"),
     ]
+    if credential.kind != "none":
+        headers.append((b"authorization", credential.authorization.encode("latin-1")))
     return h11.Request(method=request.method, target=path, headers=headers)
 
 

@@ -11,8 +11,10 @@
    time at which they end. The new refresh token is stored before anything else is done with it.
 5. A server that no longer takes the refresh token has revoked the grant, perhaps because somebody
    used an old one. Both tokens are then forgotten, and the owner has to sign in again.
-6. `revoke` takes the grant back at the provider where it has an endpoint for that, and always
-   forgets the tokens.
+6. Where a sign-in is for one server (`resource`, RFC 8707), it says so, and a token that names
+   another one is not kept.
+7. `revoke` takes the grant back at the provider where it has an endpoint for that, and always
+   forgets the tokens. Of a sign-in that another one replaces, the access token is taken back.
 """
 
 import asyncio
@@ -46,7 +48,9 @@ _DEFAULT_INTERVAL, _SLOWER = 5, 5
 _MAX_DEVICE_SECONDS = 1800
 _MAX_SECONDS = 10 * 365 * 86_400
 _CALLBACK = "/callback"
-_REDIRECT_SECONDS = 600.0
+REDIRECT_SECONDS = 600.0
+"""So long the browser has to come back."""
+_REVOKE_SECONDS = 20.0
 _REQUEST_SECONDS = 10.0
 _MAX_REQUEST_BYTES = 16 * 1024
 _FORM = (("content-type", "application/x-www-form-urlencoded"), ("accept", "application/json"))
@@ -62,6 +66,7 @@ def _preset(issuer: str, **endpoints: str) -> OAuthServer:
 
 _MICROSOFT = "https://login.microsoftonline.com/common"
 _GITHUB, _GOOGLE = "https://github.com/login", "https://oauth2.googleapis.com"
+_GOOGLE_ISSUER = "https://accounts.google.com"
 PRESETS = {
     server.issuer: server
     for server in (
@@ -80,7 +85,7 @@ PRESETS = {
             device_authorization=f"{_GITHUB}/device/code",
         ),
         _preset(
-            "https://accounts.google.com",
+            _GOOGLE_ISSUER,
             token=f"{_GOOGLE}/token",
             authorization="https://accounts.google.com/o/oauth2/v2/auth",
             device_authorization=f"{_GOOGLE}/device/code",
@@ -95,6 +100,12 @@ class OAuthFailed(EgressError):
     """The provider did not let Silas in. Try again, or connect with another sign-in."""
 
     code = "E_EGRESS_OAUTH_FAILED"
+
+
+class OAuthUnreachable(OAuthFailed):
+    """The provider does not answer. Try again later."""
+
+    code = "E_EGRESS_OAUTH_UNREACHABLE"
 
 
 class OAuthDenied(OAuthFailed):
@@ -129,6 +140,8 @@ class Granted(Data):
     """When the access token ends; None: the server did not say."""
     renewable: bool
     """There is a refresh token."""
+    refresh_expires_at: UtcDatetime | None = None
+    """When the refresh token ends; None: the server did not say."""
 
 
 class DeviceSignIn:
@@ -154,7 +167,13 @@ class RedirectSignIn:
     It waits until `close`, which ends the socket, or until the browser has come back.
     """
 
-    def __init__(self, registration: OAuthRegistration, listener: socket.socket) -> None:
+    def __init__(
+        self,
+        registration: OAuthRegistration,
+        listener: socket.socket,
+        *,
+        resource: str | None = None,
+    ) -> None:
         self._server = registration.server
         self._listener = listener
         self._state = secrets.token_urlsafe(32)
@@ -162,11 +181,11 @@ class RedirectSignIn:
         host, port = listener.getsockname()[:2]
         self.listening_on = f"{host}:{port}"
         self.redirect_uri = f"http://{self.listening_on}{_CALLBACK}"
-        self.auth_url = self._url(registration)
+        self.auth_url = self._url(registration, resource)
         self._code: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._accepting: asyncio.Server | None = None
 
-    def _url(self, registration: OAuthRegistration) -> str:
+    def _url(self, registration: OAuthRegistration, resource: str | None) -> str:
         digest = hashlib.sha256(self.verifier.encode()).digest()
         asked = {
             "response_type": "code",
@@ -176,9 +195,12 @@ class RedirectSignIn:
             "state": self._state,
             "code_challenge": base64.urlsafe_b64encode(digest).decode().rstrip("="),
             "code_challenge_method": "S256",
+            **_for_resource(resource),
         }
         if "offline_access" in registration.scopes:  # else no refresh token (OpenID Connect, 11)
             asked["prompt"] = "consent"
+        if registration.server.issuer == _GOOGLE_ISSUER:  # it has a way of its own to ask for one
+            asked |= {"access_type": "offline", "prompt": "consent"}
         page = registration.server.authorization_endpoint
         if page is None:
             raise OAuthFailed("The provider has no page to sign in at. Use a device code.")
@@ -188,7 +210,7 @@ class RedirectSignIn:
         """Accept the browser from now on."""
         self._accepting = await asyncio.start_server(self._serve, sock=self._listener)
 
-    async def code(self, seconds: float = _REDIRECT_SECONDS) -> str:
+    async def code(self, seconds: float = REDIRECT_SECONDS) -> str:
         """The code that the browser brings; raises `OAuthDenied` or `OAuthTimedOut`."""
         try:
             async with asyncio.timeout(seconds):
@@ -261,6 +283,26 @@ def _page(status: int, words: str) -> bytes:
     return head.encode() + body
 
 
+def _for_resource(resource: str | None) -> dict[str, str]:
+    return {} if resource is None else {"resource": resource}
+
+
+def _require_audience(token: str, resource: str | None) -> None:
+    """Refuse a token that says itself that it is for somebody else (6); most say nothing."""
+    parts = token.split(".")
+    if resource is None or len(parts) != 3:
+        return
+    try:
+        payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        said = json.loads(payload).get("aud")
+    except (ValueError, AttributeError):
+        return
+    named = said if isinstance(said, list) else [said]
+    known = {str(each).rstrip("/") for each in named if each}
+    if known and resource.rstrip("/") not in known:
+        raise OAuthFailed("The provider issued a token for another server. It was not kept.")
+
+
 class OAuthClient:
     """Signs in, renews and takes back. Only the broker asks it for a token."""
 
@@ -274,7 +316,7 @@ class OAuthClient:
     ) -> None:
         self._vault = vault
         self._dialer = dialer
-        self._clock = clock
+        self.clock = clock
         self._sleep = sleep
         self._renewing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -307,7 +349,7 @@ class OAuthClient:
         if not _is_success(answer, fields):
             raise _refusal(fields)
         try:
-            return DeviceSignIn(fields, self._clock.now(), registration.server)
+            return DeviceSignIn(fields, self.clock.now(), registration.server)
         except ValueError as error:
             raise OAuthFailed("The provider's answer names no code or no page for it.") from error
 
@@ -316,25 +358,27 @@ class OAuthClient:
         registration, interval = _registration(credential), started.interval
         while True:
             await self._sleep(interval)
-            if self._clock.now() >= started.expires_at:
+            if self.clock.now() >= started.expires_at:
                 raise OAuthTimedOut
             answer = await self._post(
                 registration.server.token_endpoint, registration, started.form()
             )
             fields = _json(answer)
             if _is_success(answer, fields):
-                return await self._keep(credential, fields)
+                return await self._keep_safely(credential, fields)
             if fields.get("error") == "slow_down":
                 interval += _SLOWER
             elif fields.get("error") != "authorization_pending":
                 raise _refusal(fields)
 
-    async def start_redirect(self, registration: OAuthRegistration) -> RedirectSignIn:
+    async def start_redirect(
+        self, registration: OAuthRegistration, *, resource: str | None = None
+    ) -> RedirectSignIn:
         """Open the socket that the browser returns to, and say which page it opens."""
         listener = socket.create_server(("127.0.0.1", 0))
         listener.setblocking(False)
         try:
-            started = RedirectSignIn(registration, listener)
+            started = RedirectSignIn(registration, listener, resource=resource)
             await started.open()
         except BaseException:
             listener.close()
@@ -346,7 +390,7 @@ class OAuthClient:
         credential: CredentialRef,
         started: RedirectSignIn,
         *,
-        seconds: float = _REDIRECT_SECONDS,
+        seconds: float = REDIRECT_SECONDS,
     ) -> Granted:
         """Wait for the browser, exchange its code and keep the tokens."""
         registration = _registration(credential)
@@ -355,21 +399,34 @@ class OAuthClient:
             "code": await started.code(seconds),
             "redirect_uri": started.redirect_uri,
             "code_verifier": started.verifier,
+            **_for_resource(credential.resource),
         }
         answer = await self._post(registration.server.token_endpoint, registration, form)
         fields = _json(answer)
         if not _is_success(answer, fields):
             raise _refusal(fields)
-        return await self._keep(credential, fields)
+        return await self._keep_safely(credential, fields)
+
+    async def held(self, credential: CredentialRef) -> Granted | None:
+        """What is in the vault, without the tokens; None: nothing."""
+        ref = credential.ref_id
+        if await self._get(f"{ref}/access") is None:
+            return None
+        state = await self._state(ref)
+        return Granted(
+            scopes=tuple(state.get("scopes") or ()),
+            expires_at=_moment(state.get("expires_at")),
+            renewable=await self._get(f"{ref}/refresh") is not None,
+            refresh_expires_at=_moment(state.get("refresh_expires_at")),
+        )
 
     async def access_token(self, credential: CredentialRef, *, renew: bool = False) -> str:
         """A token that is valid now, renewed where that is needed; for the broker alone."""
         ref = credential.ref_id
         async with self._renewing[ref]:
             token, state = await self._get(f"{ref}/access"), await self._state(ref)
-            expires = state.get("expires_at")
-            ends = parse_timestamp(expires) if isinstance(expires, str) else None
-            if token and not renew and (ends is None or self._clock.now() + _LEEWAY < ends):
+            ends = _moment(state.get("expires_at"))
+            if token and not renew and (ends is None or self.clock.now() + _LEEWAY < ends):
                 return token
             await self._renew(credential)
             return await self._get(f"{ref}/access") or ""
@@ -379,19 +436,26 @@ class OAuthClient:
         async with self._renewing[credential.ref_id]:
             return await self._renew(credential)
 
-    async def revoke(self, credential: CredentialRef) -> bool:
-        """Take the grant back (6); says whether the provider confirmed that."""
+    async def revoke(self, credential: CredentialRef, *, replaced: bool = False) -> bool:
+        """Take the grant back (7); says whether the provider confirmed that.
+
+        `replaced`: another sign-in of the same owner goes on. Where both came from one browser,
+        taking back a refresh token would end that one as well, so only the access token is.
+        """
         ref, registration = credential.ref_id, _registration(credential)
         confirmed = False
         async with self._renewing[ref]:
             url = registration.server.revocation_endpoint
-            for hint in ("refresh", "access"):
+            if replaced and registration.server.issuer == _GOOGLE_ISSUER:
+                url = None  # one token taken back there takes back all of them
+            for hint in ("access",) if replaced else ("refresh", "access"):
                 token = await self._get(f"{ref}/{hint}")
                 if url is None or token is None:
                     continue
                 form = {"token": token, "token_type_hint": f"{hint}_token"}
-                with suppress(OAuthFailed):
-                    confirmed = (await self._post(url, registration, form)).status == 200
+                with suppress(EgressError, TimeoutError):
+                    async with asyncio.timeout(_REVOKE_SECONDS):
+                        confirmed = (await self._post(url, registration, form)).status == 200
             await self._forget(ref)
         return confirmed
 
@@ -401,7 +465,11 @@ class OAuthClient:
         if token is None:
             known = await self._get(f"{ref}/access")
             raise GrantRevoked if known else CredentialMissing
-        form = {"grant_type": "refresh_token", "refresh_token": token}
+        form = {
+            "grant_type": "refresh_token",
+            "refresh_token": token,
+            **_for_resource(credential.resource),
+        }
         answer = await self._post(registration.server.token_endpoint, registration, form)
         fields = _json(answer)
         if _is_success(answer, fields):
@@ -411,26 +479,50 @@ class OAuthClient:
             raise GrantRevoked
         raise _refusal(fields)
 
+    async def _keep_safely(self, credential: CredentialRef, fields: Mapping[str, Any]) -> Granted:
+        """`_keep`, whole also if the sign-in is cancelled meanwhile: `revoke` waits for it."""
+
+        async def keep() -> Granted:
+            async with self._renewing[credential.ref_id]:
+                return await self._keep(credential, fields)
+
+        return await asyncio.shield(keep())
+
     async def _keep(self, credential: CredentialRef, fields: Mapping[str, Any]) -> Granted:
         """Store what a server has issued (4)."""
         ref, registration = credential.ref_id, _registration(credential)
         access = _text(fields, "access_token")
         if str(fields.get("token_type", "")).lower() != "bearer":
             raise OAuthFailed("The provider issued a token of a kind that Silas does not use.")
+        _require_audience(access, credential.resource)
         renewed = fields.get("refresh_token")
         if isinstance(renewed, str) and renewed:
             await self._set(f"{ref}/refresh", renewed)
         ends = None
         if "expires_in" in fields:
             seconds = _number(fields, "expires_in", 0, at_most=_MAX_SECONDS)
-            ends = self._clock.now() + timedelta(seconds=seconds)
+            ends = self.clock.now() + timedelta(seconds=seconds)
+        known = await self._state(ref)
+        refresh_ends = known.get("refresh_expires_at")
+        if "refresh_token_expires_in" in fields:
+            seconds = _number(fields, "refresh_token_expires_in", 0, at_most=_MAX_SECONDS)
+            refresh_ends = format_timestamp(self.clock.now() + timedelta(seconds=seconds))
         scope = fields.get("scope")
         scopes = tuple(scope.split()) if isinstance(scope, str) else registration.scopes
-        state = {"expires_at": format_timestamp(ends) if ends else None, "scopes": scopes}
+        state = {
+            "expires_at": format_timestamp(ends) if ends else None,
+            "refresh_expires_at": refresh_ends,
+            "scopes": scopes,
+        }
         await self._set(f"{ref}/access", access)
         await self._set(f"{ref}/state", json.dumps(state))
         renewable = await self._get(f"{ref}/refresh") is not None
-        return Granted(scopes=scopes, expires_at=ends, renewable=renewable)
+        return Granted(
+            scopes=scopes,
+            expires_at=ends,
+            renewable=renewable,
+            refresh_expires_at=_moment(refresh_ends),
+        )
 
     async def _post(
         self, url: str, registration: OAuthRegistration, form: Mapping[str, str]
@@ -455,7 +547,7 @@ class OAuthClient:
             raise OAuthFailed(f"The provider was not asked: {error}") from error
         except (OSError, h11.ProtocolError) as error:
             why = getattr(error, "strerror", None) or "it does not answer as it should"
-            raise OAuthFailed(f"The provider cannot be reached: {why}.") from error
+            raise OAuthUnreachable(f"The provider cannot be reached: {why}.") from error
 
     async def _state(self, ref: str) -> dict[str, Any]:
         stored = await self._get(f"{ref}/state")
@@ -472,6 +564,10 @@ class OAuthClient:
     async def _forget(self, ref: str) -> None:
         for name in ("access", "refresh", "state"):
             await asyncio.to_thread(self._vault.delete, f"{ref}/{name}")
+
+
+def _moment(stored: object) -> datetime | None:
+    return parse_timestamp(stored) if isinstance(stored, str) else None
 
 
 def _require_page(url: str, server: OAuthServer) -> None:

@@ -6,13 +6,16 @@
 3. A constraint says what a value must be like (exactly one of the shapes below), where it must come
    from (`from`), or both. `any: true` is how a plan says, visibly, that a value is left open.
 4. Several envelopes for one tool are alternatives. A tool without an envelope always asks.
-5. `most` says how many calls an envelope is good for, in all attempts together. Whoever has taken
+5. `as_written: true` covers the calls of this tool that stand in the script of the plan, letter for
+   letter: the owner has read every value of them. The runtime says which calls are (`written`).
+6. `most` says how many calls an envelope is good for, in all attempts together. Whoever has taken
    a model over can repeat what was approved, but not more often than that.
 
 | key | the value must |
 |---|---|
 | `equals` | be this text, number or boolean |
 | `one_of` | be one of these |
+| `each_of` | be a list of these and no others, of at least one |
 | `prefix` | start with this text (for addresses: scheme, host and `/`) |
 | `under` | be a path inside this directory, compared part by part after `.` and `..` are resolved |
 | `matches` | match this regular expression from its first to its last character |
@@ -51,7 +54,7 @@ from silas.kernel import TaintLevel
 from silas.kernel.models import Data, text_like
 from silas.kernel.safe_regex import compiled
 
-_SHAPES = ("equals", "one_of", "prefix", "under", "matches", "any")
+_SHAPES = ("equals", "one_of", "each_of", "prefix", "under", "matches", "any")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 TOOL = "tool:"
 
@@ -107,6 +110,7 @@ class ArgumentConstraint(Data):
 
     equals: Scalar | None = None
     one_of: list[Scalar] | None = Field(default=None, min_length=1)
+    each_of: list[Scalar] | None = Field(default=None, min_length=1, exclude_if=_is_absent)
     prefix: Annotated[str, Field(min_length=1), AfterValidator(_check_prefix)] | None = None
     under: SafePath | None = None
     matches: SafeRegex | None = None
@@ -146,6 +150,14 @@ class ActionEnvelope(Data):
     tool: ToolName
     constraints: dict[ArgumentName, ArgumentConstraint] = Field(default_factory=dict)
     most: int | None = Field(default=None, ge=1, exclude_if=_is_absent)
+    as_written: Literal[True] | None = Field(default=None, exclude_if=_is_absent)
+    """It covers the calls that stand in the plan's own script, letter for letter, and no others."""
+
+    @model_validator(mode="after")
+    def _written_or_described(self) -> Self:
+        if self.as_written and self.constraints:
+            raise ValueError("`as_written` takes the call as it stands: leave the constraints out")
+        return self
 
 
 CHANGES = "It changes something outside of the sandbox, and the plan does not cover it."
@@ -160,10 +172,15 @@ def is_inside(
     args: Mapping[str, Any],
     *,
     sources: Mapping[str, Collection[str]] | None = None,
+    written: bool = False,
 ) -> bool:
-    """Whether one of the envelopes covers exactly this call."""
+    """Whether one of the envelopes covers exactly this call; `written`: it stands in the script."""
     known = sources or {}
-    return any(_covers(each, args, known) for each in envelopes if each.tool == tool)
+    return any(
+        written if each.as_written else _covers(each, args, known)
+        for each in envelopes
+        if each.tool == tool
+    )
 
 
 def still_good(
@@ -177,7 +194,8 @@ def still_good(
         each
         for each in envelopes
         if each.most is None
-        or sum(tool == each.tool and _fits(each, args) for tool, args in made) < each.most
+        or sum(tool == each.tool and (each.as_written or _fits(each, args)) for tool, args in made)
+        < each.most
     ]
 
 
@@ -258,10 +276,11 @@ def _holds(constraint: ArgumentConstraint, value: Any, sources: Collection[str])
         return False
     if constraint.any:
         return True
-    if constraint.equals is not None:
-        return _same(value, constraint.equals)
-    if constraint.one_of is not None:
-        return any(_same(value, each) for each in constraint.one_of)
+    if constraint.each_of is not None:
+        return _is_list_of(constraint.each_of, value)
+    named = constraint.one_of if constraint.equals is None else [constraint.equals]
+    if named is not None:
+        return any(_same(value, each) for each in named)
     if constraint.min is not None or constraint.max is not None:
         return _is_between(value, constraint.min, constraint.max)
     return _text_holds(constraint, value)
@@ -290,6 +309,12 @@ def _climbs(value: str) -> bool:
 def _is_under(place: str, value: str) -> bool:
     directory, path = posixpath.normpath(place), posixpath.normpath(value)
     return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def _is_list_of(known: Sequence[Any], value: Any) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(any(_same(each, one) for one in known) for each in value)
 
 
 def _same(value: Any, wanted: Any) -> bool:

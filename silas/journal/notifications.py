@@ -122,10 +122,12 @@ class ChangeUnit(Data):
 
 
 def change_unit_key(unit: ChangeUnit) -> str:
-    """SHA-256 of the unit's canonical string, version 1."""
-    text = "|".join(
-        ["v1", unit.origin, unit.host_id, str(unit.counter), unit.payload_type, unit.payload_id]
-    )
+    """SHA-256 of the unit's canonical string, version 2.
+
+    How it came here (`origin`) is not part of it: the device where it was made and those that
+    receive it must find the same key, or the same change would wake somebody on each of them.
+    """
+    text = "|".join(["v2", unit.host_id, str(unit.counter), unit.payload_type, unit.payload_id])
     return hashlib.sha256(text.encode()).hexdigest()
 
 

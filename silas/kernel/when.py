@@ -197,6 +197,9 @@ MOMENT_WORDS = (
 """A pattern for words that name a moment to come, inside of a sentence. Ignores case."""
 
 
+_SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
+
+
 class TimeSpan(NamedTuple):
     """From `since` until before `until`, and how well a memory from then fits the question."""
 
@@ -228,6 +231,11 @@ def spans_in(question: str, *, now: datetime, zone: ZoneInfo) -> list[TimeSpan]:
             _span(date(year, 1, 1), date(year + 1, 1, 1), zone, _FIT_OF_ITS_YEAR) for year in years
         ]
     return found
+
+
+def spans_in_words(text: str) -> bool:
+    """Whether a text names a time that has passed, whichever: "March", "last week"."""
+    return bool(spans_in(text, now=_SOME_DAY, zone=ZoneInfo("UTC")))
 
 
 def local(naive: datetime, zone: ZoneInfo) -> datetime:

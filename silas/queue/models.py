@@ -154,6 +154,8 @@ class StatusPayload(BusData):
     budget_remaining_tokens: int | None = None
     budget_remaining_usd: float | None = Field(default=None, allow_inf_nan=False)
     printed: list[PrintedOutput] = Field(default_factory=list)
+    undo_until: UtcDatetime | None = None
+    """Until when one tap takes back what the work did in accounts."""
 
 
 class ErrorPayload(BusData):
@@ -353,6 +355,8 @@ class AgentReply(BusData):
     work_item_id: str | None = None
     """The work whose result this tells, if it does."""
     printed: list[PrintedOutput] = Field(default_factory=list)
+    undo_until: UtcDatetime | None = None
+    """Until when one tap takes back what the work did in accounts."""
 
 
 class SystemEvent(BusData):

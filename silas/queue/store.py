@@ -113,7 +113,7 @@ class QueueStore:
     ) -> None:
         """`holder` names this process: after a crash its leases can be told from others'."""
         self.bus = bus or Bus()
-        self._database = database
+        self.database = database
         self._clock = clock
         self._ids = ids
         self._holder = holder
@@ -144,7 +144,7 @@ class QueueStore:
                 write(tx)
             return is_new
 
-        is_new = await self._database.transaction(body, brief=True)
+        is_new = await self.database.transaction(body, brief=True)
         self.bus.notify_of((message,))
         return is_new
 
@@ -181,19 +181,19 @@ class QueueStore:
                     break
             return leases, woken
 
-        leases, woken = await self._database.transaction(body, brief=True)
+        leases, woken = await self.database.transaction(body, brief=True)
         self.bus.notify(woken)
         return leases
 
     async def heartbeat(self, lease: Lease, *, seconds: float = 60.0) -> Lease:
         """Hold the lease longer; raises `LeaseLost`."""
         until = self._clock.now() + timedelta(seconds=seconds)
-        await self._database.transaction(lambda tx: table.renew(tx, lease, until=until), brief=True)
+        await self.database.transaction(lambda tx: table.renew(tx, lease, until=until), brief=True)
         return lease._replace(expires_at=until)
 
     async def ack(self, lease: Lease) -> None:
         """The message needs nothing more; raises `LeaseLost`."""
-        if await self._database.transaction(lambda tx: table.end_lease(tx, lease), brief=True):
+        if await self.database.transaction(lambda tx: table.end_lease(tx, lease), brief=True):
             self.bus.notify((lease.queue,))
 
     async def finish(
@@ -214,7 +214,7 @@ class QueueStore:
                 write(tx)
             return promoted
 
-        if await self._database.transaction(body, durability=durability, brief=True):
+        if await self.database.transaction(body, durability=durability, brief=True):
             self.bus.notify((lease.queue,))
         self.bus.notify_of(messages)
 
@@ -254,31 +254,31 @@ class QueueStore:
 
     async def has_processed(self, consumer: str, message_id: str) -> bool:
         """Whether this consumer has done with this message before."""
-        return await self._database.fetch_one(_PROCESSED, (message_id, consumer)) is not None
+        return await self.database.fetch_one(_PROCESSED, (message_id, consumer)) is not None
 
     async def mark_processed(self, consumer: str, message_id: str) -> None:
         """Remember that this consumer has done with this message; `finish` does it by itself."""
         now = self._clock.now()
-        await self._database.transaction(
+        await self.database.transaction(
             lambda tx: table.mark(tx, consumer, message_id, now=now), brief=True
         )
 
     async def has_work(self, queue: QueueName) -> bool:
         """Whether a lease might give something; only reads, for polling."""
         now = format_timestamp(self._clock.now())
-        row = await self._database.fetch_one(_WORK, (queue, now))
+        row = await self.database.fetch_one(_WORK, (queue, now))
         return bool(row and row[0])
 
     async def depth(self) -> dict[QueueName, int]:
         """How many messages each queue holds, whatever their state."""
-        counted: dict[str, int] = dict(await self._database.fetch_all(_DEPTH))
+        counted: dict[str, int] = dict(await self.database.fetch_all(_DEPTH))
         return {queue: counted.get(queue.value, 0) for queue in QueueName}
 
     async def waiting(self, queue: QueueName, scope_id: str) -> tuple[int, int]:
         """How many messages of this scope an ordered queue holds, and how many altogether."""
         # `0` is what comes after `/`: all lanes of the queue, and no others.
         params = (f"{queue}/{scope_id}", f"{queue}/", f"{queue}0")
-        row = await self._database.fetch_one(_WAITING, params)
+        row = await self.database.fetch_one(_WAITING, params)
         return (int(row[0]), int(row[1])) if row else (0, 0)
 
     async def recover(self, *, alive: Callable[[str], bool]) -> int:
@@ -287,7 +287,7 @@ class QueueStore:
         `alive` is asked for every holder; a lease without a named holder counts as nobody's.
         """
         now = self._clock.now()
-        count, woken = await self._database.transaction(
+        count, woken = await self.database.transaction(
             lambda tx: self._policy.recover(tx, alive=alive, now=now)
         )
         self.bus.notify(woken)
@@ -295,7 +295,18 @@ class QueueStore:
 
     async def prune_processed(self, *, before: datetime) -> int:
         """Forget marks that are older; from then on, those ids would be accepted again."""
-        return await self._database.execute(_PRUNE, (format_timestamp(before),))
+        return await self.database.execute(_PRUNE, (format_timestamp(before),))
+
+    async def forget(self, queue: QueueName, fits: Callable[[str], bool]) -> int:
+        """Erase the messages of a queue whose text is like that, given up or not; returns how many.
+
+        One that somebody works on just now is gone when that is done.
+        """
+
+        def body(tx: Transaction) -> int:
+            return table.forget(tx, queue, fits)
+
+        return await self.database.transaction(body)
 
     def _finish(
         self, tx: Transaction, lease: Lease, consumer: str, envelopes: Sequence[Envelope]
@@ -335,7 +346,7 @@ class QueueStore:
             after = table.find(tx, row.message_id)
             return woken, after.ready_at if after and after.state == "delayed" else None
 
-        woken, again_at = await self._database.transaction(body, brief=True)
+        woken, again_at = await self.database.transaction(body, brief=True)
         self.bus.notify(woken)
         if again_at is not None:
             wait = (datetime.fromisoformat(again_at) - self._clock.now()).total_seconds()

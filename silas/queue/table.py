@@ -7,6 +7,7 @@
    this table as well. What cannot be read is a `DamagedMessage`.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -273,3 +274,19 @@ def _lost(lease: Lease) -> LeaseLost:
         "What was done with it here was taken back.",
         message_id=lease.message.message_id,
     )
+
+
+def forget(tx: Transaction, queue: QueueName, fits: Callable[[str], bool]) -> int:
+    """Erase what is like that, and let the next of its lane be leased; returns how many.
+
+    What somebody works on just now is theirs to end.
+    """
+    count = 0
+    for name, but in (("queue_messages", " AND state <> 'leased'"), ("dead_letters", "")):
+        sql = f"SELECT message_id, body FROM {name} WHERE queue = ?{but}"  # noqa: S608 - our names
+        found = [key for key, body in tx.fetch_all(sql, (queue.value,)) if fits(str(body))]
+        for key in found:
+            tx.execute(f"DELETE FROM {name} WHERE message_id = ?", (key,))  # noqa: S608
+        count += len(found)
+    tx.execute(_PROMOTE_ALL)
+    return count

@@ -252,14 +252,18 @@ class CardStore:
             tx.execute(_INSERT_SOURCES, (card.card_id, json.dumps(card.sources)))
         tx.execute(_INSERT_SEAL, (card.card_id, *self._seals.sign(_SEALED, _sealed_fields(card))))
 
-    def withdraw_in(self, tx: Transaction, scope_id: str) -> list[str]:
-        """Take back what waits for the owner in this scope; returns the ids of its plans.
+    def withdraw_in(
+        self, tx: Transaction, scope_id: str, *, card_id: str | None = None
+    ) -> list[str]:
+        """Take back what waits for the owner in this scope, or one card of it; returns the ids of
+        its plans.
 
         Nobody has decided it, so it has no time of decision, and counts for nothing that is learnt.
         """
         rows = tx.fetch_all(
             "SELECT id, items FROM review_cards WHERE scope_id = ? AND state = 'open'", (scope_id,)
         )
+        rows = [row for row in rows if card_id in (None, row[0])]
         for name, _ in rows:
             tx.execute(_WITHDRAW, (name,))
             self._audit.append(tx, "card_withdrawn", {"card_id": name})

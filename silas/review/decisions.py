@@ -97,6 +97,12 @@ SELECT kind, statement, strength, key_id, signature, assertion, tokens, decided_
     receipt
 FROM decisions WHERE question_id = ?
 """
+_LED_TO = """
+SELECT d.kind, d.statement, d.strength, d.key_id, d.signature, d.assertion, d.tokens, d.decided_at,
+    d.receipt_key_id, d.receipt, q.content
+FROM decisions AS d LEFT JOIN questions AS q ON q.id = d.question_id
+WHERE d.tokens LIKE ? ESCAPE '!'
+"""
 
 
 class QuestionKind(StrEnum):
@@ -116,6 +122,8 @@ class QuestionKind(StrEnum):
     CONNECTION_SETUP = "connection_setup"
     PERMISSION = "permission"
     CONNECTION_FAILURE = "connection_failure"
+    DOMAIN = "domain"
+    """What was read of one domain would be used in another."""
     COMPANION = "companion"
     MEMORY = "memory"
     RECORD = "record"
@@ -128,6 +136,18 @@ class QuestionKind(StrEnum):
     """A version of a skill that would be installed."""
     SKILL_SOURCE = "skill_source"
     """A repository that a skill would be fetched from."""
+    ITEMS = "items"
+    """One action on several items of an account."""
+    TEACHING = "teaching"
+    """What to do with one item that no rule fits."""
+    RULE = "rule"
+    """What fits such items from now on."""
+    GRANT = "grant"
+    """Calls of one kind that would be made without asking, for a while."""
+    TOOL_SERVER = "tool_server"
+    """A tool server that would be started, to read which tools it has."""
+    PROPOSAL = "proposal"
+    """What another program would do, if the owner lets it."""
 
 
 class Requirement(Data):
@@ -300,7 +320,7 @@ class DecisionRow(NamedTuple):
         return statement_fields((self.statement or "").encode())
 
 
-class _UsedPasskey(Data):
+class UsedPasskey(Data):
     """The passkey's part of a decision, as it is stored."""
 
     assertion: Assertion
@@ -446,7 +466,7 @@ class Decisions:
             proof.key_id, asked.statement, proof.signature
         ):
             return None
-        slid = _gesture(statement_fields(asked.statement)).rank >= ApprovalStrength.SLIDE.rank
+        slid = gesture_of(statement_fields(asked.statement)).rank >= ApprovalStrength.SLIDE.rank
         return ApprovalStrength.SLIDE if slid else ApprovalStrength.TAP
 
     async def _used(self, asked: DecisionSubject, proof: OwnersProof) -> Use:
@@ -467,7 +487,7 @@ class Decisions:
         """What is stored under each id (rules 4 and 5)."""
         passkey = None
         if use is not None and proof.passkey is not None:
-            passkey = _UsedPasskey(assertion=proof.passkey, origin=use.origin).model_dump_json()
+            passkey = UsedPasskey(assertion=proof.passkey, origin=use.origin).model_dump_json()
         rows = {}
         for name in asked.ids:
             fields = _receipt_fields(name, asked.statement, now)
@@ -489,6 +509,13 @@ class Decisions:
         row = await self._database.fetch_one(_SELECT, (question_id,))
         return DecisionRow(*row) if row else None
 
+    async def row_of_token(self, token_id: str) -> tuple[DecisionRow, str | None] | None:
+        """The stored decision that led to a token, with the content of its question if it was an
+        answer; nothing of it is checked."""
+        literal = token_id.replace("!", "!!").replace("_", "!_").replace("%", "!%")
+        found = await self._database.fetch_one(_LED_TO, (f'%"{literal}"%',))
+        return (DecisionRow(*found[:-1]), found[-1]) if found else None
+
     async def decided_at(self, question_id: str) -> datetime | None:
         """When a question was decided, as the owner's key vouches (rule 5); None if it was not."""
         row = await self.row(question_id)
@@ -500,7 +527,7 @@ class Decisions:
         """The stored decision if it is the owner's, with all that it needs (rule 6)."""
         [name] = asked.ids
         try:
-            used = _UsedPasskey.model_validate_json(row.assertion) if row.assertion else None
+            used = UsedPasskey.model_validate_json(row.assertion) if row.assertion else None
         except ValidationError:
             return None
         proof = OwnersProof(
@@ -600,7 +627,7 @@ def _verdict(fields: Mapping[str, Any]) -> object:
     return decision.get("verdict") if isinstance(decision, Mapping) else None
 
 
-def _gesture(fields: Mapping[str, Any]) -> ApprovalStrength:
+def gesture_of(fields: Mapping[str, Any]) -> ApprovalStrength:
     """What the signed statement says about the gesture."""
     decision = fields.get("decision")
     where = decision if isinstance(decision, Mapping) else fields

@@ -6,15 +6,17 @@
    content and the answer.
 3. The last of its choices refuses, and some take rights away: these need no more than a signature.
    Every other answer is proven as its risk needs (`silas.review.decisions`).
-4. A yes to a companion's action, a memory, an autonomy threshold, a skill, a fetch or a connection
+4. A yes to a companion's action, a memory, an autonomy threshold, a standing grant, a skill, a
+   fetch, the start of a tool server, a connection, items of an account or another program's request
    gets a token, in the transaction that stores the answer, for bytes that stand in the content:
-   nothing that was not shown. The token of a skill, a fetch or a connection is used up in it.
+   nothing that was not shown. The token of a skill, a fetch, a start, a connection or items is used
+   up in it.
 5. The event that lets the answer be followed is sent in that transaction.
 """
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -25,6 +27,7 @@ from silas.approval import (
     ApprovalScope,
     ApprovalStrength,
     AutonomyPayload,
+    BatchPayload,
     DecisionRefused,
     ThresholdChange,
 )
@@ -61,19 +64,39 @@ YES = "approve"
 ONCE = "just_this_once"
 """A yes to more permission for a connection that is good for one call."""
 BLOCK = "block"
+GRANT, RULES = "grant", "rules"
+"""What another program's proposal is that the owner makes himself: what it may from now on."""
+GRANT_DAYS = 30
+"""How long a standing grant of another program is in force at the most."""
 AUTONOMY_TTL = timedelta(days=90)
 """How long a changed threshold is in force."""
 _ANSWERS = ("verdict", "selected_value", "action", "selected_action")
 """Where the answers of the different kinds have their value."""
+HELD = "held"
+"""The state of a question that is kept and not asked yet."""
+GRANT_TTL = timedelta(days=90)
+"""How long a standing grant could hold at the most, however it was widened."""
 _TAKES_RIGHTS_AWAY = frozenset({"tighten_now"})
 _USED_AT_ONCE = frozenset(
     {
         QuestionKind.SKILL,
         QuestionKind.SKILL_SOURCE,
+        QuestionKind.TOOL_SERVER,
         QuestionKind.CONNECTION,
         QuestionKind.PERMISSION,
+        QuestionKind.DOMAIN,
     }
 )
+_ONE_STEP = frozenset(
+    {
+        QuestionKind.COMPANION,
+        QuestionKind.MEMORY,
+        QuestionKind.SKILL_SOURCE,
+        QuestionKind.TOOL_SERVER,
+        QuestionKind.PROPOSAL,
+    }
+)
+_OF_ITEMS = frozenset({QuestionKind.ITEMS, QuestionKind.TEACHING})
 _SEALED = "question_seal"
 _INSERT = """
 INSERT INTO questions (id, kind, scope_id, trace_id, about, content, seal_key_id, seal, created_at,
@@ -86,7 +109,16 @@ SELECT id, scope_id, trace_id, about, content, created_at, expires_at, state, se
     answer
 FROM questions
 """
+_CONTENTS = "SELECT id, content FROM questions WHERE about >= ? AND about < ?"
+_BEHIND_ALL = "\U0010ffff"
 _ANSWER = "UPDATE questions SET state = ?, answered_at = ? WHERE id = ? AND state = 'open'"
+
+TAKEN_BACK = "taken_back"
+"""The state of a yes that the owner has taken back."""
+_NO_ANSWERS = f"('open', 'expired', 'outdated', '{TAKEN_BACK}')"
+_TAKE_BACK = f"""
+UPDATE questions SET state = '{TAKEN_BACK}' WHERE id = ? AND kind = ? AND state NOT IN {_NO_ANSWERS}
+"""  # noqa: S608 - names of states
 
 
 class QuestionChoice(Data):
@@ -145,10 +177,13 @@ class Question(Data):
             return ApprovalScope.AUTONOMY_THRESHOLD
         if kind is QuestionKind.SKILL:
             return ApprovalScope.SKILL_INSTALL
-        if kind in (QuestionKind.CONNECTION, QuestionKind.PERMISSION):
+        if kind is QuestionKind.GRANT or _is_programs_grant(self.content):
+            return ApprovalScope.TOOL_TYPE
+        if kind in (QuestionKind.CONNECTION, QuestionKind.PERMISSION, QuestionKind.DOMAIN):
             return ApprovalScope.CONNECTION_MANAGE
-        given = kind in (QuestionKind.COMPANION, QuestionKind.MEMORY, QuestionKind.SKILL_SOURCE)
-        return ApprovalScope.SINGLE_STEP if given else None
+        if kind in _OF_ITEMS:
+            return ApprovalScope.CONNECTION_ACT
+        return ApprovalScope.SINGLE_STEP if kind in _ONE_STEP else None
 
 
 class AnsweredQuestion(NamedTuple):
@@ -258,20 +293,50 @@ class QuestionStore:
         await self._database.transaction(lambda tx: self.ask_in(tx, question))
         self.tell()
 
+    def hold_in(self, tx: Transaction, question: Question) -> None:
+        """Keep a question that is not asked yet, sealed like any, as part of a transaction."""
+        self.ask_in(tx, question)
+        tx.execute(
+            "UPDATE questions SET state = ? WHERE id = ? AND state = 'open'",
+            (HELD, question.question_id),
+        )
+
+    async def held(self) -> list[Question]:
+        """What is kept and not asked yet, oldest first; rows that were changed are left out."""
+        now = self._clock.now()
+        found = await self._sealed(f"{_SELECT} WHERE state = '{HELD}' ORDER BY created_at, id")
+        return [each for each in found if now < each.expires_at]
+
+    async def release(self, question_ids: Sequence[str]) -> int:
+        """Ask what was held; returns how many that are."""
+        return await self._end_held(question_ids, "open")
+
+    async def drop_held(self, question_ids: Sequence[str]) -> int:
+        """Ask nothing of what was held."""
+        return await self._end_held(question_ids, "outdated")
+
+    async def _end_held(self, question_ids: Sequence[str], state: str) -> int:
+        def write(tx: Transaction) -> int:
+            return sum(
+                tx.execute(
+                    "UPDATE questions SET state = ? WHERE id = ? AND state = ?", (state, name, HELD)
+                )
+                for name in question_ids
+            )
+
+        count = await self._database.transaction(write)
+        self.tell()
+        return count
+
     async def get(self, question_id: str) -> Question:
         """One question; raises `CardUnknown`."""
         return self._question(await self._row(question_id))
 
     async def open(self) -> list[Question]:
         """What waits, oldest first. Skips rows that do not parse, and those that were changed."""
-        rows = await self._database.fetch_all(
-            f"{_SELECT} WHERE state = 'open' ORDER BY created_at, id"
-        )
-        found, now = [], self._clock.now()
-        for row in rows:
-            with contextlib.suppress(CardUnknown):
-                found.append(self._question(_QuestionRow(*row)))
-        return [each for each in found if each.sealed and now < each.expires_at]
+        now = self._clock.now()
+        found = await self._sealed(f"{_SELECT} WHERE state = 'open' ORDER BY created_at, id")
+        return [each for each in found if now < each.expires_at]
 
     async def was_asked(self, about: str, *, since: datetime) -> bool:
         """Whether this was asked not long ago, or still waits."""
@@ -282,15 +347,25 @@ class QuestionStore:
         )
         return row is not None
 
+    async def asked_about(self, about: str) -> list[Question]:
+        """What was asked about this, in whatever state, newest first; only what is as it was."""
+        return await self._sealed(
+            f"{_SELECT} WHERE about = ? ORDER BY created_at DESC, id DESC", about
+        )
+
     async def answered_since(self, kind: QuestionKind, since: datetime) -> list[Question]:
         """What the owner has answered of this kind, each with the answer as its state."""
-        rows = await self._database.fetch_all(
-            f"{_SELECT} WHERE kind = ? AND answered_at > ? "
-            "AND state NOT IN ('open', 'expired', 'outdated') ORDER BY answered_at, id",
-            (kind.value, format_timestamp(since)),
+        return await self._sealed(
+            f"{_SELECT} WHERE kind = ? AND answered_at > ? AND state NOT IN {_NO_ANSWERS} "
+            "ORDER BY answered_at, id",
+            kind.value,
+            format_timestamp(since),
         )
+
+    async def _sealed(self, query: str, *values: str) -> list[Question]:
+        """Skips rows that do not parse, and those that were changed."""
         found = []
-        for row in rows:
+        for row in await self._database.fetch_all(query, values):
             with contextlib.suppress(CardUnknown):
                 found.append(self._question(_QuestionRow(*row)))
         return [each for each in found if each.sealed]
@@ -298,7 +373,8 @@ class QuestionStore:
     async def count_since(self, kind: str, since: datetime) -> int:
         """How many of this kind were asked."""
         row = await self._database.fetch_one(
-            "SELECT count(*) FROM questions WHERE kind = ? AND created_at > ?",
+            "SELECT count(*) FROM questions WHERE kind = ? AND created_at > ? AND state <> 'held' "
+            "AND about NOT LIKE 'digest:%'",
             (kind, format_timestamp(since)),
         )
         return int(row[0]) if row else 0
@@ -354,7 +430,7 @@ class QuestionStore:
             ("question_answered", {"card_id": name, "answer": value}),
             answered_entry(name, verdict=value, risk=risk, asked_at=since),
         ]
-        approve = _approvals(question) if value in (YES, ONCE) else []
+        approve = _approvals(question, value)
         await self._decisions.decide(asked, proof, record=record, entries=entries, approve=approve)
         self._queue.bus.notify_of([event])
         self.tell()
@@ -395,9 +471,32 @@ class QuestionStore:
     async def end_expired(self) -> int:
         """Nobody answered in time: nothing follows from it."""
         return await self._database.execute(
-            "UPDATE questions SET state = 'expired' WHERE state = 'open' AND expires_at <= ?",
+            "UPDATE questions SET state = 'expired' "
+            "WHERE state IN ('open', 'held') AND expires_at <= ?",
             (format_timestamp(self._clock.now()),),
         )
+
+    async def forget(self, about: str, fits: Callable[[str], bool]) -> int:
+        """Erase the questions about this whose content is like that; returns how many.
+
+        An answer that was signed stays as it was signed: it names the content by its hash.
+        """
+
+        def write(tx: Transaction) -> int:
+            rows = tx.fetch_all(_CONTENTS, (about, f"{about}{_BEHIND_ALL}"))
+            found = [name for name, content in rows if fits(str(content))]
+            for name in found:
+                tx.execute("DELETE FROM questions WHERE id = ?", (name,))
+            return len(found)
+
+        count = await self._database.transaction(write)
+        self.tell()
+        return count
+
+    async def take_back(self, question_id: str, kind: QuestionKind) -> bool:
+        """Let a yes of this kind be in force no longer; False if there is no such yes."""
+        values = (question_id, kind.value)
+        return await self._database.execute(_TAKE_BACK, values) == 1
 
     def tell(self) -> None:
         """Let whoever shows questions look again."""
@@ -439,51 +538,104 @@ def value_of(answer: Mapping[str, Any]) -> str | None:
     return next((str(answer[name]) for name in _ANSWERS if answer.get(name)), None)
 
 
-def _approvals(question: Question) -> list[Approval]:
-    """What a yes to a question approves by itself (rule 4); raises `DecisionRefused`."""
+def _approvals(question: Question, value: str) -> list[Approval]:
+    """What this answer approves by itself (rule 4); raises `DecisionRefused`."""
     content, scope = question.content, question.approval_scope
-    if scope is None:
+    if scope is None or not (value in (YES, ONCE) or content.kind is QuestionKind.TEACHING):
         return []
     try:
-        if content.kind is QuestionKind.COMPANION:
-            action = content.body["action"]
-            return [Approval(ShownPayload(str(action["operation_id"]), action), scope)]
-        if content.kind is QuestionKind.MEMORY:
-            memory = content.body["memory"]
-            name = str(memory["items"][0]["memory_id"])
-            return [Approval(ShownPayload(name, memory), scope)]
+        if content.kind in _OF_ITEMS:
+            batch = batch_payload(content.body, value)
+            return [Approval(batch, scope, use_at_once=True)] if batch else []
+        if content.kind in (QuestionKind.GRANT, QuestionKind.PROPOSAL):
+            return _request_approvals(question, scope)
         if content.kind in _USED_AT_ONCE:
             return [Approval(_payload_of(question), scope, use_at_once=True)]
+        if content.kind in _ONE_STEP:
+            return [Approval(_payload_of(question), scope)]
         return [Approval(autonomy_payload(content.body), scope, ttl=AUTONOMY_TTL)]
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise DecisionRefused("This question does not show what it asks for.") from error
 
 
+_SHOWN_PARTS = {
+    QuestionKind.COMPANION: ("action", "operation_id"),
+    QuestionKind.SKILL: ("skill", "version_id"),
+    QuestionKind.SKILL_SOURCE: ("fetch", "fetch_id"),
+    QuestionKind.TOOL_SERVER: ("server", "start_id"),
+    QuestionKind.GRANT: ("grant", "grant_id"),
+    QuestionKind.PROPOSAL: ("proposal", "proposal_id"),
+}
+"""Which part of the body a yes approves, and where its id stands in it."""
+
+
+def _request_approvals(question: Question, scope: ApprovalScope) -> list[Approval]:
+    """A yes to a request is good once, to a grant for its days; rules are their signed answer."""
+    payload = _payload_of(question)
+    if question.content.kind is QuestionKind.GRANT:
+        return [Approval(payload, scope, ttl=GRANT_TTL)]
+    if _proposed(question.content) == RULES:
+        return []
+    if _is_programs_grant(question.content):
+        days = min(int(payload.content["request"]["days"]), GRANT_DAYS)
+        return [Approval(payload, scope, ttl=timedelta(days=days), use_at_once=True)]
+    return [Approval(payload, scope)]
+
+
+def _is_programs_grant(content: QuestionContent) -> bool:
+    return content.kind is QuestionKind.PROPOSAL and _proposed(content) == GRANT
+
+
+def _proposed(content: QuestionContent) -> object:
+    """What kind of proposal a question shows."""
+    proposal = content.body.get("proposal")
+    return proposal.get("kind") if isinstance(proposal, Mapping) else None
+
+
 def _payload_of(question: Question) -> ShownPayload:
-    body = question.content.body
-    if question.content.kind is QuestionKind.SKILL:
-        return ShownPayload(str(body["skill"]["version_id"]), body["skill"])
-    if question.content.kind is QuestionKind.SKILL_SOURCE:
-        return ShownPayload(str(body["fetch"]["fetch_id"]), body["fetch"])
+    body, kind = question.content.body, question.content.kind
+    if kind is QuestionKind.MEMORY:
+        memory = body["memory"]
+        return ShownPayload(str(memory["items"][0]["memory_id"]), memory)
+    if kind in _SHOWN_PARTS:
+        part, name = _SHOWN_PARTS[kind]
+        return ShownPayload(str(body[part][name]), body[part])
     return connection_payload(question)
 
 
 def connection_payload(question: Question) -> ShownPayload:
-    """What a yes to a connection, or to more for it, approves; raises `KeyError`."""
+    """What a yes to a connection, to more for it, or to a crossing approves; raises `KeyError`."""
     body = question.content.body
-    shown = body["connection"] if question.content.kind is QuestionKind.CONNECTION else body
+    inside = {QuestionKind.CONNECTION: "connection", QuestionKind.DOMAIN: "crossing"}
+    name = inside.get(question.content.kind)
+    shown = body if name is None else body[name]
     return ShownPayload(str(shown["approval_id"]), shown)
+
+
+def batch_payload(body: Mapping[str, Any], value: str) -> BatchPayload | None:
+    """What this answer does with items of an account; None if nothing.
+
+    Raises `KeyError`, `TypeError` or `ValueError`.
+    """
+    batches = body["options"] if "options" in body else {YES: body["batch"]}
+    shown = batches.get(value)
+    return BatchPayload.read(shown) if shown is not None else None
+
+
+def proposal_payload(question: Question) -> ShownPayload:
+    """What a yes to another program's request approves; raises `KeyError`."""
+    return _payload_of(question)
 
 
 def autonomy_payload(body: Mapping[str, object]) -> AutonomyPayload:
     """The change of a threshold that a question shows; raises `KeyError` or `TypeError`."""
-    changes = body["changes"]
+    changes, goal = body["changes"], body.get("goal_id")
     if not isinstance(changes, list):
         raise TypeError("changes")
     return AutonomyPayload(
         proposal_id=str(body["proposal_id"]),
         scope_id=str(body["scope_id"]),
-        goal_id=None,
+        goal_id=None if goal is None else str(goal),
         changes=tuple(ThresholdChange(**each) for each in changes),
         sample_size=int(str(body["sample_size"])),
         correction_rate=float(str(body["correction_rate"])),

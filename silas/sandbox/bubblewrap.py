@@ -239,6 +239,22 @@ class BubblewrapBackend:
     async def run(
         self, request: SandboxRequest, *, on_output: OutputListener | None = None
     ) -> SandboxResult:
+        """A sandbox that the kernel did not build at the first try is built anew.
+
+        Nothing was executed in it: bubblewrap makes the network first, and would else have
+        reported how the command ended.
+        """
+        for _ in range(_TRIES - 1):
+            try:
+                return await self._run(request, on_output)
+            except SandboxNotStarted as error:
+                if _FOR_A_MOMENT not in error.message:
+                    raise
+        return await self._run(request, on_output)
+
+    async def _run(
+        self, request: SandboxRequest, on_output: OutputListener | None
+    ) -> SandboxResult:
         if Boundary.SYSTEM_CALLS in request.require and _not_filtered():
             raise CannotContain(f"Nothing was run. {_not_filtered()[0]}.")
         run = CommandRun(request, self._clock, on_output)
@@ -391,6 +407,9 @@ def _code_without_report(launcher: int, stderr: bytes) -> int:
     raise SandboxNotStarted(f"The sandbox could not be built: {reason}")
 
 
+_TRIES = 3
+# On a machine that is busy, some kernels lose the answer to this request now and then.
+_FOR_A_MOMENT = "bwrap: loopback: Failed"
 # The rest of what is in memory is for /tmp; semaphores and small buffers need little.
 _SHARED_MEMORY_PART = 4
 # The names of the keys that the owner's session holds.

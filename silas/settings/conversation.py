@@ -224,6 +224,18 @@ class AutonomySettings(Section):
     min_high_confidence: Share = Field(
         0.70, description="Lowest value that the high confidence band can be moved to."
     )
+    grant_after: Whole = Field(
+        12,
+        ge=3,
+        le=1000,
+        description="Approvals in a row, unchanged, after which a standing grant is proposed.",
+    )
+    grant_days: Whole = Field(
+        30, ge=1, le=90, description="How many days a standing grant is proposed for."
+    )
+    grant_uses_per_day: Count = Field(
+        5, description="Uses a day that a standing grant is proposed for."
+    )
 
 
 Axis = Literal[

@@ -102,6 +102,11 @@ class Paths:
         return self.data_dir / "first_run.json"
 
     @property
+    def clients(self) -> Path:
+        """What other programs show when they ask the owner: a token each."""
+        return self.data_dir / "clients"
+
+    @property
     def archive(self) -> Path:
         """Old parts of the audit log, each a file that proves itself."""
         return self.data_dir / "archive"

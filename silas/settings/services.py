@@ -131,6 +131,9 @@ class LimitSettings(Section):
     autonomy_proposals_per_week_per_scope: Count = Field(
         3, description="Proposals about autonomy a week in one conversation."
     )
+    unasked_cards_per_day: Count = Field(
+        5, description="Cards a day that nobody asked for; the rest is named in one digest."
+    )
 
 
 class BackpressureSettings(Section):
@@ -182,10 +185,17 @@ class CompanionRetentionSettings(Section):
     trace: Days | None = Field(90, description="Traces of runs, and conversations that are over.")
     wake: Days | None = Field(180, description="The log of wakes, and the plans of their runs.")
     prompt: Days | None = Field(180, description="Questions that are settled, and their answers.")
+    budget: Days | None = Field(400, description="What was used, day by day.")
     action_result: Days | None = Field(
         365, description="Messages of the log that a summary has taken up."
     )
+    summary: Days | None = Field(
+        730, description="Summaries that a summary of summaries has taken up."
+    )
     report: Days | None = Field(365, description="Reports that are not the newest ones.")
+    persona: Days | None = Field(
+        None, description="Versions of a persona that are not in use any more."
+    )
     tombstone: Days | None = Field(180, description="What says that something was removed.")
     destroyed: Days | None = Field(365, description="Everything of a companion that was destroyed.")
 
@@ -194,6 +204,11 @@ class CompanionSettings(Section):
     """Companions: long-lived helpers with one purpose each."""
 
     keep_days: CompanionRetentionSettings = Field(default_factory=CompanionRetentionSettings)
+    max_megabytes: Whole | None = Field(
+        500,
+        ge=10,
+        description="How much room all of it may take; beyond that, what explains goes earlier.",
+    )
     summary_model_attempts: Whole = Field(
         2, ge=0, le=5, description="How often a model is tried before rules summarise the memory."
     )

@@ -116,6 +116,11 @@ class ApprovalSettings(Section):
 class UndoSettings(Section):
     """How long Silas can give back what it has changed or removed."""
 
+    window_minutes: Minutes = Field(
+        5,
+        description="Minutes for which what was done is taken back with one tap; after them it "
+        "takes a plan.",
+    )
     keep_days: Days = Field(
         30, description="Days for which what files held before a change or removal is kept."
     )

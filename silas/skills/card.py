@@ -7,8 +7,8 @@
 3. The risk is that of a stranger's text with rights that can be taken back, whatever is in it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from silas.review.questions import (
 )
 from silas.skills.command_rules import SkillFinding
 from silas.skills.format import Skill
-from silas.skills.sidecar import ScriptDeclaration
+from silas.skills.sidecar import ScriptDeclaration, SkillKind
 from silas.skills.store import SkillOrigin
 from silas.skills.tree import SkillFile, TreeDifference
 
@@ -92,6 +92,12 @@ class StagedSkill:
     """What the import has changed."""
     unresolved: tuple[str, ...] = ()
     """What a person has to look at."""
+    kind: SkillKind | None = None
+    """`tool_server`, where Silas has written it out of what a server offers; nobody else may."""
+    summary: tuple[str, ...] = ()
+    """The card in sentences, where the usual ones do not fit."""
+    body: Mapping[str, Any] = field(default_factory=dict)
+    """What the card shows besides."""
 
 
 def version_id(name: str, digest: str) -> str:
@@ -138,6 +144,19 @@ def shown_tools(skill: Skill) -> tuple[ShownTool, ...]:
                 reversibility=effect.reversibility.value if effect else "irreversible",
                 inverse=declared.inverse,
                 contained=declared.contained and not skill.reaches_out,
+            )
+        )
+    for name, served in skill.sidecar.served.items():
+        effect = served.declared
+        found.append(
+            ShownTool(
+                name=name,
+                script=served.served,
+                description="",
+                action=effect.action.value if effect else "not declared",
+                reversibility=effect.reversibility.value if effect else "irreversible",
+                inverse=served.inverse,
+                contained=effect is not None and not served.is_final and not skill.reaches_out,
             )
         )
     return tuple(found)
@@ -188,9 +207,12 @@ def shown_skill(
     )
 
 
-def skill_question(shown: ShownSkill, name: str, *, owner_id: str, now: datetime) -> Question:
+def skill_question(
+    shown: ShownSkill, staged: StagedSkill, name: str, *, owner_id: str, now: datetime
+) -> Question:
     """The question whether to install it; a yes is to exactly what is shown."""
     verb = "Update" if shown.replaces else "Install"
+    what = "tool server" if staged.kind is SkillKind.TOOL_SERVER else "skill"
     return Question(
         question_id=name,
         scope_id=owner_id,
@@ -198,7 +220,7 @@ def skill_question(shown: ShownSkill, name: str, *, owner_id: str, now: datetime
         about=f"skill:{shown.name}:{shown.digest}",
         content=QuestionContent(
             kind=QuestionKind.SKILL,
-            intent=f"{verb} the skill {shown.name}?",
+            intent=f"{verb} the {what} {shown.name}?",
             rationale=f"From {shown.source}. It says of itself: {shown.description}",
             risk=_risk(),
             taint=TaintLevel.EXTERNAL,
@@ -206,7 +228,11 @@ def skill_question(shown: ShownSkill, name: str, *, owner_id: str, now: datetime
                 QuestionChoice(value=YES, label=f"{verb} {shown.name}"),
                 QuestionChoice(value=DECLINE, label="Do not install it"),
             ],
-            body={"summary": summary_of(shown), "skill": shown.model_dump(mode="json")},
+            body={
+                "summary": list(staged.summary) or summary_of(shown),
+                "skill": shown.model_dump(mode="json"),
+                **staged.body,
+            },
         ),
         created_at=now,
         expires_at=now + _LIFETIME,

@@ -50,7 +50,7 @@ from silas.skills.card import (
 )
 from silas.skills.format import Skill, read_skill
 from silas.skills.inspection import inspect_skill
-from silas.skills.sidecar import ScriptArgument, ScriptDeclaration
+from silas.skills.sidecar import ScriptArgument, ScriptDeclaration, SkillKind
 from silas.skills.store import (
     BroughtTool,
     SkillRecord,
@@ -124,12 +124,14 @@ class SkillInstaller:
     async def propose(self, staged: StagedSkill) -> Question:
         """Put a skill before the owner; raises `SkillRefused` (rules 1 and 2)."""
         skill = await asyncio.to_thread(_read, staged.directory)
+        if (skill.sidecar.type is SkillKind.TOOL_SERVER) != (staged.kind is SkillKind.TOOL_SERVER):
+            raise SkillRefused("A tool server is no skill to install: `silas mcp add` adds one.")
         async with self._turn:
             record = await self._require_free(skill)
             await asyncio.to_thread(self.store.trees.put, staged.directory, skill.tree)
             shown = await self._shown(skill, staged, record)
             question = skill_question(
-                shown, self.ids.new(QUESTION), owner_id=self.owner_id, now=self.clock.now()
+                shown, staged, self.ids.new(QUESTION), owner_id=self.owner_id, now=self.clock.now()
             )
             version = SkillVersion(
                 name=skill.name,
@@ -259,7 +261,7 @@ class SkillInstaller:
     async def disable(self, name: str) -> SkillRecord:
         """Keep a skill, and let nothing use it."""
         record = await self._sealed(name)
-        if record.state is SkillState.DISABLED:
+        if record.state is not SkillState.INSTALLED:
             raise SkillRefused(f"{name} is disabled already.")
         return await self._changed(record, "skill_disabled", state=SkillState.DISABLED)
 
@@ -268,6 +270,7 @@ class SkillInstaller:
         record = await self._sealed(name)
         if record.state is not SkillState.DISABLED:
             raise SkillRefused(f"{name} is not disabled.")
+        _require_looked_at(record)
         return await self._changed(record, "skill_enabled", state=SkillState.INSTALLED)
 
     async def roll_back(self, name: str) -> SkillRecord:
@@ -280,6 +283,7 @@ class SkillInstaller:
             directory = self.store.trees.path(record.previous)
             skill = await asyncio.to_thread(read_skill, directory, tree, name=name)
         now = self.clock.now()
+        _require_looked_at(record)
         back = record_of(skill, now=now).model_copy(
             update={"previous": record.digest, "state": record.state}
         )
@@ -327,13 +331,14 @@ class SkillInstaller:
             raise SkillRefused(f"Exactly this version of {skill.name} is installed already.")
         for other in await self.store.listed():
             names = {each.name for each in other.tools}
-            taken = sorted(names & set(skill.sidecar.tools)) if other.name != skill.name else []
+            wanted = set(skill.sidecar.tool_names)
+            taken = sorted(names & wanted) if other.name != skill.name else []
             if taken:
                 raise SkillRefused(
                     f"The tool {taken[0]} is the skill {other.name}'s. Name it otherwise in "
                     "silas.yaml, or remove the other skill first."
                 )
-        own = sorted(self.taken_tools & set(skill.sidecar.tools))
+        own = sorted(self.taken_tools & set(skill.sidecar.tool_names))
         if own:
             raise SkillRefused(f"The tool {own[0]} is Silas' own. Name it otherwise in silas.yaml.")
         return record
@@ -425,6 +430,14 @@ def _trial(
     )
 
 
+def _require_looked_at(record: SkillRecord) -> None:
+    if record.is_quarantined:
+        raise SkillRefused(
+            f"{record.name} has changed and is quarantined. `silas mcp renew {record.name}` shows "
+            "it to you as it is now."
+        )
+
+
 def _read(directory: Path, *, without: Sequence[str] = ()) -> Skill:
     tree = read_tree(directory, without=without)
     return read_skill(directory, tree, name=directory.name)
@@ -443,6 +456,10 @@ def record_of(skill: Skill, *, now: Any, bundled: bool = False) -> SkillRecord:
     tools = [
         BroughtTool(name=tool, effect=declared_effect(skill, skill.sidecar.scripts[path]))
         for tool, path in sorted(skill.sidecar.tools.items())
+    ]
+    tools += [
+        BroughtTool(name=name, effect=served.declared)
+        for name, served in sorted(skill.sidecar.served.items())
     ]
     return SkillRecord(
         name=skill.name,

@@ -9,7 +9,9 @@
    body, the paths of the scripts and the tools; checks see nothing.
 4. `activation`: the planner chooses among `auto`. A `manual` skill is for plans in which the owner
    names it. A `background` one is read, and brings no tool.
-5. The text of a skill is a stranger's for ever. It instructs the worker inside of its plan, and
+5. What a start needs of a skill stands in its sealed row: name, description, activation, tools. Its
+   files are all held against the digest that the row names, and parsed when somebody opens it.
+6. The text of a skill is a stranger's for ever. It instructs the worker inside of its plan, and
    widens nothing: what may be done is decided where calls are reviewed.
 """
 
@@ -17,8 +19,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from silas.kernel import visible
 from silas.kernel.models import Data
@@ -34,8 +37,14 @@ from silas.tools.declaration import Tool, ToolRegistry
 
 Connected = Callable[[Skill, Sequence[Tool]], Sequence[Tool]]
 """The tools of a connection as they are with the owner's accounts."""
+Served = Callable[[Skill, Path], Sequence[Tool]]
+"""The tools of a tool server, out of its folder."""
+_AUTO = Activation.AUTO.value
 EXECUTOR, PLANNER, PROXY = "executor", "planner", "proxy"
-_MOST_CACHED = 256
+_MOST_CACHED = 2_000
+"""More than a house has: when they are full, everything is read anew."""
+
+T = TypeVar("T")
 
 
 class SkillMetadata(Data):
@@ -60,11 +69,14 @@ class SkillLoader:
     _read: dict[str, Skill] = field(default_factory=dict)
     """By digest: what has the same digest says the same."""
 
-    async def scan(self) -> list[SkillMetadata]:
-        """Every skill that can be used, by name."""
-        found = [each for each in await self.store.listed() if each.usable]
-        skills = [await self._skill(each) for each in found]
-        return [metadata_of(each) for each in skills if each is not None]
+    async def scan(self) -> list[SkillRecord]:
+        """Every skill that can be used, by name, as its sealed row says (rule 5)."""
+        read = self.store.trees.read
+        return [record for record, _tree in await self._each(lambda _name, digest: read(digest))]
+
+    async def opened(self) -> list[Skill]:
+        """Every skill that can be used, by name, with all that it says."""
+        return [skill for _record, skill in await self._each(self._version)]
 
     async def load_metadata(self, skill_name: str) -> SkillMetadata:
         """What one skill says of itself; raises `SkillUnknown`."""
@@ -114,15 +126,32 @@ class SkillLoader:
         return await asyncio.to_thread(self._version, name, digest)
 
     async def _skill(self, record: SkillRecord) -> Skill | None:
-        if record.digest is None:
-            return None
-        try:
-            return await self.version(record.name, record.digest)
-        except SkillChanged:
-            await self.store.audit.log(
-                "skill_files_changed", skill=record.name, digest=record.digest
-            )
-            return None
+        found = await self._unchanged([record], self._version)
+        return found[0][1] if found else None
+
+    async def _each(self, look: Callable[[str, str], T]) -> list[tuple[SkillRecord, T]]:
+        """What `look` finds in every skill that can be used, by name and digest."""
+        usable = [each for each in await self.store.listed() if each.usable]
+        return await self._unchanged(usable, look)
+
+    async def _unchanged(
+        self, records: Sequence[SkillRecord], look: Callable[[str, str], T]
+    ) -> list[tuple[SkillRecord, T]]:
+        """Those whose files are as approved; all of them are read in one other thread."""
+        found: list[tuple[SkillRecord, T]] = []
+        changed: list[SkillRecord] = []
+
+        def look_at_all() -> None:
+            for each in records:
+                try:
+                    found.append((each, look(each.name, each.digest or "")))
+                except SkillChanged:
+                    changed.append(each)
+
+        await asyncio.to_thread(look_at_all)
+        for each in changed:
+            await self.store.audit.log("skill_files_changed", skill=each.name, digest=each.digest)
+        return found
 
     def _version(self, name: str, digest: str) -> Skill:
         tree = self.store.trees.read(digest)
@@ -144,6 +173,8 @@ class SkillResolver:
     sandbox: SandboxRunner
     connected: Connected | None = None
     """None: there are no accounts, and connections bring no tools."""
+    served: Served | None = None
+    """None: there are no tool servers."""
 
     async def digest(self, name: str) -> str | None:
         """The version in force, if its files are unchanged."""
@@ -193,17 +224,20 @@ class SkillResolver:
 
         Those in `first`, then what was used last, then by name; only what may be chosen (rule 4).
         """
-        named = list(dict.fromkeys(first))
-        records = {each.name: each for each in await self.loader.store.listed() if each.usable}
-        chosen = [records[name] for name in named if name in records]
+        named = dict.fromkeys(first)
+        records = await self.loader.store.listed()
+        wanted = {each.name: each for each in records if each.name in named and each.usable}
+        chosen = [wanted[name] for name in named if name in wanted]
         others = [
             each
-            for each in records.values()
-            if each.name not in named and each.activation == Activation.AUTO
+            for each in records
+            if each.activation == _AUTO and each.usable and each.name not in named
         ]
-        others.sort(key=lambda each: each.name)
-        others.sort(key=lambda each: str(each.last_used_at or ""), reverse=True)
-        return {each.name: each.description for each in (*chosen, *others)}
+        used = [(each.last_used_at, each) for each in others if each.last_used_at is not None]
+        used.sort(key=itemgetter(0), reverse=True)
+        # By name already, as they are listed; a name that stands there keeps its first place.
+        ordered = (*chosen, *(each for _moment, each in used), *others)
+        return {each.name: each.description for each in ordered}
 
     async def search(self, words: str, *, limit: int = 10) -> dict[str, str]:
         """The skills that the planner may choose whose name or description has these words."""
@@ -211,7 +245,7 @@ class SkillResolver:
         scored = []
         for name, description in (await self.described()).items():
             text = f"{name} {description}".casefold()
-            hits = sum(each in text for each in wanted)
+            hits = len([each for each in wanted if each in text])
             if hits:
                 scored.append((-hits, name, description))
         return {name: description for _, name, description in sorted(scored)[:limit]}
@@ -230,6 +264,8 @@ class SkillResolver:
 
     def _tools_of(self, skill: Skill) -> Sequence[Tool]:
         trees = self.loader.store.trees
+        if skill.sidecar.type is SkillKind.TOOL_SERVER:
+            return self.served(skill, trees.path(skill.digest)) if self.served is not None else ()
         tools = skill_tools(
             skill,
             trees.path(skill.digest),

@@ -35,6 +35,7 @@ from silas.skills.importing import ImportedSkill, SkillDialect, import_skill
 from silas.skills.inspection import description_problems, inspect_skill
 from silas.skills.installing import SkillInstaller, SkillRefused
 from silas.skills.loading import SkillLoader
+from silas.skills.sidecar import SkillKind
 from silas.skills.store import SkillOrigin, SkillRecord, SkillState, SkillVersion, VersionState
 from silas.skills.tree import SkillChanged, SkillFile, SkillTreeRefused, read_file
 
@@ -369,6 +370,8 @@ class SkillService:
         record = await self.loader.store.require(name)
         if record.bundled or record.digest is None:
             raise SkillRefused(f"{name} comes with Silas, and is updated with it.")
+        if (await self._skill(record)).sidecar.type is SkillKind.TOOL_SERVER:
+            raise SkillRefused(f"{name} is a tool server: `silas mcp renew {name}` looks at it.")
         version = await self.loader.store.version(name, record.digest)
         if version is None:
             raise SkillRefused(f"Nobody knows where {name} came from. Install it from its folder.")

@@ -29,6 +29,7 @@ from silas.tools.declaration import ArgumentsRefused, ToolDeclaration, checked
 
 MAX_SCRIPTS = 100
 MAX_ARGUMENTS = 40
+MAX_SERVED = 200
 _MAX_LIST = 100
 _WORD = r"[a-z][a-z0-9_]{0,63}"
 
@@ -71,6 +72,8 @@ class SkillKind(StrEnum):
     SKILL = "skill"
     CONNECTION = "connection"
     """It sets up and keeps an account with somebody else."""
+    TOOL_SERVER = "tool_server"
+    """It brings the tools of a server that speaks the Model Context Protocol."""
 
 
 class AuthStrategy(StrEnum):
@@ -336,6 +339,53 @@ def _positional(name: str, value: Any) -> list[str]:
     return words
 
 
+class ServedEffect(StrEnum):
+    """What the owner says that a tool of a server does to the world."""
+
+    READ = "read"
+    CHANGE = "change"
+    SEND = "send"
+    IRREVERSIBLE = "irreversible"
+
+
+class ServedTool(Data):
+    """One tool of a tool server, as far as the owner decides about it."""
+
+    served: Annotated[Line, Field(max_length=128)]
+    """How its server calls it."""
+    effect: ServedEffect | None = None
+    """None: the owner has not said. It counts as the worst, and is asked about every time."""
+    inverse: ToolName | None = None
+    """The tool of the same server that undoes what this one does."""
+    hosts: Hosts = ()
+    """What its server reaches while this tool is called, and no others."""
+
+    @property
+    def only_reads(self) -> bool:
+        return self.effect is ServedEffect.READ
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it cannot be taken back."""
+        return self.effect in (ServedEffect.SEND, ServedEffect.IRREVERSIBLE)
+
+    @property
+    def declared(self) -> DeclaredEffect | None:
+        """The effect in the words of `silas.tools`."""
+        undone = Reversibility.REVERSIBLE if self.inverse else Reversibility.HARD
+        final = Reversibility.IRREVERSIBLE
+        found = {
+            ServedEffect.READ: (ActionKind.OBSERVE, Reversibility.REVERSIBLE),
+            ServedEffect.CHANGE: (ActionKind.CHANGE, undone),
+            ServedEffect.SEND: (ActionKind.SEND, final),
+            ServedEffect.IRREVERSIBLE: (ActionKind.DESTROY, final),
+        }
+        if self.effect is None:
+            return None
+        action, reversibility = found[self.effect]
+        return DeclaredEffect(action=action, reversibility=reversibility)
+
+
 class SkillUi(Data):
     """How a skill is shown."""
 
@@ -382,6 +432,10 @@ class SkillSidecar(Data):
         default_factory=dict
     )
     """Its scripts as tools, by their paths (and the words that choose, rule 4)."""
+    served: Annotated[dict[ToolName, ServedTool], Field(max_length=MAX_SERVED)] = Field(
+        default_factory=dict
+    )
+    """The tools of a tool server, by their names here."""
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
@@ -394,8 +448,26 @@ class SkillSidecar(Data):
             FieldProblem(("scripts",), f"two scripts become the tool `{name}`; name one otherwise")
             for name in sorted({name for name in names if names.count(name) > 1})
         ]
-        refuse([*problems, *self._permission_problems()])
+        refuse([*problems, *self._permission_problems(), *self._served_problems()])
         return self
+
+    def _served_problems(self) -> list[FieldProblem]:
+        """Only a tool server has served tools, and it has no scripts."""
+        if self.type is not SkillKind.TOOL_SERVER:
+            message = "comes with `type: tool_server`, and only with it"
+            return [FieldProblem(("served",), message)] if self.served else []
+        problems = []
+        if self.scripts:
+            problems.append(FieldProblem(("scripts",), "are no part of a tool server"))
+        for name, tool in self.served.items():
+            if tool.inverse is not None and (
+                tool.inverse == name
+                or tool.inverse not in self.served
+                or tool.effect is not ServedEffect.CHANGE
+            ):
+                message = "is another tool of the server that undoes a `change`"
+                problems.append(FieldProblem(("served", name, "inverse"), message))
+        return problems
 
     def _permission_problems(self) -> list[FieldProblem]:
         """Tools of a connection say what they need; it is among what can be granted."""
@@ -418,3 +490,8 @@ class SkillSidecar(Data):
     def tools(self) -> Mapping[str, str]:
         """The paths of the declared scripts by the names of their tools."""
         return {each.tool_name(path): path for path, each in self.scripts.items()}
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of all tools that it brings."""
+        return (*self.tools, *self.served)

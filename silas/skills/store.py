@@ -11,7 +11,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -25,12 +25,14 @@ from silas.gates.risk import DeclaredEffect
 from silas.kernel import Clock, SkillError, format_timestamp, parse_timestamp
 from silas.kernel.models import Data, UtcDatetime
 from silas.skills.tree import SkillChanged, SkillTree, SkillTreeRefused, copy_tree, read_tree
-from silas.storage import Database, Durability, Transaction
+from silas.storage import Database, Durability, Row, Transaction
 from silas.storage.errors import translated
 from silas.storage.files import make_private_directory, sync_directory
 from silas.storage.trees import remove_tree
 
 _SEALED = "skill_in_force"
+QUARANTINED = "quarantined"
+"""The activation of a tool server that nobody can bring into play."""
 _SELECT = """
 SELECT name, state, digest, previous, bundled, description, activation, tools, seal_key_id, seal,
     installed_at, changed_at, last_used_at
@@ -113,6 +115,11 @@ class SkillRecord(Data):
     """Whether the row is as the owner's key has sealed it; if not, nothing is installed."""
 
     @property
+    def is_quarantined(self) -> bool:
+        """What it consists of has changed: nothing uses it until the owner has looked at it."""
+        return self.activation == QUARANTINED
+
+    @property
     def usable(self) -> bool:
         """Whether work may use it."""
         return self.sealed and self.state is SkillState.INSTALLED and self.digest is not None
@@ -190,6 +197,23 @@ class _SkillRow(NamedTuple):
         )
 
 
+_Effects = dict[str, tuple[_SkillRow, DeclaredEffect | None]]
+
+
+class _Listing(NamedTuple):
+    """The whole table, and what it means."""
+
+    rows: Sequence[Row]
+    records: Sequence[SkillRecord]
+    effects: _Effects
+    key_ids: set[str]
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it may be remembered: a seal that does not hold is asked about every time."""
+        return all(each.sealed for each in self.records)
+
+
 @dataclass(frozen=True)
 class SkillTrees:
     """The files of all versions, below one directory (rule 1)."""
@@ -257,16 +281,20 @@ class SkillStore:
     keys: OwnerKey
     audit: AuditTrail
     clock: Clock
-    _effects: dict[str, tuple[_SkillRow, DeclaredEffect | None]] = field(default_factory=dict)
+    _effects: _Effects = field(default_factory=dict)
     _read: dict[_SkillRow, SkillRecord] = field(default_factory=dict)
     """Rows that were read: what stands in the same row means the same, but for its seal."""
+    _listing: _Listing | None = None
+    """What the table said last: as long as it stands there and its keys are active, it holds."""
 
     def __post_init__(self) -> None:
         self._proven = ProvenRows(self.keys)
 
     async def load(self) -> None:
         """Learn which tools there are: what `effect_of` then knows."""
-        self._learn([_SkillRow(*row) for row in await self.database.fetch_all(_SELECT)])
+        self._effects = self._effects_in(
+            map(_SkillRow._make, await self.database.fetch_all(_SELECT))
+        )
 
     def effect_of(self, tool: str) -> DeclaredEffect | None:
         """What the tool of an installed skill declares (`silas.gates.risk.EffectOf`)."""
@@ -275,11 +303,18 @@ class SkillStore:
 
     async def listed(self) -> list[SkillRecord]:
         """Every skill that is or was installed, by name."""
-        rows = [
-            _SkillRow(*row) for row in await self.database.fetch_all(f"{_SELECT} ORDER BY name")
-        ]
-        self._learn(rows)
-        return await asyncio.to_thread(lambda: [self._record(row) for row in rows])
+        rows = await self.database.fetch_all(f"{_SELECT} ORDER BY name")
+        known = self._listing
+        if known is None or known.rows != rows or not all(map(self.keys.is_active, known.key_ids)):
+            named = [_SkillRow._make(row) for row in rows]
+            # At once: what is installed while the seals are proven is learned after this.
+            self._effects = effects = self._effects_in(named)
+            records = await asyncio.to_thread(lambda: [self._record(row) for row in named])
+            known = _Listing(rows, records, effects, {str(row.seal_key_id) for row in named})
+            self._listing = known if known.lasts else None
+        else:
+            self._effects = known.effects
+        return list(known.records)
 
     async def get(self, name: str) -> SkillRecord | None:
         """One skill, whatever its state; None if there never was one."""
@@ -334,6 +369,22 @@ class SkillStore:
         await self.database.transaction(write, durability=Durability.TRUST)
         await self.load()
         return record
+
+    async def quarantine(self, name: str, digest: str, why: Sequence[str]) -> None:
+        """Let nothing use this version any more, if it is in force; the owner is told why."""
+        record = await self.get(name)
+        if record is None or not record.usable or record.digest != digest:
+            return
+        version = await self.version(name, digest)
+        if version is not None:
+            told = version.model_copy(update={"reason": "\n".join(why)})
+            await self.database.transaction(
+                lambda tx: self.save_version_in(tx, told), durability=Durability.TRUST
+            )
+        await self.change(
+            record.model_copy(update={"state": SkillState.DISABLED, "activation": QUARANTINED}),
+            "tool_server_quarantined",
+        )
 
     async def put_in_force(
         self, record: SkillRecord, version: SkillVersion, event: str | None
@@ -424,12 +475,8 @@ class SkillStore:
         rows = await self.database.fetch_all(_NEEDED)
         await asyncio.to_thread(self.trees.erase_others, [str(digest) for (digest,) in rows])
 
-    def _learn(self, rows: Iterable[_SkillRow]) -> None:
-        found: dict[str, tuple[_SkillRow, DeclaredEffect | None]] = {}
-        for row in rows:
-            for tool in self._unsealed(row).tools:
-                found[tool.name] = row, tool.effect
-        self._effects = found
+    def _effects_in(self, rows: Iterable[_SkillRow]) -> _Effects:
+        return {tool.name: (row, tool.effect) for row in rows for tool in self._unsealed(row).tools}
 
     def _record(self, row: _SkillRow) -> SkillRecord:
         record, seal = self._unsealed(row), Seal(row.seal_key_id, row.seal)

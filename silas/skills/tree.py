@@ -38,6 +38,7 @@ MAX_TREE_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 12
 MAX_PATH_BYTES = 512
 _SKILL_FILE = "SKILL.md"
+_PIECE_BYTES = 256 * 1024
 _PRIVATE_DIRECTORY, _READ_ONLY, _READ_ONLY_PROGRAM = 0o700, 0o400, 0o500
 _WRITABLE, _WRITABLE_PROGRAM = 0o600, 0o700
 
@@ -85,8 +86,17 @@ class SkillTree(Data):
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the tree's canonical bytes, in hexadecimal digits."""
-        content = {"skill_tree": 1, "files": [file.model_dump() for file in self.files]}
-        return hashlib.sha256(canonical_bytes(content)).hexdigest()
+        files = [
+            {
+                "path": file.path,
+                "size": file.size,
+                "sha256": file.sha256,
+                "executable": file.executable,
+            }
+            for file in self.files
+        ]
+        content = canonical_bytes({"skill_tree": 1, "files": files})
+        return hashlib.sha256(content).hexdigest()
 
     @property
     def size(self) -> int:
@@ -149,10 +159,9 @@ def read_file(directory: Path, tree: SkillTree, path: str) -> bytes:
         with (
             _opened_root(directory) as root,
             descend(root, parts[:-1]) as parent,
-            _regular(parts[-1], parent) as descriptor,
+            _regular(parts[-1], parent) as (descriptor, executable),
         ):
             content = _read(descriptor, limit=expected.size + 1)
-            executable = bool(os.fstat(descriptor).st_mode & stat.S_IXUSR)
     except (OSError, FileRefused) as error:
         raise SkillChanged(f"{path} cannot be read any more. {SkillChanged.sentence()}") from error
     if _described(path, content, executable=executable) != expected:
@@ -259,28 +268,32 @@ def _entries(root: int, directory: Path, without: Collection[str]) -> Iterator[E
 
 def _read_entry(entry: Entry) -> SkillFile:
     path = entry.path
-    with _regular(entry.name, entry.directory) as descriptor:
+    with _regular(entry.name, entry.directory) as (descriptor, executable):
         content = _read(descriptor, limit=MAX_FILE_BYTES + 1)
-        executable = bool(os.fstat(descriptor).st_mode & stat.S_IXUSR)
     megabytes = MAX_FILE_BYTES // 1024**2
     _require(len(content) <= MAX_FILE_BYTES, f"{path} has more than {megabytes} MB.")
     return _described(path, content, executable=executable)
 
 
 @contextmanager
-def _regular(name: str, directory: int) -> Iterator[int]:
+def _regular(name: str, directory: int) -> Iterator[tuple[int, bool]]:
+    """The file, open, and whether it can be executed."""
     descriptor = os.open(name, READ, dir_fd=directory)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
             raise SkillTreeRefused(f"{shown(name, most=200)} is no regular file.")
-        yield descriptor
+        yield descriptor, bool(mode & stat.S_IXUSR)
     finally:
         os.close(descriptor)
 
 
 def _read(descriptor: int, *, limit: int) -> bytes:
-    with os.fdopen(os.dup(descriptor), "rb") as file:
-        return file.read(limit)
+    pieces = []
+    while limit > 0 and (piece := os.read(descriptor, min(limit, _PIECE_BYTES))):
+        pieces.append(piece)
+        limit -= len(piece)
+    return b"".join(pieces)
 
 
 def _described(path: str, content: bytes, *, executable: bool) -> SkillFile:
@@ -290,10 +303,11 @@ def _described(path: str, content: bytes, *, executable: bool) -> SkillFile:
 
 def path_problem(path: str) -> str | None:
     """What is wrong with the name of a file (rule 3), or None."""
-    if not is_text(path):
-        return "its name is not UTF-8"
-    if unicodedata.normalize("NFC", path) != path:
-        return "its name is not in the composed form of Unicode (NFC)"
+    if not path.isascii():
+        if not is_text(path):
+            return "its name is not UTF-8"
+        if unicodedata.normalize("NFC", path) != path:
+            return "its name is not in the composed form of Unicode (NFC)"
     if not path.isprintable() or "\\" in path:
         return "its name holds a character that is not printable, or a backslash"
     if len(path.encode()) > MAX_PATH_BYTES:
@@ -361,7 +375,7 @@ def plain_files(
             if not stat.S_ISREG(entry.status.st_mode):
                 yield entry.path, "a skill consists of plain files", False
                 continue
-            with _regular(entry.name, entry.directory) as descriptor:
+            with _regular(entry.name, entry.directory) as (descriptor, _executable):
                 raw = _read(descriptor, limit=MAX_FILE_BYTES + 1)
             large = len(raw) > MAX_FILE_BYTES
             content = "it is too large for a skill" if large else raw

@@ -131,6 +131,12 @@ class SqliteDatabase:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._read_far, body)
 
+    async def write_anew(self) -> bool:
+        """Leave nothing in the file or its log that was erased; False if it cannot be done now."""
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._writer.write_anew)
+
     async def close(self) -> None:
         if self._closed:
             return

@@ -307,6 +307,17 @@ class GroupCommitWriter:
         with contextlib.suppress(apsw.Error):
             self._connection.wal_checkpoint()
 
+    def write_anew(self) -> bool:
+        """Write the file without the pages that nothing is on any more, and cut the log off: what
+        was deleted is not there. False if another process is in the way."""
+        with self._turn:
+            try:
+                self._connection.execute("VACUUM")
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except (apsw.BusyError, apsw.LockedError):
+                return False
+        return True
+
     def _run_group(self, group: list[Job]) -> None:
         # A caller that gave up before its turn came gets nothing done.
         waiting = [job for job in group if not job.done.cancelled()]

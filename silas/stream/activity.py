@@ -53,12 +53,16 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "companion_consent": "You agreed that a companion asks {model}.",
         "companion_consent_revoked": "You took back that a companion may ask its model.",
         "companion_destroyed": "A companion was ended for good.",
+        "companion_models_limited": "You said which models may be asked by companions.",
+        "companion_version": "A companion was given version {version} of its kind.",
+        "companions_forgot": "Companions have forgotten what you wanted: {removed} records.",
         "companion_paused": "A companion was paused.",
         "companion_persona_approved": "You approved how a companion speaks, version {version}.",
         "companion_persona_declined": "You declined how a companion would speak.",
         "companion_resumed": "A companion was resumed.",
         "companion_run_cancelled": "What a companion was doing was called off.",
         "companion_wrote": "A companion changed your journal: {tool}.",
+        "companion_sleeps": "You let a companion sleep for longer than a day.",
         "companions_released": "Companions that were stopped may go on.",
         "companions_stopped": "Companions were stopped.",
         "card_decision_forged": "A decision that you did not sign was found and ignored.",
@@ -67,6 +71,11 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "device_revoked": "A device was revoked: {device_id}.",
         "answer_forged": "An answer that you did not sign was found and ignored.",
         "autonomy_decided": "You decided about my autonomy: {verdict}.",
+        "autonomy_tightened": "You corrected {corrections} of {samples} lately, so I took back "
+        "what you had allowed me: {key} is not {value} any more.",
+        "grant_given": "You allowed {tool} without asking, for a while.",
+        "grant_used": "I used {tool} for {work_item_id}, as you allowed for a while.",
+        "grant_ended": "A standing grant has ended: {why}.",
         "passkey_enrolled": "A passkey was added: {name}.",
         "passkey_revoked": "A passkey was removed.",
         "reminder_told": "I reminded you: {reminder}.",
@@ -76,6 +85,8 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "journal_changed": "As you said, I {op} in your journal.",
         "journal_op_refused": "A wish about your journal was not done.",
         "memory_changed": "I changed what I remember: {op}.",
+        "call_undone": "You took back what {tool} did. {told}",
+        "call_not_undone": "What {tool} did could not be taken back. {told}",
         "memory_change_undone": "You took back a change of what I remember.",
         "record_changes_proposed": "A change that you did not ask for was put before you.",
         "record_changes_decided": "You decided about changes of memory or journal: {answer}.",
@@ -104,12 +115,19 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "connection_resumed": "You let me use {name} again.",
         "connection_renamed": "You renamed a connection: {name}.",
         "connection_removed": "You removed the connection {name}, and I forgot its secret.",
+        "connection_sign_in_revoked": "I took back the sign-in of {name} at its provider.",
+        "connection_sign_in_forgotten": "I forgot the tokens of {name}. Its provider has not "
+        "confirmed that the sign-in is taken back.",
+        "proactive_refresh_dormant": "I renewed the sign-in of {name}. Nothing has used it lately.",
         "connection_permission_granted": "You let {name} do more: {permissions}.",
         "connection_permission_once": "You let {name} do this once: {permissions}.",
         "connection_permission_denied": "You did not let {name} do more: {permissions}.",
         "connection_permission_taken": "You took this back from {name}: {permissions}.",
         "connection_once_used": "{name} has used what you allowed once: {permissions}.",
         "connection_used": "I used {name}: {tool}.",
+        "tool_server_read": "I started the tool server {server} once, and read its tools.",
+        "tool_server_failed": "The tools of {server} could not be read. {reason}",
+        "tool_server_quarantined": "The tool server {skill} has changed: I do not use it.",
         "skill_proposed": "A skill was put before you: {skill}.",
         "skill_installed": "You let me use the skill {skill}.",
         "skill_declined": "You declined the skill {skill}.",
@@ -171,6 +189,8 @@ _BAD = frozenset(
         "skill_blocked",
         "skill_files_changed",
         "tool_call_blocked",
+        "tool_server_failed",
+        "tool_server_quarantined",
         "work_attempt_ended",
     }
 )
@@ -425,6 +445,8 @@ def _in_words(entry: AuditEntry) -> dict[str, Any]:
         data["health"] = _health(entry.data)
     if entry.event in _ENDED:
         data |= {"ending": _ending(entry.data), "files": _files(entry.data)}
+    if entry.event == "companion_made":
+        data["kind"] = str(entry.data["kind"]).replace("_", " ")
     if entry.event == "files_read":
         data["files"] = _counted([str(each) for each in entry.data["files"]])
     return data

@@ -28,6 +28,7 @@ from silas.work.authorisation import plan_risk
 from silas.work.binding import bind_plan
 from silas.work.effects import Workspace
 from silas.work.errors import WorkItemUnknown
+from silas.work.letters import is_written_out
 from silas.work.models import (
     ALL_ARTIFACTS,
     InteractionMode,
@@ -164,10 +165,11 @@ def _placed(item: WorkItem, landing: Path | None, home: Path) -> WorkItem:
 def _works_on_files(item: WorkItem) -> bool:
     """Whether a folder is of any use: not to the stream, nor to a goal that looks at hosts alone.
 
+    Nor to a plan that is nothing but calls of accounts.
     A project has the folders of its tasks; its own is for its checks.
     """
     if item.type is WorkItemType.TASK:
-        return True
+        return not is_written_out(item)
     return item.agent != "stream" and any(not check.network for check in item.verify)
 
 

@@ -39,6 +39,8 @@ from silas.kernel.ids import person_of
 from silas.memory.changes import digest_of
 from silas.memory.models import MemoryChange, MemoryItem, MemoryOp, MemoryOpType, Words
 from silas.memory.trust import is_model_worded
+from silas.proactive.calibrator import AutonomyCalibrator
+from silas.proactive.suggestions import ACCEPTED, DISMISSED, SuggestionEngine
 from silas.queue.consumer import Handled
 from silas.queue.models import (
     Agent,
@@ -57,8 +59,8 @@ from silas.review.questions import (
     QuestionContent,
     QuestionStore,
 )
+from silas.review.unasked import UnaskedCards, is_digest
 from silas.storage import Durability, Transaction
-from silas.stream.autonomy import Autonomy
 from silas.stream.cards import asked, asking, fresh_copy, reply
 from silas.stream.interaction import resolve_interaction_mode
 from silas.stream.models import InteractionRegister
@@ -231,7 +233,9 @@ class Answers:
     """Follows the answers of one data directory."""
 
     questions: QuestionStore
-    autonomy: Autonomy
+    autonomy: AutonomyCalibrator
+    suggestions: SuggestionEngine
+    unasked: UnaskedCards
 
     async def follow(self, room: TurnContext, message: QueueMessage, name: str) -> Handled:
         """Do what the signed answer says; an answer that nobody signed leads to nothing."""
@@ -260,7 +264,9 @@ class Answers:
             return Handled()
         verdict = answer.get("verdict")
         if verdict == "rephrase":
-            return Handled((_plan(room, message, origin, f"{_REWRITE}\n\n{item.body}", question),))
+            words = str(answer.get("words") or "").strip()
+            text = "\n\n".join([_REWRITE, *([words] if words else []), item.body])
+            return Handled((_plan(room, message, origin, text, question),))
         if verdict not in ("edit", "approve"):
             told = f"{item.title}: dropped. Nothing of it was done."
             return Handled((reply(room, message, origin, told),))
@@ -287,7 +293,13 @@ class Answers:
     async def _suggestion(
         self, room: TurnContext, message: QueueMessage, question: Question, answer: Answer
     ) -> Handled:
-        if answer.get("selected_value") != "do_it":
+        said = str(answer.get("selected_value"))
+        if is_digest(question):
+            await self.unasked.follow(question, said)
+            return Handled()
+        outcome = ACCEPTED if said == "do_it" else DISMISSED
+        await self.suggestions.mark_handled(question.scope_id, question, outcome)
+        if outcome != ACCEPTED:
             return Handled()
         owner, content = room.policy.owner_id, question.content
         origin = Origin(
@@ -303,6 +315,8 @@ class Answers:
         def note(tx: Transaction) -> None:
             room.store.note_origin(tx, origin)
 
+        if tells := content.body.get("tells"):
+            return Handled((reply(room, message, origin, str(tells)),), (note,))
         request = _plan(room, message, origin, str(content.body["request"]), question)
         begun = reply(room, message, origin, f"I plan it: {content.intent}.")
         return Handled((request, begun), (note,))

@@ -58,6 +58,7 @@ from silas.stream.turn_context import TurnContext, Write
 from silas.work.authorisation import attach, plan_risk, plans_of
 from silas.work.control import CANCELLED, EXPIRED
 from silas.work.execution_context import ExecutionContext
+from silas.work.letters import is_to_known, letter_of
 from silas.work.models import (
     ALWAYS_ON,
     STOPPED_BY_OWNER,
@@ -107,7 +108,7 @@ class PlanCards(CardStore):
     def ask_plan(self, tx: Transaction, review: PlanReview) -> None:
         """Put a plan before the owner, as part of a transaction."""
         now = self._clock.now()
-        risk = riskiest(*(self._risk(item, review) for item in review.items))
+        risk = riskiest(*(self._risk(tx, item, review) for item in review.items))
         ttl = self._ttl if review.valid_for is None else review.valid_for
         card = Card(
             card_id=review.card_id,
@@ -141,8 +142,14 @@ class PlanCards(CardStore):
             self._origins.note_work_in(tx, item.id, found)
         return found.sources
 
-    def _risk(self, item: WorkItem, review: PlanReview) -> RiskLevel:
-        """An undo is the runtime's own: it puts back what was kept, where nobody has changed it."""
+    def _risk(self, tx: Transaction, item: WorkItem, review: PlanReview) -> RiskLevel:
+        """An undo is the runtime's own: it puts back what was kept, where nobody has changed it.
+
+        A letter that is shown whole is a medium risk, if nobody in it is new.
+        """
+        letter = letter_of(item)
+        if letter is not None and is_to_known(tx, letter, review.taint):
+            return RiskLevel.MEDIUM
         if review.requested_by == UNDO and not (item.approvals or item.reaches_network):
             return RiskLevel.LOW
         return plan_risk(item, review.taint, self._effect_of)

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -147,6 +148,7 @@ def after_execution(
     depth: int,
     before: WorkItemStatus | None = None,
     printed: Sequence[PrintedOutput] = (),
+    undo_until: datetime | None = None,
 ) -> tuple[QueueMessage, ...]:
     """The messages that an execution leads to; `before` is what the item was when it began."""
     status = status_message(
@@ -157,6 +159,7 @@ def after_execution(
         text=report_of(item, result, following, before=before),
         detail=result.last_error,
         printed=printed,
+        undo_until=undo_until,
         error=error_of(result, following),
         urgency=Urgency.NEEDS_ATTENTION if following in _URGENT else Urgency.INFORMATIONAL,
     )
@@ -210,6 +213,7 @@ def status_message(
     text: str,
     detail: str | None = None,
     printed: Sequence[PrintedOutput] = (),
+    undo_until: datetime | None = None,
     error: StatusError | None = None,
     urgency: Urgency = Urgency.BACKGROUND,
 ) -> QueueMessage:
@@ -227,6 +231,7 @@ def status_message(
             budget_remaining_tokens=max(0, budget.max_tokens - used.tokens),
             budget_remaining_usd=max(0.0, budget.max_cost_usd - used.cost_usd),
             printed=list(printed),
+            undo_until=undo_until,
         ),
         ids=room.ids,
         clock=room.clock,

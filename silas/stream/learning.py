@@ -42,6 +42,7 @@ from silas.review.questions import (
     QuestionContent,
     QuestionStore,
 )
+from silas.review.unasked import UnaskedCards, is_digest
 from silas.work.models import WorkItem, WorkItemType
 from silas.work.store import WorkItemStore
 
@@ -91,6 +92,7 @@ class MemoryCards:
         *,
         cards: CardStore,
         questions: QuestionStore,
+        unasked: UnaskedCards,
         items: WorkItemStore,
         decisions: Decisions,
         audit: AuditTrail,
@@ -105,6 +107,7 @@ class MemoryCards:
         self._owner = owner_id
         self._cards = cards
         self._questions = questions
+        self._unasked = unasked
         self._items = items
         self._decisions = decisions
         self._audit = audit
@@ -154,7 +157,11 @@ class MemoryCards:
             if person_of(card.scope_id) == self._owner:
                 found += await self._about_card(card)
         suggestions = await self._questions.answered_since(QuestionKind.SUGGESTION, since)
-        mine = [each for each in suggestions if person_of(each.scope_id) == self._owner]
+        mine = [
+            each
+            for each in suggestions
+            if person_of(each.scope_id) == self._owner and not is_digest(each)
+        ]
         found += [_about_suggestion(each) for each in mine]
         if self._personality is not None:
             for event in await self._personality.trusted_events(self._owner, since):
@@ -201,7 +208,7 @@ class MemoryCards:
         for claim in claims:
             about = f"{_ABOUT}{claim.items[0].memory_id}"
             if left > 0 and not await self._questions.was_asked(about, since=now - _NOT_AGAIN):
-                await self._questions.ask(await self._card(claim, about))
+                await self._unasked.ask(await self._card(claim, about))
                 left -= 1
 
     async def _claim_of(self, memory_id: str) -> MemoryClaim | None:

@@ -1,4 +1,8 @@
-"""How well the owner and Silas decide together, in figures from the audit log alone."""
+"""How well the owner and Silas decide together, in figures.
+
+They come from the audit log alone; but what was corrected comes from the outcomes that autonomy
+rests on, so that both say the same.
+"""
 
 import statistics
 from collections import Counter
@@ -9,6 +13,7 @@ from enum import StrEnum
 from silas.audit.models import AuditEntry, AuditTrail
 from silas.kernel import Clock
 from silas.kernel.models import Data
+from silas.proactive.outcomes import OutcomeStore, Tally, of_actions
 from silas.review.cards import UNDO
 from silas.review.decision_log import Decided, decisions
 from silas.stream.cadence import FATIGUE
@@ -85,8 +90,10 @@ _TRIGGERS = Target(
 _FREE = Target(words="below 20 %", highest=20, too_high="more could be offered to tap", below=True)
 
 
-def ux_metrics(entries: Sequence[AuditEntry], *, days: float) -> list[Metric]:
-    """The figures of these entries, which are those of the last `days`."""
+def ux_metrics(
+    entries: Sequence[AuditEntry], *, days: float, decided: Tally | None = None
+) -> list[Metric]:
+    """The figures of these entries, which are those of the last `days`, and of what was decided."""
     made = list(decisions(entries))
     seen = Counter(entry.event for entry in entries)
     calls = [str(e.data.get("verdict")) for e in entries if e.event == "paused_call_decided"]
@@ -95,22 +102,31 @@ def ux_metrics(entries: Sequence[AuditEntry], *, days: float) -> list[Metric]:
     said = seen["turn_routed"]
     done = [str(e.data.get("work_item_id")) for e in entries if e.event in _DONE]
     undone = sum(item_id.startswith(_UNDOING) for item_id in done)
+    corrections = (
+        (corrected + undone, len(verdicts))
+        if decided is None
+        else (decided.corrections, decided.samples)
+    )
     return [
         _seconds("decision_seconds_low", _of_risk(made, "low"), _LOW_RISK),
         _seconds("decision_seconds_medium", _of_risk(made, "medium"), _MEDIUM_RISK),
         _middle("taps_per_batch", _taps(entries), _TAPS, unit="taps"),
         _share("decline_rate", verdicts.count("declined"), len(verdicts), _DECLINED),
         _share("undo_rate", undone, len(done) - undone, _UNDONE),
-        _share("correction_rate", corrected + undone, len(verdicts), _CORRECTIONS),
+        _share("correction_rate", *corrections, _CORRECTIONS),
         _per_week("fatigue_triggers", seen[FATIGUE], days, _TRIGGERS),
         _share("free_text_rate", said, said + len(verdicts), _FREE),
     ]
 
 
-async def metrics_of(log: AuditTrail, clock: Clock, *, days: int) -> list[Metric]:
-    """The figures of the last days, from the log alone."""
-    entries = await log.tail(_MAX_ENTRIES, since=clock.now() - timedelta(days=days))
-    return ux_metrics(entries, days=days)
+async def metrics_of(
+    log: AuditTrail, clock: Clock, outcomes: OutcomeStore, *, owner_id: str, days: int
+) -> list[Metric]:
+    """The figures of the last days."""
+    since = clock.now() - timedelta(days=days)
+    entries = await log.tail(_MAX_ENTRIES, since=since)
+    decided = of_actions(await outcomes.cases(owner_id, since=since))
+    return ux_metrics(entries, days=days, decided=decided)
 
 
 def _of_risk(made: Iterable[Decided], risk: str) -> list[float]:
@@ -161,7 +177,7 @@ _NAMES = {
     "taps_per_batch": "Taps for several plans at once",
     "decline_rate": "Plans that you declined",
     "undo_rate": "Work that you undid",
-    "correction_rate": "Plans that you changed, declined or undid",
+    "correction_rate": "What you changed, declined or undid, of all that you decided",
     "fatigue_triggers": "Times that you decided too fast",
     "free_text_rate": "Typed, where a tap would do",
 }

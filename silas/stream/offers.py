@@ -1,7 +1,5 @@
 """What the runtime offers the owner by itself, as questions and plans. It asks no model for it.
 
-- *Suggestions*: what could come next, from what a worker has named as next steps and from commands
-  that the owner has let run again and again. Each is asked once, and then not again for a while.
 - *Stuck work* cannot go on by itself: the owner chooses what becomes of it.
 - *Undo* is offered only where the work has left what it takes. It is a plan of its own that puts
   back what the files held, if they still are what the work has made of them. It declares exactly
@@ -21,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace as replaced
 from datetime import timedelta
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -34,6 +33,7 @@ from silas.stream.store import Origin
 from silas.stream.turn_context import TurnContext
 from silas.work.before_images import BeforeImage
 from silas.work.effects import ChangeKind, DeclaredChanges, Workspace, executed_by
+from silas.work.letters import Letter, letter_of, with_letter
 from silas.work.models import (
     VerificationCheck,
     WorkItem,
@@ -43,116 +43,6 @@ from silas.work.models import (
 )
 from silas.work.script import FileStep, RestoreStep, RunStep, ScriptInvalid, Step, read_script
 from silas.work.wording import NO_PROOF, declared_paths, has_proof, verb_of
-
-SUGGESTION_TTL = timedelta(days=3)
-MOST_STEPS = 2
-OFTEN = 3
-_MAX_STEP_LENGTH = 300
-_YES, _DRAFT, _NO = "Plan it", "Draft it", "Not now"
-
-
-def suggestion(
-    room: TurnContext,
-    *,
-    scope_id: str,
-    source: str,
-    request: str,
-    intent: str,
-    rationale: str,
-    taint: TaintLevel,
-    keeps: str | None = None,
-) -> Question:
-    """The question; a yes leads to a plan, which asks again before anything happens.
-
-    `keeps` names work that would become a skill: then a yes leads to a draft, which asks again.
-    """
-    now, name = room.clock.now(), room.ids.new(QUESTION)
-    key = f"suggestion:{request.strip().lower()}"[:400]
-    return Question(
-        question_id=name,
-        scope_id=scope_id,
-        trace_id=f"trace_{name}",
-        about=key,
-        content=QuestionContent(
-            kind=QuestionKind.SUGGESTION,
-            intent=intent,
-            rationale=rationale,
-            risk=RiskLevel.LOW,
-            taint=taint,
-            actions=[
-                QuestionChoice(value="do_it", label=_DRAFT if keeps else _YES),
-                QuestionChoice(value="not_now", label=_NO),
-            ],
-            body={
-                "source": source,
-                "request": request,
-                "cooldown_key": key,
-                **({"keeps": keeps} if keeps else {}),
-            },
-        ),
-        created_at=now,
-        expires_at=now + SUGGESTION_TTL,
-    )
-
-
-def from_next_steps(
-    room: TurnContext,
-    item: WorkItem,
-    next_steps: Sequence[str],
-    *,
-    scope_id: str,
-    taint: TaintLevel,
-) -> list[Question]:
-    """What the worker named; its words are derived from what it has seen."""
-    return [
-        suggestion(
-            room,
-            scope_id=scope_id,
-            source="post_execution",
-            request=step[:_MAX_STEP_LENGTH],
-            intent=step[:_MAX_STEP_LENGTH],
-            rationale=f"It came up while I worked on “{item.title}”.",
-            taint=taint,
-        )
-        for step in next_steps[:MOST_STEPS]
-        if step.strip()
-    ]
-
-
-def repeated_command(done: Sequence[WorkItem]) -> tuple[str, int] | None:
-    """The command that was run most often by itself, if it was often enough."""
-    commands = Counter(command for item in done if (command := _only_command(item)))
-    often = [(command, count) for command, count in commands.most_common(1) if count >= OFTEN]
-    return often[0] if often else None
-
-
-def from_habit(room: TurnContext, command: str, count: int, *, scope_id: str) -> Question:
-    """To let it be watched, instead of asking each time."""
-    return suggestion(
-        room,
-        scope_id=scope_id,
-        source="idle_heartbeat",
-        request=f"watch the command `{command}` every day",
-        intent=f"Watch `{command}` every day",
-        rationale=f"You have let me run it {count} times lately. I could look by myself, and tell "
-        "you when it does not work.",
-        taint=TaintLevel.OWNER,
-    )
-
-
-def _only_command(item: WorkItem) -> str | None:
-    if item.type is not WorkItemType.TASK:
-        return None
-    try:
-        steps = read_script(item.body)
-    except ScriptInvalid:
-        return None
-    if len(steps) != 1 or not isinstance(steps[0], RunStep):
-        return None
-    argv = steps[0].argv
-    command = argv[2] if argv[:2] == ("sh", "-c") and len(argv) == len("abc") else shlex.join(argv)
-    return command if "`" not in command and "\n" not in command else None
-
 
 AGAIN, ANOTHER_WAY, LEAVE = "again", "another_way", "leave"
 STUCK_TTL = timedelta(days=7)
@@ -499,10 +389,46 @@ def draft_of(
     room: TurnContext, origin: Origin, item: WorkItem, taint: TaintLevel
 ) -> Question | None:
     """The question about a plan's text; None if there is no such text."""
+    letter = letter_of(item)
+    if letter is not None:
+        return _draft(room, origin, item, taint, shown=_shown_letter(item, letter))
     text = text_of(item)
     if text is None:
         return None
     where = item.workspace.path if item.workspace and item.workspace.path else "a private folder"
+    shown = _ShownText(
+        f"Edit the text of {text.path}",
+        "You asked for changes. Nothing is written before you approve the new plan.",
+        f"{item.title}, in {where}",
+        text.content,
+        {"path": text.path},
+    )
+    return _draft(room, origin, item, taint, shown=shown)
+
+
+class _ShownText(NamedTuple):
+    """A text that can be edited, and what is said of it."""
+
+    intent: str
+    rationale: str
+    context: str
+    text: str
+    metadata: dict[str, str]
+
+
+def _shown_letter(item: WorkItem, letter: Letter) -> _ShownText:
+    return _ShownText(
+        f"Edit the mail: {item.title}",
+        "You asked for changes. Nothing is sent before you approve the new plan.",
+        letter.heading,
+        letter.text,
+        {},
+    )
+
+
+def _draft(
+    room: TurnContext, origin: Origin, item: WorkItem, taint: TaintLevel, *, shown: _ShownText
+) -> Question:
     now = room.clock.now()
     return Question(
         question_id=room.ids.new(QUESTION),
@@ -511,15 +437,15 @@ def draft_of(
         about=f"draft:{item.id}",
         content=QuestionContent(
             kind=QuestionKind.DRAFT,
-            intent=f"Edit the text of {text.path}",
-            rationale="You asked for changes. Nothing is written before you approve the new plan.",
+            intent=shown.intent,
+            rationale=shown.rationale,
             risk=RiskLevel.LOW,
             taint=taint,
             actions=_ACTIONS,
             body={
-                "context": f"{item.title}, in {where}",
-                "draft": text.content,
-                "metadata": {"path": text.path, "work_item_id": item.id},
+                "context": shown.context,
+                "draft": shown.text,
+                "metadata": {**shown.metadata, "work_item_id": item.id},
             },
         ),
         created_at=now,
@@ -532,6 +458,8 @@ def with_text(item: WorkItem, text: str) -> WorkItem | None:
 
     A check that demands exactly the old text demands the new one.
     """
+    if letter_of(item) is not None:
+        return with_letter(item, text)
     old = text_of(item)
     if old is None:
         return None

@@ -17,6 +17,8 @@ An agent words things. What it wrote counts as the owner's only if it can be rea
 6. A message asks for a change of the journal if the change's names and times stand in it as they
    are, each once, it has a word for that kind of change ("tasks" is one for several), and nothing
    is left over but words that ask. What is left over could have turned the meaning.
+7. The briefing is a reminder with a fixed name, which a message asks for with the word "brief" or
+   "briefing", and ends with "stop", "cancel", "end" or "no more".
 
 Whoever is not understood here is asked: all of these rules can only say no too often.
 """
@@ -28,6 +30,7 @@ from types import MappingProxyType
 
 from silas.journal.conversation import JournalOp, JournalOpType
 from silas.memory.question import STOP_WORDS
+from silas.stream.accounts import BRIEFING
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)+|[^\W_]+(?:['’][^\W_]+)*")  # noqa: RUF001 - the apostrophe that phones write
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -210,6 +213,8 @@ def _places(op: JournalOp, said: Words, taken: set[int], categories: set[int]) -
 
     Tasks of a list share the word that asks for them, and their category.
     """
+    if _is_coined(op):
+        return _asks_for_briefing(op, said, taken)
     mine: set[int] = set()
     is_task = op.op is JournalOpType.ADD_TASK
     several = {number for number, word in enumerate(said) if is_task and word in _SEVERAL}
@@ -229,6 +234,28 @@ def _places(op: JournalOp, said: Words, taken: set[int], categories: set[int]) -
     if cue is None:
         return False
     taken |= mine | {cue}
+    return True
+
+
+_COINED = frozenset({"brief", "briefing", "briefings"})
+_STOPS = frozenset({"stop", "cancel", "end", "no"})
+
+
+def _is_coined(op: JournalOp) -> bool:
+    """Whether it is the reminder that has a name of its own, which nobody says (rule 7)."""
+    return BRIEFING in (op.title, op.task)
+
+
+def _asks_for_briefing(op: JournalOp, said: Words, taken: set[int]) -> bool:
+    """Take the words that ask for it, and for when; for its end, one that ends it."""
+    stops = op.op is JournalOpType.CANCEL_REMINDER
+    cue = {number for number, word in enumerate(said) if word in _COINED}
+    when = _place_of(fold(op.every), said, taken) if op.every else set()
+    ends = {number for number, word in enumerate(said) if word in _STOPS}
+    if not cue or when is None or bool(ends) is not stops:
+        return False
+    more = {n for n, word in enumerate(said) if word in ("give", "send", "tell", "more", "morning")}
+    taken |= cue | when | ends | more
     return True
 
 

@@ -9,6 +9,8 @@
 6. Whoever has read something private and something from outside sends nothing out any more: a text
    from outside may have asked for it, and a search is a message to whoever answers it. Where files
    were read, a text from outside in the conversation before counts, too.
+7. Whoever has read a text that somebody sent to the owner calls nothing any more: a reader of such
+   texts has no tools (`ends`).
 
 `ReadingToolbox` says which of them each role has, and what they look at. Everything stays in its
 own scope.
@@ -43,7 +45,7 @@ from silas.kernel import (
 )
 from silas.kernel.ids import person_of
 from silas.kernel.models import Data
-from silas.kernel.taint import first_sources
+from silas.kernel.taint import external, first_sources
 from silas.memory.models import MemoryItem, MemoryQuery, MemoryQueryStrategy
 from silas.memory.service import MemoryService
 from silas.memory.trust import WORDED, is_model_worded
@@ -51,7 +53,7 @@ from silas.sandbox.models import SandboxConfig
 from silas.stream.limits import RateLimit
 from silas.tools import ATTACHMENT_TOOLS, RESEARCH_TOOLS
 from silas.tools.declaration import ArgumentsRefused, Tool, ToolOffer, checked
-from silas.tools.execution import ExecutionEnvelope, ModelView
+from silas.tools.execution import ACCOUNT_SOURCE, ExecutionEnvelope, ModelView
 from silas.work.errors import PlanInvalid
 from silas.work.origins import OriginStore
 from silas.work.plan import parse_plan
@@ -73,6 +75,10 @@ class ReadingTool:
     """What it gives is the owner's: memories, conversation, files."""
     asks: bool = False
     """It only asks the owner: a gate that wants the owner's decision does not stop it."""
+    ends: bool = False
+    """What it gives is the last that is read (rule 7)."""
+    source: str = ""
+    """What a stranger's text from it is called on a card; unless given, by its name."""
 
     @property
     def offer(self) -> ToolOffer:
@@ -141,7 +147,7 @@ class ReadingTools:
         self._read_files = False
         self._tools = {tool.name: tool for tool in tools if tool.name in allowed}
         self._rules = rules
-        self._left = max_calls
+        self._left, self._ended = max_calls, False
         self._turn = asyncio.Lock()
         self._seen_private = seen_private
         self._now = now
@@ -189,10 +195,13 @@ class ReadingTools:
 
     def _sources_of(self, tool: str, view: ModelView) -> list[str]:
         pages = [f"{each['url']} (by {tool})" for each in view.content if "url" in each]
-        return view.sources or [read_at(each, self._now()) for each in pages or [f"tool:{tool}"]]
+        named = self._tools[tool].source or f"tool:{tool}"
+        return view.sources or [read_at(each, self._now()) for each in pages or [named]]
 
     async def _call(self, name: str, args: dict[str, Any]) -> ModelView:
         self._left -= 1
+        if self._ended:
+            raise _Refused("You have read what somebody sent: no tool is left. Answer now.")
         if self._left < 0:
             raise _Refused("There were too many calls. Answer with what is known.")
         tool = self._tools.get(name)
@@ -203,7 +212,9 @@ class ReadingTools:
         await self._require_harmless(tool)
         self._seen_private = self._seen_private or tool.private
         self._read_files = self._read_files or name in PLACE_TOOLS
-        return await tool.run(_fitting(tool, args))
+        view = await tool.run(_fitting(tool, args))
+        self._ended = tool.ends and view.success
+        return view
 
     async def _require_harmless(self, tool: ReadingTool) -> None:
         """Rule 6."""
@@ -301,6 +312,8 @@ def refused_view(reason: str, *, taint: TaintLevel) -> ModelView:
 
 PLACE_TOOLS = frozenset({"list_folder", "read_file", "find_text"})
 """What looks at files in places that the owner has opened (`silas.stream.place_reading`)."""
+ACCOUNT_TOOLS = frozenset({"find_mail", "read_mail", "look_at_calendar", "failed_ci", "briefing"})
+"""What looks into the owner's accounts (`silas.stream.accounts`)."""
 PROXY_TOOLS = frozenset(
     {
         "memory_search",
@@ -310,12 +323,15 @@ PROXY_TOOLS = frozenset(
         "journal_read",
         "watched",
         "tell_user",
+        *ACCOUNT_TOOLS,
         *PLACE_TOOLS,
         *ATTACHMENT_TOOLS,
     }
 )
 PLANNER_TOOLS = ATTACHMENT_TOOLS | {
+    "event_to_move",
     "find_skills",
+    "mail_to_answer",
     "memory_search",
     "read_skill",
     "request_research",
@@ -582,8 +598,10 @@ class ReadingToolbox:
             timeout_seconds=_SECONDS,
             sandbox_config=SandboxConfig(work_dir=str(folder or "")),
         )
-        view = (await tool.executor.execute(envelope)).model_view()
-        found = await self._whose(tool, args, folder)
+        result = await tool.executor.execute(envelope)
+        view, found = result.model_view(), await self._whose(tool, args, folder)
+        if account := result.metadata.get(ACCOUNT_SOURCE):
+            found = found.joined(external(str(account)))
         return view.model_copy(update={"taint": found.taint, "sources": list(found.sources)})
 
     async def _whose(self, tool: Tool, args: Data, folder: Path | None) -> Provenance:

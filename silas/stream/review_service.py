@@ -6,7 +6,7 @@ time, an answer that nobody signed, or something too long to be shown whole: the
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +17,9 @@ from silas.gates.risk import RiskLevel
 from silas.kernel import Clock, IdFactory, TaintLevel
 from silas.kernel.ids import person_of
 from silas.kernel.models import Data
+from silas.proactive.calibrator import AutonomyCalibrator
+from silas.proactive.grants import StandingGrants
+from silas.proactive.suggestions import SuggestionEngine, SuggestionProposal, card_of
 from silas.queue.consumer import Handled
 from silas.queue.models import QueueMessage
 from silas.review.cards import UNDO, Card, CardStore
@@ -31,8 +34,9 @@ from silas.review.questions import (
     QuestionContent,
     QuestionStore,
 )
+from silas.review.unasked import UnaskedCards
+from silas.storage import Transaction
 from silas.stream.answers import MOST_OPEN, Answers, question_of
-from silas.stream.autonomy import Autonomy
 from silas.stream.cards import asking
 from silas.stream.errors import ConversationMoved
 from silas.stream.models import MAX_TEXT
@@ -41,11 +45,8 @@ from silas.stream.offers import (
     UNDO_TTL,
     batch_of,
     draft_of,
-    from_habit,
-    from_next_steps,
     is_batchable,
     question_about,
-    repeated_command,
     summary_of,
     undo_item,
 )
@@ -67,12 +68,6 @@ Listener = Callable[[str], Awaitable[None]]
 class ReviewPolicy(Data):
     """The settings, as far as the desk is concerned."""
 
-    suggestions: bool = True
-    cooldown: timedelta = timedelta(minutes=180)
-    between: timedelta = timedelta(minutes=120)
-    """How long it is after any suggestion before Silas offers to keep work as a skill."""
-    most_waiting: int = 5
-    suggestions_per_hour: int = 10
     proposals_per_week: int = 3
     keep_before_images: timedelta = timedelta(days=30)
 
@@ -83,7 +78,10 @@ class ReviewService:
 
     questions: QuestionStore
     cards: CardStore
-    autonomy: Autonomy
+    autonomy: AutonomyCalibrator
+    suggestions: SuggestionEngine
+    grants: StandingGrants
+    unasked: UnaskedCards
     images: BeforeImages
     policy: ReviewPolicy
     _room: TurnContext | None = None
@@ -115,10 +113,14 @@ class ReviewService:
         """Look for something to suggest or to propose."""
         await self.images.prune(self.policy.keep_before_images)
         room = self._room
-        if room is not None:
-            now, owner = room.clock.now(), room.policy.owner_id
-            await self._suggest(room, await room.store.latest_scope(owner), now)
-            await self._propose(room, owner, now)
+        if room is None:
+            return
+        now, owner = room.clock.now(), room.policy.owner_id
+        scope = await room.store.latest_scope(owner)
+        for each in await self.suggestions.generate_idle(scope, now):
+            await self.unasked.ask(card_of(each))
+        await self._propose(owner, now)
+        await self.unasked.renew_digest()
 
     async def follow(self, message: QueueMessage, name: str) -> Handled:
         """What an answer leads to."""
@@ -129,7 +131,7 @@ class ReviewService:
             return Handled()
         if answered is not None and self._skills is not None and _keeps_work(answered):
             return await self._skills.follow(self._attached, message, answered.question)
-        answers = Answers(self.questions, self.autonomy)
+        answers = Answers(self.questions, self.autonomy, self.suggestions, self.unasked)
         return await answers.follow(self._attached, message, name)
 
     async def ask_changes(self, proposal: RecordProposal) -> Write | None:
@@ -163,48 +165,38 @@ class ReviewService:
         origin = await room.store.origin(message.trace_id)
         if origin is None or person_of(origin.scope_id) != room.policy.owner_id:
             return ()
-        asked = self._offers(room, origin, item, result, taint=message.taint)
-        fresh = [each for each in asked if not await self._was_asked(each, room.clock.now())]
+        stuck = question_about(room, origin, item, result, taint=message.taint)
+        if stuck is not None and await self._was_asked(stuck, room.clock.now()):
+            stuck = None
+        found = await self.suggestions.generate_post_execution(
+            origin.scope_id, item, result, taint=message.taint
+        )
         if self._skills is not None:
             await self._skills.put_made(room, item, result)
-            fresh += await self._to_keep(room, origin, item, fresh, taint=message.taint)
-        writes = [self._asking(each) for each in fresh]
+            if not (found or stuck):
+                found = await self._to_keep(room, origin, item, taint=message.taint)
+        writes = [self._asking(stuck)] if stuck else []
+        writes += [self._suggesting(each) for each in found]
         undo = await self._undo(room, origin, item, result)
         return (*writes, *undo)
 
     async def _to_keep(
-        self,
-        room: TurnContext,
-        origin: Origin,
-        item: WorkItem,
-        others: Sequence[Question],
-        *,
-        taint: TaintLevel,
-    ) -> list[Question]:
+        self, room: TurnContext, origin: Origin, item: WorkItem, *, taint: TaintLevel
+    ) -> list[SuggestionProposal]:
         """The offer to keep this work as a skill, if there is room for one more suggestion."""
-        now = room.clock.now()
-        if self._skills is None or others or not self.policy.suggestions:
-            return []
-        if await self.questions.count_since("suggestion", now - self.policy.between):
+        now, between = room.clock.now(), self.suggestions.policy.between
+        if self._skills is None or await self.questions.count_since("suggestion", now - between):
             return []
         offer = await self._skills.offer(room, item, scope_id=origin.scope_id, taint=taint)
-        if offer is None or await self._was_asked(offer, now, within=_LATELY):
-            return []
-        return [offer]
+        return await self.suggestions.fitting([offer] if offer else [], now)
 
-    def _offers(
-        self,
-        room: TurnContext,
-        origin: Origin,
-        item: WorkItem,
-        result: WorkItemResult,
-        *,
-        taint: TaintLevel,
-    ) -> list[Question]:
-        stuck = question_about(room, origin, item, result, taint=taint)
-        steps = result.next_steps if self.policy.suggestions else []
-        next_ = from_next_steps(room, item, steps, scope_id=origin.scope_id, taint=taint)
-        return [*([stuck] if stuck else []), *next_]
+    def _suggesting(self, proposal: SuggestionProposal) -> Write:
+        question = card_of(proposal)
+
+        def write(tx: Transaction) -> None:
+            self.unasked.ask_in(tx, question)
+
+        return write
 
     def _asking(self, question: Question) -> Write:
         return lambda tx: self.questions.ask_in(tx, question)
@@ -287,47 +279,22 @@ class ReviewService:
                 found.append((card, items[0]))
         return found
 
-    async def _suggest(self, room: TurnContext, scope_id: str, now: datetime) -> None:
-        if not self.policy.suggestions:
-            return
-        ended = [each for status in ENDED_WELL for each in await room.items.list_by_status(status)]
-        done = sorted(ended, key=lambda item: (str(item.created_at), item.id))
-        recent = [
-            item
-            for item in done[-_MOST_LOOKED_AT:]
-            if item.created_at
-            and now - item.created_at < _LATELY
-            # What a stranger had a part in does not become the owner's own wish by repetition.
-            and await room.store.taint_of(item) is TaintLevel.OWNER
-        ]
-        found = repeated_command(recent)
-        if found is None:
-            return
-        question = from_habit(room, *found, scope_id=scope_id)
-        if not await self._was_asked(question, now, within=_LATELY):
-            await self.questions.ask(question)
-
-    async def _propose(self, room: TurnContext, scope_id: str, now: datetime) -> None:
+    async def _propose(self, scope_id: str, now: datetime) -> None:
+        """More or less freedom, from what the owner has decided; what turned is taken back."""
+        await self.autonomy.tighten_where_corrected(scope_id)
+        await self.grants.end_where_corrected()
         week = now - timedelta(days=7)
-        if await self.questions.count_since("autonomy", week) >= self.policy.proposals_per_week:
-            return
-        question = await self.autonomy.proposal(room, scope_id)
-        if question and not await self.questions.was_asked(question.about, since=week):
-            await self.questions.ask(question)
+        found = await self.autonomy.evaluate(scope_id, now, self.grants.subjects)
+        found += await self.grants.propose(now)
+        for question in found:
+            made = [await self.questions.count_since(each, week) for each in ("autonomy", "grant")]
+            if sum(made) >= self.policy.proposals_per_week:
+                return
+            if not await self.questions.was_asked(question.about, since=week):
+                await self.unasked.ask(question)
 
-    async def _was_asked(
-        self, question: Question, now: datetime, *, within: timedelta | None = None
-    ) -> bool:
-        if question.content.kind is QuestionKind.SUGGESTION:
-            hour = await self.questions.count_since("suggestion", now - timedelta(hours=1))
-            waiting = [
-                each
-                for each in await self.questions.open()
-                if each.content.kind is QuestionKind.SUGGESTION
-            ]
-            if hour >= self.policy.suggestions_per_hour or len(waiting) >= self.policy.most_waiting:
-                return True
-        since = now - (within or self.policy.cooldown)
+    async def _was_asked(self, question: Question, now: datetime) -> bool:
+        since = now - self.suggestions.policy.window
         return await self.questions.was_asked(question.about, since=since)
 
 

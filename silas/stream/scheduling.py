@@ -29,6 +29,7 @@ from silas.queue.models import (
 from silas.queue.store import QueueStore
 from silas.scheduler import CronSchedule
 from silas.storage import Database, Durability, Transaction
+from silas.stream.accounts import BRIEFING
 from silas.stream.cards import asking, fresh_copy
 from silas.stream.interaction import Surface
 from silas.stream.research import TOO_LATE, ResearchQuestion, ResearchState, ResearchStore
@@ -147,6 +148,8 @@ class Clockwork:
         """Tell the owner what the owner wished to be reminded of by now; returns how much."""
         journal = self.room.journal
         found = await journal.due_reminders(self.room.clock.now()) if journal else []
+        # A briefing last: it asks accounts, which may take a minute.
+        found = sorted(found, key=_is_briefing)
         told = [await self._tell_reminder(each) for each in found]
         return sum(told)
 
@@ -156,6 +159,9 @@ class Clockwork:
         if told is not None and told >= reminder.at:
             return False
         message = self._reminder(reminder, f"{name}.{format_timestamp(reminder.at)}"[:200])
+        if _is_briefing(reminder) and self.room.accounts is not None:
+            text = await self.room.accounts.brief()
+            message = message.model_copy(update={"content": text, "taint": TaintLevel.EXTERNAL})
         entry = await self._remembered(message)
         logged = {"task_id": reminder.task_id, "message_id": message.message_id}
 
@@ -192,7 +198,7 @@ class Clockwork:
                 connection_id=owner,
                 channel=HOME,
                 surface=Surface.STREAM.value,
-                chips=[f"Done with {visible(reminder.title, keep_newlines=False)}"[:200]],
+                chips=[] if _is_briefing(reminder) else [_done_with(reminder)],
             ),
         )
 
@@ -366,3 +372,11 @@ def _last_due(goal: WorkItem, since: datetime, now: datetime, timezone: tzinfo) 
             return minute
         minute -= _MINUTE
     return None
+
+
+def _is_briefing(reminder: DueReminder) -> bool:
+    return reminder.title == BRIEFING
+
+
+def _done_with(reminder: DueReminder) -> str:
+    return f"Done with {visible(reminder.title, keep_newlines=False)}"[:200]

@@ -23,6 +23,7 @@ from pydantic import Field
 
 from silas.kernel import SkillError, TaintLevel, WorkError
 from silas.kernel.models import Data
+from silas.proactive.suggestions import SuggestionProposal, propose
 from silas.queue.consumer import Handled
 from silas.queue.models import QueueMessage
 from silas.review.questions import Question
@@ -33,7 +34,7 @@ from silas.skills.service import SkillService
 from silas.skills.sidecar import Activation
 from silas.storage import Transaction
 from silas.stream.cards import reply
-from silas.stream.offers import is_undo, suggestion
+from silas.stream.offers import is_undo
 from silas.stream.reading_tools import ReadingTool, answered_view, refused_view
 from silas.stream.store import Origin
 from silas.stream.turn_context import Turn, TurnContext
@@ -175,8 +176,8 @@ class SkillOffers:
 
     async def offer(
         self, room: TurnContext, item: WorkItem, *, scope_id: str, taint: TaintLevel
-    ) -> Question | None:
-        """The question whether to keep this work; None if there is nothing to keep (rule 5)."""
+    ) -> SuggestionProposal | None:
+        """The suggestion whether to keep this work; None if there is nothing to keep (rule 5)."""
         foreign = {taint, await room.store.taint_of(item)} != {TaintLevel.OWNER}
         if foreign or is_undo(item):
             return None
@@ -185,15 +186,17 @@ class SkillOffers:
         record = await self.service.loader.store.get(skill_name(item.title))
         if record is not None:  # there is one of this name, or the owner has removed it
             return None
-        return suggestion(
-            room,
+        request = f"keep “{item.title}” as a skill"
+        return propose(
+            room.ids,
+            room.clock.now(),
             scope_id=scope_id,
             source="skill",
-            request=f"keep “{item.title}” as a skill",
+            request=request,
+            key=request,
             intent=f"Keep “{item.title}” as a skill",
             rationale="It worked, and its check passed. As a skill it can be done again in one "
             "step: exactly what was run, with its check as its test.",
-            taint=TaintLevel.OWNER,
             keeps=item.id,
         )
 

@@ -36,6 +36,7 @@ from silas.queue.models import (
 )
 from silas.skills.loading import SkillResolver
 from silas.storage import Durability, Transaction
+from silas.stream.accounts import AccountReading
 from silas.stream.answering import AnswersInProgress
 from silas.stream.attachments import AttachmentStore, ReadFile
 from silas.stream.cases import VisitorCases
@@ -125,6 +126,11 @@ class VaultDoor:
     ask: AskSecret = no_page
 
 
+SpeakToCompanion = Callable[["Turn", bool], Awaitable["Turn | None"]]
+"""The turn that says whom it has asked; None if the message speaks to no companion. The second
+argument says whether it is the owner's own message."""
+
+
 @dataclass(frozen=True)
 class TurnContext:
     """Everything that the steps use. Whatever is None is absent: see each port what that means."""
@@ -158,6 +164,8 @@ class TurnContext:
     gate_desk: GateDesk | None = None
     proactive: Proactive | None = None
     skills: SkillResolver | None = None
+    accounts: AccountReading | None = None
+    """Looks into the owner's accounts. Absent: nobody does."""
     live: Live | None = None
     door: VisitorDoor | None = None
     """Lets visitors in. Absent: nobody is let in."""
@@ -183,6 +191,8 @@ class TurnContext:
     """The same for the planner's."""
     vault: VaultDoor | None = None
     """Absent: what is told is taken out all the same, and the owner stores it at the terminal."""
+    spoken_to: SpeakToCompanion | None = None
+    """Passes on what is said to a companion. Absent: nobody is spoken to."""
     exact: ExactAgents | None = None
     """Asked before the agents that have a model; None: those are asked at once."""
     proxy_model: str | None = None
@@ -372,6 +382,7 @@ def reply_of(
             interaction_mode=turn.mode.value if turn.mode else "",
             work_item_id=told.task_id if status else None,
             printed=status.printed if status else [],
+            undo_until=status.undo_until if status else None,
         ),
         taint=turn.taint,
         urgency=Urgency.NEEDS_ATTENTION if urgent else Urgency.INFORMATIONAL,

@@ -3,7 +3,7 @@
 `CompanionDevice` has everything real: three databases, approvals, waking, tools, the service.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from silas.approval import (
     ApprovalToken,
     ApprovalVerdict,
 )
+from silas.companions.erasure import ErasedElsewhere
 from silas.companions.kinds.offline import OfflineBrain
 from silas.companions.lifecycle import Lifecycle
 from silas.companions.messages import PolicyDecisions
@@ -73,9 +74,9 @@ class OwnerApprovals(ActionApprovals):
         self.engine = engine
         return self
 
-    async def ask(self, action: ApprovableAction, *, taint: TaintLevel) -> None:
+    async def ask(self, action: ApprovableAction, call: AgentToolCall) -> None:
         self.times_asked += 1
-        self.taints.setdefault(action.operation_id, taint)
+        self.taints.setdefault(action.operation_id, call.taint)
         self.asked.setdefault(action.operation_id, action)
 
     async def approve(self, operation_id: str) -> ApprovalToken:
@@ -100,6 +101,15 @@ class OwnerApprovals(ActionApprovals):
 
     async def withdraw(self, agent_id: str) -> None:
         self.withdrawn.append(agent_id)
+
+    async def forget(self, about: ErasedElsewhere) -> Mapping[str, int]:
+        gone = [
+            each for each, shown in self.asked.items() if about.fits(shown.plan_bytes().decode())
+        ]
+        for each in gone:
+            del self.asked[each]
+        tokens = await self.engine.tokens.forget_shown(about.fits_action, reason="gone")
+        return {"cards": len(gone), "approved bytes": tokens}
 
 
 class ScriptedModel:

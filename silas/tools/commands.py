@@ -137,9 +137,9 @@ async def run_command(
     """Run the command of an envelope and report output, exit code and new files."""
     directory = Path(envelope.sandbox_config.work_dir)
     try:
-        before = await asyncio.to_thread(_list, directory)
+        before = await asyncio.to_thread(list_workspace, directory)
         ran = await sandbox.run(_request(envelope, argv, stdin))
-        artifacts = await asyncio.to_thread(_changed, directory, before)
+        artifacts = await asyncio.to_thread(changed_files, directory, before)
     except (SandboxError, FileRefused) as error:
         return failed(envelope, error.message, metadata={"code": error.code})
     except ValueError as error:
@@ -203,12 +203,13 @@ def _error(ran: SandboxResult, envelope: ExecutionEnvelope) -> str | None:
     return f"The command ended with exit code {ran.exit_code}" if ran.exit_code else None
 
 
-def _list(directory: Path) -> Listing:
+def list_workspace(directory: Path) -> Listing:
+    """What lies in a workspace now, to be compared with afterwards."""
     with Tree.open(directory) as tree:
         return tree.listing(skip=NOT_ARTIFACTS, limit=MAX_FILES)
 
 
-def _changed(directory: Path, before: Listing) -> dict[str, str]:
+def changed_files(directory: Path, before: Listing) -> dict[str, str]:
     """The files that are new or different, with their hashes."""
     with Tree.open(directory) as tree:
         after = tree.listing(skip=NOT_ARTIFACTS, limit=MAX_FILES)

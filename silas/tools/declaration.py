@@ -17,7 +17,7 @@ Tools of work, companions, skills, connections and tool servers are declared and
 and nowhere else.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -85,6 +85,8 @@ class ToolDeclaration:
     is not contained there: a program that it runs may tell them anything it sees."""
     own_account: bool = field(default=False, kw_only=True)
     """It only looks into an account of the owner's: its arguments reach nobody else."""
+    tells_more: bool = field(default=False, kw_only=True)
+    """It reaches hosts and sees the workspace: what it tells them is not in its arguments alone."""
     offered: bool = field(default=True, kw_only=True)
     """False: it does not exist for a model. Only the script of an approved plan calls it."""
     description: str = field(default="", kw_only=True)
@@ -133,6 +135,8 @@ class Tool(ToolDeclaration):
     executor: EphemeralExecutor
     account: AccountUse | None = field(default=None, kw_only=True)
     """It acts in an account of the owner's: the gate `connection_permission` looks at each call."""
+    release: Callable[[], Awaitable[None]] | None = field(default=None, kw_only=True)
+    """Ends what it keeps running for one piece of work. Called when that is over."""
 
 
 D = TypeVar("D", bound=ToolDeclaration)

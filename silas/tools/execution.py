@@ -12,6 +12,10 @@ from silas.kernel import TaintLevel
 from silas.kernel.models import Data
 from silas.sandbox.models import SandboxConfig
 
+ACCOUNT_SOURCE = "account_source"
+"""Where the metadata of a result say which account of the owner's was read."""
+ACCOUNT_OF = "account of "
+"""How the name of such a source begins."""
 MetadataValue = str | int | float | bool | list[Any] | dict[str, Any]
 
 
@@ -28,6 +32,10 @@ class ExecutionEnvelope(Data):
     """Names of secrets in the vault, never their values."""
     permissions_once: tuple[str, ...] = ()
     """What the owner has granted the account for this call, and for no other one."""
+    made_from: tuple[str, ...] = ()
+    """The work that this follows from: what that has read of an account stays with this."""
+    sources: tuple[str, ...] = ()
+    """What the run has read of strangers until now."""
     timeout_seconds: int = Field(default=300, gt=0)
     max_output_bytes: int = Field(default=100_000, gt=0)
     sandbox_config: SandboxConfig = Field(default_factory=SandboxConfig)

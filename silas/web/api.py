@@ -29,11 +29,14 @@ import silas
 from silas.approval import Base64Bytes, Device, PublicKey
 from silas.kernel import ServerError, SilasError, format_timestamp
 from silas.kernel.models import Data, FieldProblem
+from silas.proactive.autonomy import AutonomyService, AutonomyShown
+from silas.proposals.service import ProposalService
 from silas.review.cards import Card
 from silas.review.questions import Question
 from silas.stream.answering import AnswersInProgress
 from silas.stream.metrics import in_words, metrics_of
 from silas.stream.places import OpenedPlace, OpenedPlaces
+from silas.stream.proposed_work import ProposedWork
 from silas.web.access import (
     COOKIE,
     OWNER_SCOPE,
@@ -50,13 +53,14 @@ from silas.web.attachments import attachment_routes
 from silas.web.command_routes import Responses, Routes, RoutesOnDemand, command_routes
 from silas.web.commands import ApiCommand, Body, PageAccess, sentence_of
 from silas.web.companions import companion_routes
-from silas.web.connections import connection_routes
+from silas.web.connections import connection_routes, rule_routes
 from silas.web.conversations import CONVERSATION_COMMANDS, ConversationApi
 from silas.web.errors import InvalidRequest, NotLetIn, PairingRefused
 from silas.web.front import Front
 from silas.web.hub import Hub
 from silas.web.journal import journal_routes
 from silas.web.locked import LockedDoor, locked_routes
+from silas.web.mcp import mcp_routes
 from silas.web.memory import memory_routes
 from silas.web.onboarding import setup_routes
 from silas.web.owner_socket import LIVE
@@ -370,6 +374,31 @@ async def _list_waiting(front: Front) -> WaitingShown:
     )
 
 
+_PROPOSALS = (
+    ApiCommand(ProposalService.add_client, page=PageAccess.SIGNED),
+    ApiCommand(ProposalService.list_clients, page=PageAccess.SIGNED),
+    ApiCommand(ProposalService.show_client, page=PageAccess.SIGNED),
+    ApiCommand(ProposalService.ask_rules, page=PageAccess.SIGNED),
+    ApiCommand(ProposalService.ask_grant, page=PageAccess.SIGNED),
+    ApiCommand(ProposalService.revoke_grant, page=PageAccess.SIGNED),
+    ApiCommand(ProposalService.recognise),
+    ApiCommand(ProposalService.propose),
+    ApiCommand(ProposalService.look),
+    ApiCommand(ProposalService.status),
+    ApiCommand(ProposalService.result),
+    ApiCommand(ProposalService.verify),
+    ApiCommand(ProposalService.withdraw),
+)
+"""What other programs ask: for the owner's socket alone, and with the token of a client. The page
+asks who may, and changes that."""
+_PROPOSED_WORK = (
+    ApiCommand(ProposedWork.remove_client, page=PageAccess.SIGNED),
+    ApiCommand(ProposedWork.propose_plan),
+    ApiCommand(ProposedWork.propose_command),
+    ApiCommand(ProposedWork.look_at_work),
+    ApiCommand(ProposedWork.work_result),
+    ApiCommand(ProposedWork.withdraw_work),
+)
 _REVIEW = (ApiCommand(_list_waiting, alias="waiting"),)
 
 
@@ -413,7 +442,13 @@ def make_routes(front: Front, hub: Hub) -> Routes:
     routes.include(command_routes("/api/visitors", VISITOR_COMMANDS, lambda: front.visits))
     routes.include(_place_routes(front))
     routes.include(skill_routes(front.skills))
+    routes.include(mcp_routes(front.tool_servers))
+    work = front.proposals
+    routes.include(command_routes("/api/proposals", _PROPOSALS, lambda: work.service))
+    routes.include(command_routes("/api/proposals", _PROPOSED_WORK, lambda: work))
     routes.include(connection_routes(front.connections))
+    routes.include(rule_routes(front.item_answers))
+    routes.include(_autonomy_routes(front))
     routes.include(passkey_routes(front.passkeys))
     routes.include(setup_routes(front.setup, front.memory))
     return routes
@@ -450,6 +485,28 @@ def _place_routes(front: Front) -> Routes:
     @page(PageAccess.SESSION)
     async def folders() -> OpenPlaces:
         return await _list_places(front.places)
+
+    return routes
+
+
+_AUTONOMY_COMMANDS = (
+    ApiCommand(AutonomyService.state, alias="list"),
+    ApiCommand(AutonomyService.show),
+    ApiCommand(AutonomyService.grants),
+    ApiCommand(AutonomyService.grant),
+    ApiCommand(AutonomyService.tighten, page=PageAccess.SIGNED),
+    ApiCommand(AutonomyService.revoke, page=PageAccess.SIGNED),
+)
+
+
+def _autonomy_routes(front: Front) -> Routes:
+    """How much is asked: the commands, and the same as the page reads it."""
+    routes = command_routes("/api/autonomy", _AUTONOMY_COMMANDS, lambda: front.autonomy)
+
+    @routes.get("")
+    @page(PageAccess.SESSION)
+    async def autonomy() -> AutonomyShown:
+        return await front.autonomy.state()
 
     return routes
 
@@ -504,7 +561,10 @@ def _metric_routes(front: Front) -> Routes:
     @page(PageAccess.SESSION)
     async def metrics() -> DecidingShown:
         """How deciding went in the last days, as Activity shows it."""
-        found = await metrics_of(front.audit, front.clock, days=_METRIC_DAYS)
+        outcomes = front.autonomy.calibrator.outcomes
+        found = await metrics_of(
+            front.audit, front.clock, outcomes, owner_id=front.owner_id, days=_METRIC_DAYS
+        )
         return DecidingShown(days=_METRIC_DAYS, lines=list(map(in_words, found)))
 
     return routes

@@ -16,6 +16,7 @@ COMPANION_COMMANDS = by_name(
         ApiCommand(Service.models),
         ApiCommand(Service.runs),
         ApiCommand(Service.report),
+        ApiCommand(Service.reports),
         ApiCommand(Service.why),
         ApiCommand(Service.trace),
         ApiCommand(Service.switches),
@@ -24,7 +25,17 @@ COMPANION_COMMANDS = by_name(
         ApiCommand(Service.disclosure),
         ApiCommand(Service.persona),
         ApiCommand(Service.timers),
+        ApiCommand(Service.conversation),
         ApiCommand(Service.replay, _SIGNED),
+        ApiCommand(Service.forgotten),
+        # Versions of a kind, objectives, and what was odd.
+        ApiCommand(Service.rollout),
+        ApiCommand(Service.adopt_version, _SIGNED),
+        ApiCommand(Service.previous_version, _SIGNED),
+        ApiCommand(Service.objectives),
+        ApiCommand(Service.diagnostics),
+        # Forgetting: without `really` it only looks.
+        ApiCommand(Service.forget, _SIGNED),
         # Making and configuring. A browser names no file: Silas would read it with its own rights.
         ApiCommand(Service.new, _SIGNED, without=frozenset({"file"})),
         ApiCommand(Service.new, alias="new_from_file"),
@@ -37,8 +48,12 @@ COMPANION_COMMANDS = by_name(
         ApiCommand(Service.consent, _SIGNED),
         ApiCommand(Service.revoke_consent, _SIGNED),
         ApiCommand(Service.describe_provider, _SIGNED),
+        ApiCommand(Service.model_rules),
+        ApiCommand(Service.set_model_rule, _SIGNED),
         # Waking, resting, ending; and the switches that stop.
         ApiCommand(Service.wake, _SIGNED),
+        ApiCommand(Service.say, _SIGNED, without=frozenset({"reply_to"})),
+        ApiCommand(Service.end_conversation, _SIGNED),
         ApiCommand(Service.answer, _SIGNED),
         ApiCommand(Service.pause, _SIGNED),
         ApiCommand(Service.resume, _SIGNED),

@@ -10,6 +10,7 @@ from silas.companions.errors import NetworkDenied
 from silas.companions.service import CompanionService
 from silas.companions.views import CompanionList, DisclosureView
 from silas.companions.words import CHECKS, TOOLS
+from silas.kernel.models import UtcDatetime
 from silas.web.access import page
 from silas.web.command_routes import Routes, command_routes
 from silas.web.commands import PageAccess
@@ -57,12 +58,22 @@ def companion_routes(front: Front) -> Routes:
         return {
             **dict(await service.show(agent_id)),
             "runs": await service.runs(agent_id, limit=_MAX_RUNS),
-            "report": await service.report(agent_id),
+            "reports": await service.reports(agent_id),
             "disclosure": await _disclosure(service, agent_id),
             "timers": await service.timers(agent_id),
+            "conversation": await service.conversation(agent_id),
             "personas": await service.persona(agent_id),
+            "forgotten": await service.forgotten(agent_id),
+            "objectives": await service.objectives(agent_id),
+            "rollout": await service.rollout(agent_id),
+            "diagnostics": await service.diagnostics(agent_id),
             "words": {"tools": dict(TOOLS), "checks": dict(CHECKS)},
         }
+
+    @routes.get("/of/{agent_id}/conversation/{before}")
+    @page(PageAccess.SESSION)
+    async def earlier(agent_id: str, before: UtcDatetime) -> dict[str, Any]:
+        return {"conversation": await front.companions.conversation(agent_id, before=before)}
 
     @routes.get("/runs/{run_key}")
     @page(PageAccess.SESSION)

@@ -9,7 +9,13 @@ from typing import Annotated
 
 from fastapi import Path
 
-from silas.connections.service import ConnectionDetails, ConnectionList, ConnectionService
+from silas.connections.service import (
+    ConnectionDetails,
+    ConnectionList,
+    ConnectionService,
+    ItRequest,
+)
+from silas.proactive.lessons import ItemAnswers, RuleList
 from silas.web.access import page
 from silas.web.command_routes import Routes, command_routes
 from silas.web.commands import ApiCommand, PageAccess, by_name
@@ -19,6 +25,7 @@ CONNECTION_COMMANDS = by_name(
         # Looking. The page has GET routes of its own for these.
         ApiCommand(ConnectionService.list_connections, alias="list"),
         ApiCommand(ConnectionService.show),
+        ApiCommand(ConnectionService.it_request),
         # Changing.
         ApiCommand(ConnectionService.connect, PageAccess.SIGNED),
         ApiCommand(ConnectionService.reconnect, PageAccess.SIGNED),
@@ -30,6 +37,15 @@ CONNECTION_COMMANDS = by_name(
         ApiCommand(ConnectionService.remove, PageAccess.SIGNED),
         ApiCommand(ConnectionService.allow, PageAccess.SIGNED),
         ApiCommand(ConnectionService.disallow, PageAccess.SIGNED),
+        ApiCommand(ConnectionService.cross, PageAccess.SIGNED),
+        ApiCommand(ConnectionService.uncross, PageAccess.SIGNED),
+    ]
+)
+"""By name."""
+RULE_COMMANDS = by_name(
+    [
+        ApiCommand(ItemAnswers.list_rules, alias="list"),
+        ApiCommand(ItemAnswers.drop_rule, PageAccess.SIGNED, alias="drop"),
     ]
 )
 """By name."""
@@ -49,5 +65,22 @@ def connection_routes(connections: ConnectionService) -> Routes:
     @page(PageAccess.SESSION)
     async def one(name: Name) -> ConnectionDetails:
         return await connections.show(name)
+
+    @routes.get("/item/{name}/letter")
+    @page(PageAccess.SESSION)
+    async def letter(name: Name) -> ItRequest:
+        return await connections.it_request(name)
+
+    return routes
+
+
+def rule_routes(answers: ItemAnswers) -> Routes:
+    """What the owner has signed about the items of these accounts."""
+    routes = command_routes("/api/rules", RULE_COMMANDS.values(), lambda: answers)
+
+    @routes.get("")
+    @page(PageAccess.SESSION)
+    async def listed() -> RuleList:
+        return await answers.list_rules()
 
     return routes

@@ -9,8 +9,11 @@ from silas.companions.service import CompanionService
 from silas.connections.service import ConnectionService
 from silas.journal import Journal
 from silas.kernel import Clock, IdFactory
+from silas.mcp.service import ToolServerService
 from silas.memory.curation import MemoryCuration
 from silas.personality import PersonalityEngine
+from silas.proactive.autonomy import AutonomyService
+from silas.proactive.lessons import ItemAnswers
 from silas.review.cards import CardStore
 from silas.review.decisions import Decisions
 from silas.skills.service import SkillService
@@ -21,6 +24,7 @@ from silas.stream.attachments import AttachmentStore
 from silas.stream.delivery import Deliveries, UserMessageStore
 from silas.stream.limits import RateLimit
 from silas.stream.places import OpenedPlaces
+from silas.stream.proposed_work import ProposedWork
 from silas.stream.search import Search
 from silas.web.access import WebSessions
 from silas.web.calls import WaitingCalls
@@ -78,8 +82,15 @@ class Front:
     places: OpenedPlaces
     """What Silas may read without a plan."""
     skills: SkillService
+    tool_servers: ToolServerService
+    proposals: ProposedWork
+    """What other programs ask the owner."""
     connections: ConnectionService
     """The owner's accounts elsewhere."""
+    item_answers: ItemAnswers
+    """What the owner has answered about items of these accounts."""
+    autonomy: AutonomyService
+    """How much is asked, and the way back."""
     token: str | None = None
     """What a browser must present besides, where one is configured."""
     personality: PersonalityEngine | None = None

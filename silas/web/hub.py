@@ -162,6 +162,11 @@ class Hub:
         for page in tuple(self.pages):
             page.put(frame)
 
+    def companion_text(self, agent_id: str, run_key: str, text: str) -> None:
+        """The answer of a companion grows: all of it so far."""
+        self.tell(wire.CompanionAnswering(agent_id=agent_id, run_key=run_key, text=text))
+        self._tell_terminals(companion=agent_id, run_key=run_key, text=text)
+
     def companions_changed(self) -> None:
         """Tell pages soon: what changes in one moment is one frame."""
         if self.pages and self._companion_news is None:

@@ -111,6 +111,25 @@ class PendingSecrets:
         finally:
             del self._waiting[ref_id]
 
+    async def holds(self, ref_id: str) -> bool:
+        """Whether the vault has a secret under this name that the owner has put there."""
+        return await asyncio.to_thread(self._own, ref_id) is not None
+
+    async def copy(self, source: str, ref_id: str) -> bool:
+        """Keep such a secret under a second name; False: there is none."""
+        value = await asyncio.to_thread(self._own, source)
+        if value is None:
+            return False
+        await asyncio.to_thread(self.vault.set, ref_id, value)
+        return True
+
+    def _own(self, ref_id: str) -> bytes | None:
+        """None also for what belongs to Silas itself or to a connection: nobody else gets that."""
+        if is_internal(ref_id) or ref_id.startswith("connections/"):
+            return None
+        check_name(ref_id)
+        return self.vault.get(ref_id)
+
     async def forget(self, ref_id: str) -> None:
         """Withdraw a request, and remove what was typed."""
         await self.database.execute(_WITHDRAW, (ref_id,))

@@ -18,7 +18,7 @@ from silas.web import wire
 _KINDS: Mapping[type[wire.Answer], Collection[QuestionKind]] = MappingProxyType(
     {
         wire.GateResponse: {QuestionKind.GATE},
-        wire.BatchReviewResponse: {QuestionKind.BATCH},
+        wire.BatchReviewResponse: {QuestionKind.BATCH, QuestionKind.ITEMS},
         wire.DraftReviewResponse: {QuestionKind.DRAFT},
         wire.DecisionResponse: {
             QuestionKind.DECISION,
@@ -29,7 +29,13 @@ _KINDS: Mapping[type[wire.Answer], Collection[QuestionKind]] = MappingProxyType(
             QuestionKind.PLACE,
             QuestionKind.SKILL,
             QuestionKind.SKILL_SOURCE,
+            QuestionKind.TOOL_SERVER,
             QuestionKind.CONNECTION,
+            QuestionKind.PROPOSAL,
+            QuestionKind.DOMAIN,
+            QuestionKind.TEACHING,
+            QuestionKind.RULE,
+            QuestionKind.GRANT,
         },
         wire.SuggestionResponse: {QuestionKind.SUGGESTION},
         wire.AutonomyThresholdResponse: {QuestionKind.AUTONOMY},
@@ -94,6 +100,9 @@ def _permission(common: dict[str, Any], body: Mapping[str, Any]) -> wire.Asked:
 _FRAMES: Mapping[QuestionKind, Frame] = MappingProxyType(
     {
         QuestionKind.BATCH: lambda common, body: wire.BatchReview(**common, batch=dict(body)),
+        QuestionKind.ITEMS: lambda common, body: wire.BatchReview(**common, batch=dict(body)),
+        QuestionKind.TEACHING: _decision,
+        QuestionKind.RULE: _decision,
         QuestionKind.DRAFT: lambda common, body: wire.DraftReview(**common, **body),
         QuestionKind.DECISION: _decision,
         QuestionKind.COMPANION: _decision,
@@ -103,7 +112,11 @@ _FRAMES: Mapping[QuestionKind, Frame] = MappingProxyType(
         QuestionKind.PLACE: _decision,
         QuestionKind.SKILL: _decision,
         QuestionKind.SKILL_SOURCE: _decision,
+        QuestionKind.TOOL_SERVER: _decision,
         QuestionKind.CONNECTION: _decision,
+        QuestionKind.PROPOSAL: _decision,
+        QuestionKind.DOMAIN: _decision,
+        QuestionKind.GRANT: _decision,
         QuestionKind.SUGGESTION: lambda common, body: wire.Suggestion(
             **common, suggestion=dict(body)
         ),
@@ -133,7 +146,8 @@ async def take_answer(
     if not question.sealed:
         raise DecisionNotSigned
     answer = frame.model_dump(mode="json", exclude=_NOT_SAID, exclude_none=True)
-    if isinstance(frame, wire.BatchReviewResponse) and frame.verdict in _VERDICTS:
+    of_plans = question.content.kind is QuestionKind.BATCH
+    if of_plans and isinstance(frame, wire.BatchReviewResponse) and frame.verdict in _VERDICTS:
         return await _decide_batch(questions, cards, question, frame, proof)
     _require_offered(question, answer)
     gesture = ApprovalStrength(frame.strength)

@@ -21,6 +21,10 @@ from silas.kernel import (
 )
 from silas.kernel.program import as_typed
 from silas.memory.errors import MemoryExists, MemoryInvalid, MemoryUnknown, TrustRefused
+from silas.proactive.autonomy import AutonomyChangeUnknown
+from silas.proactive.grants import StandingGrantUnknown
+from silas.proposals.clients import ClientExists, ClientRefused
+from silas.proposals.service import ProposalRefused
 from silas.review import DecisionNotSigned, StrongerProofNeeded
 from silas.secrets.errors import VaultLocked
 from silas.skills.store import SkillUnknown
@@ -36,9 +40,11 @@ _STATUSES: tuple[tuple[tuple[type[SilasError], ...], int], ...] = (
         (
             *(CompanionUnknown, ConnectionUnknown, RecordUnknown, TokenUnknown, WorkItemUnknown),
             *(ArtifactRefused, AttachmentUnknown, MemoryUnknown, SkillUnknown),
+            *(AutonomyChangeUnknown, StandingGrantUnknown),
         ),
         404,
     ),
+    ((ClientExists, ClientRefused, ProposalRefused), 400),
     ((MemoryExists, MemoryInvalid, TrustRefused), 400),
     ((AccountError, CompanionError, JournalError, SkillError), 400),
     ((DecisionNotSigned, StrongerProofNeeded), 403),

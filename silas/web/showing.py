@@ -6,7 +6,7 @@ on its buttons and its risk are the runtime's; no agent has a say in them.
 
 from collections.abc import Sequence
 
-from silas.gates.risk import RiskLevel
+from silas.gates.risk import EffectOf, RiskLevel
 from silas.kernel.ids import conversation_of
 from silas.kernel.program import as_typed
 from silas.queue.models import Agent
@@ -14,9 +14,10 @@ from silas.review.cards import UNDO, Card
 from silas.review.decisions import UNSEALED, Decisions
 from silas.stream.delivery import Delivery, StoredUserMessage
 from silas.stream.ports import AnswerProgress
+from silas.stream.proposed_work import CLIENT_WORK
 from silas.web import wire
 from silas.web.front import Front
-from silas.work.authorisation import plan_scope
+from silas.work.authorisation import plan_finals, plan_scope
 from silas.work.before_images import BeforeImages
 from silas.work.models import ALWAYS_ON, WorkItem, WorkItemStatus, WorkItemType
 from silas.work.previews import PlanPreview, preview_plan
@@ -34,6 +35,11 @@ from silas.work.wording import (
 _MOST_FILES = 200
 _DECLINE = "Decline, do nothing"
 _CHANGE = "Ask for changes"
+_ASKED_BY = {
+    "goal": "Requested by the scheduler",
+    "visitor": "A visitor asks for this",
+    CLIENT_WORK: "Another program asks for this",
+}
 _UNDOING = {"approved": "Undo it", "declined": "Keep it as it is"}
 
 
@@ -42,7 +48,8 @@ async def card_frame(front: Front, card: Card) -> wire.ApprovalRequest:
     items, preview = await items_of(card, front.items), PlanPreview()
     if card.state == "open" and card.requested_by != UNDO:
         preview = await preview_plan(items, scripted=front.scripted)
-    return shown_card(card, items, front.decisions).model_copy(update={"preview": preview})
+    shown = shown_card(card, items, front.decisions, front.calls.bench.registry.effect_of)
+    return shown.model_copy(update={"preview": preview})
 
 
 async def items_of(card: Card, store: WorkItemStore) -> list[WorkItem]:
@@ -51,7 +58,9 @@ async def items_of(card: Card, store: WorkItemStore) -> list[WorkItem]:
     return [item for item in found if item is not None]
 
 
-def shown_card(card: Card, items: Sequence[WorkItem], decisions: Decisions) -> wire.ApprovalRequest:
+def shown_card(
+    card: Card, items: Sequence[WorkItem], decisions: Decisions, effect_of: EffectOf
+) -> wire.ApprovalRequest:
     """The card whole."""
     needs = decisions.requirement(card.risk, plan_scope(items))
     root = items[0] if items else None
@@ -62,7 +71,7 @@ def shown_card(card: Card, items: Sequence[WorkItem], decisions: Decisions) -> w
         title=card.title,
         body=card.message,
         risk_level=card.risk,
-        rationale=_rationale(card, items),
+        rationale=" ".join([_rationale(card, items), *plan_finals(items, effect_of)]),
         steps=needs.steps,
         details_expanded=needs.details_expanded,
         consequences=_UNDOING if undo else _consequences(root, card.risk),
@@ -93,7 +102,7 @@ def _rationale(card: Card, items: Sequence[WorkItem]) -> str:
     if card.requested_by == UNDO:
         return card.message
     checks = sum(not check.influenced_by for item in items for check in item.verify)
-    asked = "Requested by the scheduler" if card.requested_by == "goal" else "You asked for this"
+    asked = _ASKED_BY.get(card.requested_by, "You asked for this")
     outside = sorted({each.tool for item in items for each in item.approvals})
     if outside:
         asked = f"{asked}. It may call {', '.join(outside)} outside of the sandbox"
@@ -197,6 +206,7 @@ def shown_delivery(delivery: Delivery) -> wire.Message:
         journal_changes=reply.journal_changes,
         work_item_id=reply.work_item_id,
         printed=reply.printed,
+        undo_until=reply.undo_until,
         conversation=conversation_of(message.scope_id),
     )
 

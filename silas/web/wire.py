@@ -23,6 +23,8 @@ from silas.work.previews import PlanPreview
 
 MAX_TEXT = 32_000
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+ItemId = Annotated[str, Field(min_length=1, max_length=600)]
+"""What an account calls one of its items."""
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Gesture = Literal["tap", "slide", "passkey"]
 """What the owner does on a page to decide, from weakest to strongest."""
@@ -154,6 +156,8 @@ class Message(Data):
     """The work whose result this tells: `/api/work/{id}` has all of it."""
     printed: list[PrintedOutput] = Field(default_factory=list)
     """What commands and checks printed, shortened: their words, not Silas'."""
+    undo_until: UtcDatetime | None = None
+    """Until when what the work did in accounts is taken back with `/api/work/{id}/undo`."""
     attachments: list[FileAttached] = Field(default_factory=list)
     conversation: str = FIRST_CONVERSATION
     """The conversation that it belongs to."""
@@ -415,7 +419,7 @@ class BatchReviewResponse(Answer):
 
     type: Literal["batch_review_response"] = "batch_review_response"
     verdict: Literal["approve", "decline", "edit_selection"]
-    selected_item_ids: list[Name] = Field(default_factory=list, max_length=1000)
+    selected_item_ids: list[ItemId] = Field(default_factory=list, max_length=1000)
 
     @model_validator(mode="after")
     def _chosen_if_edited(self) -> Self:
@@ -439,6 +443,8 @@ class DraftReviewResponse(Answer):
     type: Literal["draft_review_response"] = "draft_review_response"
     verdict: Literal["approve", "edit", "rephrase", "reject"]
     edited_text: Text | None = None
+    words: Text | None = None
+    """What should be different, for whoever rewrites it."""
 
 
 class Decision(Asked):
@@ -549,6 +555,8 @@ class ConnectionFailure(Asked):
     failure_type: str
     service: str
     message: str
+    draft: str = ""
+    """A text that the owner may send to whoever runs the service."""
     recovery_options: list[dict[str, Any]]
 
 
@@ -610,6 +618,16 @@ class SkillsChanged(Data):
     type: Literal["skills_changed"] = "skills_changed"
 
 
+class CompanionAnswering(Data):
+    """The answer of a companion grows: all of its text so far. The whole is read when it is told
+    that something about companions has changed."""
+
+    type: Literal["companion_answering"] = "companion_answering"
+    agent_id: str
+    run_key: str
+    text: str
+
+
 class CompanionsChanged(Data):
     """Something about companions may have changed, here or elsewhere: it is read anew."""
 
@@ -659,6 +677,7 @@ ToPage = Annotated[
     | SkillsChanged
     | ConnectionsChanged
     | CompanionsChanged
+    | CompanionAnswering
     | Accepted
     | Failed
     | Pong

@@ -1,19 +1,24 @@
 """`/api/work/*`: everything about one work item, for whoever opens it from an answer.
 
-Reading needs the session of a paired device, and nothing here changes anything. A file can be
+Reading needs the session of a paired device. What was done in accounts is taken back
+(`silas.work.undo_calls`) by a request that the device has signed; nothing else here changes
+anything. A file can be
 opened if the work item itself has changed it (`silas.work.report`); the path is compared with what
 was written down, and is never one to look for.
 """
 
+from pydantic import Field
+
 from silas.kernel.models import Data
 from silas.web.access import page
 from silas.web.command_routes import Routes
-from silas.web.commands import PageAccess
+from silas.web.commands import Body, PageAccess
 from silas.work.effects import ChangeKind
 from silas.work.errors import ArtifactRefused
 from silas.work.execution_context import ExecutionContext
 from silas.work.output import CallOutput, ends_of, readable
 from silas.work.report import MAX_CALL_CHARS, FileView, WorkReport, file_view, report_of
+from silas.work.undo_calls import UndoneCall, UndoOffer, undo_calls
 from silas.work.wording import attempts_of, ending_of, outcome_of, status_of
 
 
@@ -50,6 +55,21 @@ class WorkDetails(Data):
     """The numbers of the calls that are cut: `/output/{attempt}/{seq}` has each whole."""
     checks: list[CheckDetails]
     files: list[FileLine]
+    undos: list[UndoOffer]
+    """Its calls in accounts, and what takes each back."""
+
+
+class UndoWanted(Body):
+    """Which calls are to be taken back."""
+
+    calls: list[int] | None = Field(default=None, max_length=1000)
+    """Their numbers in the last attempt that made any; None: all."""
+
+
+class UndoDone(Data):
+    """What became of each call, the last one first."""
+
+    calls: list[UndoneCall]
 
 
 def work_routes(bench: ExecutionContext) -> Routes:
@@ -65,6 +85,11 @@ def work_routes(bench: ExecutionContext) -> Routes:
     @page(PageAccess.SESSION)
     async def file(work_item_id: str, path: str) -> FileView:
         return await file_view(bench, work_item_id, path)
+
+    @routes.post("/{work_item_id}/undo")
+    @page(PageAccess.SIGNED)
+    async def undo(work_item_id: str, wanted: UndoWanted) -> UndoDone:
+        return UndoDone(calls=await undo_calls(bench, work_item_id, wanted.calls))
 
     @routes.get("/{work_item_id}/output/{attempt}/{seq}")
     @page(PageAccess.SESSION)
@@ -106,4 +131,5 @@ def _details(report: WorkReport) -> WorkDetails:
             FileLine(kind=each.kind, path=each.path, taken=each.taken, among_yours=each.among_yours)
             for each in report.files
         ],
+        undos=report.undos,
     )

@@ -8,7 +8,7 @@ c3  artifacts come from what the calls really gave
 d   gates look at what a step has given (`tool_calls.py`); what they ask is decided when the worker
     has ended, and before anything is delivered
 e   what was done is held against the plan and checked, in a sandbox of its own (`delivery.py`)
-f   without checks: something was done, and the last call worked
+f   without checks: something was done, the last call worked, and a script came to its end
 
 What passed its checks is taken over (`publication.py`). After a failure there may be another
 attempt, with the planner's advice. An attempt ends with an outcome, whatever the worker does: it is
@@ -406,7 +406,7 @@ async def _concluded(
     )
     shown = tools.seen.provenance.joined(await read_by_checks(ctx, files))
     await ctx.origins.note_work(files.item.id, shown)
-    if not files.item.verify and (error := _nothing_done(entries)):
+    if not files.item.verify and (error := _nothing_done(entries) or ran.unfinished):
         return replace(outcome, error=error)
     seen = {"taint": tools.seen.taint, "taint_sources": tools.seen.taint_sources}
     ended = scene.model_copy(update={**seen, "summary": outcome.summary})

@@ -10,11 +10,12 @@
 5. The token of a plan is used up for its item and attached to it in the transaction that stores the
    decision (`plan_approval`). A goal's token is attached there; its tasks use it up one by one.
 6. What the owner takes back (`revoke_approvals`) opens nothing any more, and the work that has it
-   is cancelled, also in the middle, with everything below it.
+   is cancelled, also in the middle, with everything below it. What would undo it with one tap does
+   not, any more.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,13 @@ from silas.gates.risk import (
     risk_of_tool,
     riskiest,
 )
-from silas.kernel import ApprovalError, TaintLevel, canonical_bytes, join_taint
+from silas.kernel import (
+    ApprovalError,
+    TaintLevel,
+    canonical_bytes,
+    format_timestamp,
+    join_taint,
+)
 from silas.review import Approval, OwnersWord, QuestionKind, ShownQuestion, Tokens
 from silas.review.decision_log import answered_entry
 from silas.storage import Transaction
@@ -39,6 +46,8 @@ from silas.work.control import Cancelled, WorkControl
 from silas.work.effects import ChangeKind, executed_by
 from silas.work.errors import WorkItemConflict, WorkItemUnknown
 from silas.work.execution_context import Authority
+from silas.work.ledger import revoke_undos
+from silas.work.letters import is_written_out
 from silas.work.models import ENDED_WELL, STOPPED_BY_OWNER, WorkItem, WorkItemType
 from silas.work.paused import DecidedCall, KeptCall, Write, decided_entry
 from silas.work.ports import Later, PausedCall
@@ -48,6 +57,8 @@ TAKE_OVER = "take_over"
 """What a waiting call is named that asks whether a file may be taken over. It is no tool."""
 AFTER_STEP = "after_step"
 """What a waiting call is named that asks whether a step's result may stand. It is no tool."""
+_QUIET = frozenset({ActionKind.OBSERVE, ActionKind.TIDY, ActionKind.CHANGE})
+"""What speaks to nobody, and destroys nothing."""
 _ONE_CALL = frozenset({ApprovalScope.SINGLE_STEP})
 
 
@@ -97,8 +108,15 @@ def plan_risk(item: WorkItem, taint: TaintLevel, effect_of: EffectOf) -> RiskLev
 
     Inside the sandbox everything can be thrown away. What an envelope or the network lets out
     cannot: it is as risky as the tool declares, and the worst if nobody has declared the tool.
+    A plan that is nothing but calls as they are written shows all that it does: what it was derived
+    from raises it only if it speaks to somebody or destroys something (`silas.work.letters`).
     """
     scope = scope_of(item)
+    if is_written_out(item):
+        return riskiest(
+            RiskLevel.MEDIUM,
+            *(_written_risk(each.tool, scope, effect_of) for each in item.approvals),
+        )
     lets_out = item.approvals or item.reaches_network
     work = risk_of(
         scope,
@@ -109,6 +127,30 @@ def plan_risk(item: WorkItem, taint: TaintLevel, effect_of: EffectOf) -> RiskLev
     )
     outside = [risk_of_tool(scope, effect_of(each.tool), taint=taint) for each in item.approvals]
     return riskiest(work, *outside)
+
+
+def final_lines(tools: Iterable[str], effect_of: EffectOf) -> list[str]:
+    """What the owner is told, before the yes, about tools whose doing nothing takes back."""
+    effects = {name: effect_of(name) for name in tools}
+    final = [
+        name
+        for name, effect in effects.items()
+        if effect is None or effect.reversibility is Reversibility.IRREVERSIBLE
+    ]
+    return [f"What {name} does cannot be undone." for name in final]
+
+
+def plan_finals(items: Iterable[WorkItem], effect_of: EffectOf) -> list[str]:
+    """The same about what plans let happen without asking again."""
+    return final_lines((each.tool for item in items for each in item.approvals), effect_of)
+
+
+def _written_risk(tool: str, scope: ApprovalScope, effect_of: EffectOf) -> RiskLevel:
+    """Of a call that is shown whole; to whom it speaks may be new, until somebody knows better."""
+    effect = effect_of(tool)
+    level = risk_of_tool(scope, effect, taint=TaintLevel.OWNER, inside_envelope=True)
+    quiet = effect is not None and effect.action in _QUIET
+    return level if quiet else riskiest(level, RiskLevel.HIGH)
 
 
 def scope_of(item: WorkItem) -> ApprovalScope:
@@ -343,6 +385,7 @@ async def revoke_approvals(
 
         def stop(tx: Transaction, token: ApprovalToken, ended: list[Cancelled] = ended) -> None:
             ended[:] = _stop_work_of(tx, control, token)
+            revoke_undos(tx, token.token_id, now=format_timestamp(control.clock.now()))
 
         tokens.append(await approvals.revoke(token_id, also=stop))
         stopped += await control.after_cancel(ended)

@@ -70,7 +70,7 @@ class WorkControl:
         self._items = items
         self._attempts = attempts
         self._audit = audit
-        self._clock = clock
+        self.clock = clock
         self._changed: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._at_work: set[str] = set()
 
@@ -91,7 +91,7 @@ class WorkControl:
         self, tx: Transaction, work_item_id: str, *, event: str = CANCELLED
     ) -> list[Cancelled]:
         """The same as part of a transaction; `after_cancel` belongs after it."""
-        now = format_timestamp(self._clock.now())
+        now = format_timestamp(self.clock.now())
         family = [load_item(tx, work_item_id), *load_children(tx, work_item_id)]
         open_items = [each for each in family if not each.has_ended]
         return [Cancelled(each, self._cancel_in(tx, each, now, event)) for each in open_items]
@@ -151,11 +151,11 @@ class WorkControl:
     async def wait_until_idle(self, work_item_id: str, *, seconds: float) -> bool:
         """Wait until nobody works on the item or below it; False if somebody still does."""
         ids = {item.id for item in await self._family(work_item_id)}
-        deadline = self._clock.monotonic() + seconds
+        deadline = self.clock.monotonic() + seconds
         while ids & {
             each.work_item_id for each in await self._attempts.list_open() if each.runner != WAITING
         }:
-            if self._clock.monotonic() >= deadline:
+            if self.clock.monotonic() >= deadline:
                 return False
             await asyncio.sleep(_LOOK_EVERY / 4)
         return True

@@ -20,11 +20,19 @@ from silas.work.artifacts import ArtifactStore
 from silas.work.attempt_store import AttemptStore, OnStart
 from silas.work.before_images import BeforeImages
 from silas.work.control import WorkControl
-from silas.work.ledger import ToolLedger
+from silas.work.ledger import CallUndos, ToolLedger
 from silas.work.models import WorkItem
 from silas.work.origins import OriginStore
 from silas.work.paused import PausedRuns
-from silas.work.ports import Approver, AttemptWorker, Planner, ProgressListener, SkillFiles
+from silas.work.ports import (
+    Approver,
+    AttemptWorker,
+    PausedCall,
+    Planner,
+    ProgressListener,
+    SkillFiles,
+    ToolCaller,
+)
 from silas.work.store import WorkItemStore
 from silas.work.verification import VerificationRunner
 from silas.work.workspaces import Workspaces
@@ -35,6 +43,16 @@ TaintOf = Callable[[WorkItem], Awaitable[TaintLevel]]
 
 TooOften = Callable[[WorkItem, str], Awaitable[str | None]]
 """Says why a tool may not be called just now for a work item; None if it may."""
+
+
+UseGrant = Callable[[PausedCall, bool], Awaitable[str | None]]
+"""Says which standing grant of the owner's covers a call; True: one use of it is counted now."""
+
+
+async def no_grants(call: PausedCall, make: bool) -> str | None:
+    """The owner has allowed nothing in advance."""
+    del call, make
+    return None
 
 
 async def never_too_often(item: WorkItem, tool: str) -> str | None:
@@ -104,10 +122,20 @@ class ExecutionContext(WorkRecords, Authority):
     """What an attempt is run with."""
 
     ledger: ToolLedger
+    undos: CallUndos
+    """What takes back the calls in accounts."""
+    grants: UseGrant = no_grants
+    """What the owner has allowed for a while."""
     verification: VerificationRunner
     system_gates: Sequence[Gate]
     """The owner's gates that look at every run, whatever the plan says."""
     gates: GateRunner | None = None
     planner: Planner | None = None
     skills: SkillFiles | None = None
+    propose: "Propose | None" = None
+    """Puts what fits the items of an account before the owner, for a goal with such a policy."""
     limits: RunLimits = field(default_factory=RunLimits)
+
+
+Propose = Callable[[ExecutionContext, WorkItem, ToolCaller], Awaitable[None]]
+"""Looks with these calls for a goal, and puts before the owner what fits; raises `WorkError`."""

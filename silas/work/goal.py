@@ -2,7 +2,9 @@
 
 1. Admission: a standing approval of exactly this goal is in force. Then all checks of the goal run.
 2. The results go to the audit log.
-3. All passed: `healthy`. A repair that was still open is not needed any more.
+3. All passed: `healthy`. A repair that was still open is not needed any more. A goal with a policy
+   for the items of an account has looked at them before (`batch`): that executes nothing, and what
+   it finds is put before the owner.
 4. Otherwise, if the goal repairs itself, a task is made from it, or the one that waits is gone on
    with. Its authorisation is one use of the standing approval, consumed for exactly this task. If
    that is refused, the owner is asked for this task, once: the goal is `blocked`, and rests until
@@ -17,7 +19,7 @@ so that it cannot use more than is left. With nothing left the goal is `stuck`.
 import hashlib
 from functools import partial
 
-from silas.kernel import ApprovalError
+from silas.kernel import ApprovalError, WorkError
 from silas.tools.tree import FileRefused
 from silas.work.admission import CHANGED, NO_APPROVAL, Blocked, is_good_enough, require_entry
 from silas.work.attempt_store import AttemptOutcome
@@ -40,6 +42,8 @@ from silas.work.publication import discard_files
 from silas.work.recovery import release
 from silas.work.spawning import spawn_task
 from silas.work.store import WorkItemStore, require_item
+from silas.work.tool_calls import calls_of
+from silas.work.workspaces import AttemptWorkspace
 
 _SPAWN = "spawn_task"
 ALL_PASSED = "All checks passed."
@@ -87,16 +91,22 @@ async def _execute(ctx: ExecutionContext, item: WorkItem) -> WorkItemResult:
 
 
 async def _cycle(ctx: ExecutionContext, item: WorkItem) -> WorkEnd:
-    report = await _check(ctx, item)  # 1
-    if isinstance(report, WorkEnd):
-        return report
+    files = await _open_files(ctx, item)
+    if isinstance(files, WorkEnd):
+        return files
+    await ctx.origins.note_work(item.id, await read_by_checks(ctx, files))
+    report = await ctx.verification.run_checks(item.verify, artifacts=files.directory)  # 1
+    # Without checks nothing is shown to be well; a goal that only looks at items needs none.
+    passed = report.all_passed or (item.batch is not None and not item.verify)
     await ctx.audit.log(  # 2
         "goal_checked",
         work_item_id=item.id,
-        passed=report.all_passed,
+        passed=passed,
         failed=[result.name for result in report.failed],
     )
-    if report.all_passed:  # 3
+    if passed:  # 3
+        if item.batch is not None and (reason := await _look_at_items(ctx, files)):
+            return WorkEnd(WorkItemStatus.FAILED, "It could not look.", reason, report.results)
         not_needed = await _open_repairs(ctx.items, item)
         for task in not_needed:
             await ctx.control.cancel(task.id)
@@ -115,15 +125,28 @@ def repairs_itself(goal: WorkItem) -> bool:
     return (escalation.action if escalation else goal.on_failure) == _SPAWN
 
 
-async def _check(ctx: ExecutionContext, item: WorkItem) -> VerificationReport | WorkEnd:
-    """The report, or how the cycle ends because there cannot be one."""
+async def _open_files(ctx: ExecutionContext, item: WorkItem) -> AttemptWorkspace | WorkEnd:
+    """The files of the cycle, or how it ends because there cannot be any."""
     try:
-        files = await ctx.workspaces.open_attempt(item, item.attempts, {})
+        return await ctx.workspaces.open_attempt(item, item.attempts, {})
     except (BindingBroken, FileRefused) as error:
         await ctx.audit.log(CHANGED, work_item_id=item.id, reason=error.message)
         return WorkEnd(WorkItemStatus.BLOCKED, "It is blocked.", error.message)
-    await ctx.origins.note_work(item.id, await read_by_checks(ctx, files))
-    return await ctx.verification.run_checks(item.verify, artifacts=files.directory)
+
+
+async def _look_at_items(ctx: ExecutionContext, files: AttemptWorkspace) -> str:
+    """Let what fits be put before the owner; why that did not work, or nothing."""
+    if ctx.propose is None:
+        return "Nothing is proposed here: it takes the running Silas (`silas start`)."
+    try:
+        tools = await calls_of(ctx, files)
+        try:
+            await ctx.propose(tools.ctx, files.item, tools)
+        finally:
+            await tools.close()
+    except (WorkError, ValueError) as error:
+        return str(error)
+    return ""
 
 
 async def _repair(ctx: ExecutionContext, goal: WorkItem, report: VerificationReport) -> WorkEnd:

@@ -36,6 +36,7 @@ from silas.gates import AccessLevel, ActionEnvelope, EscalationAction, Expectati
 from silas.kernel import canonical_bytes
 from silas.kernel.models import Data, FieldProblem, UtcDatetime, quoted, refuse, text_like
 from silas.scheduler import CronSchedule, InvalidCron
+from silas.work.batch_policy import BatchPolicy
 from silas.work.effects import FileChange, Workspace
 from silas.work.errors import IllegalTransition
 
@@ -175,12 +176,14 @@ PLAN_FIELDS = frozenset(
         *("agent", "budget", "body", "interaction_mode", "input_artifacts_from"),
         *("verify", "gates", "skills", "access_levels", "escalation", "approvals"),
         *("schedule", "on_failure", "on_stuck", "failure_context", "tasks", "depends_on"),
-        *("workspace", "skill_hashes", "script", "without_proof", "accepts_unchecked"),
+        *("workspace", "skill_hashes", "script", "without_proof", "accepts_unchecked", "batch"),
     }
 )
 BOUND_FIELDS = frozenset(
-    {"workspace", "skill_hashes", "script", "without_proof", "accepts_unchecked"}
+    {"workspace", "skill_hashes", "script", "without_proof", "accepts_unchecked", "batch"}
 )
+_OF_THE_GOAL_ALONE = frozenset({"batch"})
+"""What a goal does by itself; a task that repairs it has no part in it."""
 RUNTIME_FIELDS = frozenset(
     {
         *("approval_token", "needs_approval", "status", "attempts", "budget_used"),
@@ -206,7 +209,8 @@ def work_item_spawn_policy_bytes(item: Data) -> bytes:
     }
     if plan["approvals"]:
         policy["approvals"] = _sorted_json(plan["approvals"])
-    policy |= {name: plan[name] for name in BOUND_FIELDS if name in plan}
+    shared = BOUND_FIELDS - _OF_THE_GOAL_ALONE
+    policy |= {name: plan[name] for name in shared if name in plan}
     return canonical_bytes(policy)
 
 
@@ -345,6 +349,8 @@ class WorkItem(Data):
     """The plan says itself that none of its checks fails before the work and passes after it."""
     accepts_unchecked: bool = False
     """Whether work that was done but not checked is good enough to go on from, or for this goal."""
+    batch: BatchPolicy | None = None
+    """What the goal proposes about the items of an account, at its times."""
 
     status: WorkItemStatus = WorkItemStatus.PENDING
     attempts: int = Field(default=0, ge=0)
@@ -419,6 +425,8 @@ def _type_problems(item: WorkItem) -> Iterator[FieldProblem]:
         yield FieldProblem(("tasks",), "is for projects only")
     if item.script and item.type is not WorkItemType.TASK:
         yield FieldProblem(("script",), "is for tasks only")
+    if item.batch is not None and not (goal and item.agent == "ephemeral"):
+        yield FieldProblem(("batch",), "is for goals with times only")
 
 
 def _schedule_problems(item: WorkItem) -> Iterator[FieldProblem]:

@@ -33,6 +33,7 @@ from silas.kernel import (
     format_timestamp,
 )
 from silas.storage import Database, Reader, Row, Transaction
+from silas.tools.execution import ACCOUNT_OF
 from silas.work.effects import FileChange
 
 _PACKAGES = frozenset({"node_modules", "site-packages", ".venv", "vendor", "third_party"})
@@ -190,10 +191,19 @@ def _judge(
         except OSError as error:
             said, mark = None, f"cannot be looked at: {error.strerror}"
         if said is not None and said.taint is TaintLevel.EXTERNAL:
-            mark = f"made from {said.sources[0]}" if said.sources else "a stranger's text is in it"
+            mark = made_from_words(said.sources) or "a stranger's text is in it"
         if mark:
             found[name] = f"the file {name} ({mark})"
     return found
+
+
+def made_from_words(sources: Sequence[str]) -> str:
+    """What a file was made from: its first source, or every account that was read for it.
+
+    The domains of accounts follow from these words, so none may be left out.
+    """
+    told = [each for each in sources if ACCOUNT_OF in each] or sources[:1]
+    return f"made from {', '.join(told)}" if told else ""
 
 
 def _seen(path: Path) -> os.stat_result | None:

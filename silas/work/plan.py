@@ -151,7 +151,7 @@ def _goal_problems(item: WorkItem) -> Iterator[FieldProblem]:
             if getattr(item, name):
                 yield FieldProblem((name,), "is for goals only")
         return
-    if item.agent == "ephemeral" and not item.verify:
+    if item.agent == "ephemeral" and not item.verify and item.batch is None:
         yield FieldProblem(("verify",), "is missing; a goal is what its checks look at")
     chosen = item.escalation.get(item.on_failure)
     spawns = (chosen.action if chosen else item.on_failure) == "spawn_task"

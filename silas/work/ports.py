@@ -57,6 +57,8 @@ class AgentRun(Data):
     output: ExecutorAgentOutput
     error: str | None = None
     """Why the run failed, if it did; what it used is charged all the same."""
+    unfinished: str | None = None
+    """Which step of a script was not made, and why. Without checks, that is a failed attempt."""
     tokens: int = Field(default=0, ge=0)
     cost_usd: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 

@@ -38,12 +38,12 @@ from silas.kernel import (
     strict_loads,
 )
 from silas.tools.declaration import Tool
-from silas.tools.execution import ExecutionResult
+from silas.tools.execution import ACCOUNT_SOURCE, ExecutionResult
 from silas.tools.tree import FileRefused, Tree, matches
 from silas.work.attempt_files import MAX_FILES
 from silas.work.execution_context import ExecutionContext
 from silas.work.models import WorkItem
-from silas.work.origins import OriginStore
+from silas.work.origins import OriginStore, made_from_words
 from silas.work.shell_commands import ShellCommand, Unreadable, read_list
 from silas.work.shell_commands import names as words_of
 from silas.work.workspaces import AttemptWorkspace, WorkspaceKind
@@ -270,8 +270,8 @@ async def foreign_files(ctx: ExecutionContext, files: AttemptWorkspace) -> dict[
         before = [name for name in (files.item.follow_up_of, *files.item.depends_on) if name]
         handed_on = await read_by(ctx, before)
         if handed_on.taint is TaintLevel.EXTERNAL:
-            source = handed_on.sources[0] if handed_on.sources else "a stranger's text"
-            found |= {name: f"the file {name} (made from {source})" for name in imported}
+            mark = made_from_words(handed_on.sources) or "made from a stranger's text"
+            found |= {name: f"the file {name} ({mark})" for name in imported}
     if files.kind is WorkspaceKind.COPY and files.workspace.path is not None:
         own = {name: each for name, each in files.base.digests.items() if name not in imported}
         found |= await ctx.origins.foreign_files(files.workspace.path, own)
@@ -289,6 +289,21 @@ async def read_by(ctx: ExecutionContext, work_item_ids: Iterable[str]) -> Proven
             if TaintLevel.EXTERNAL in taints and known.taint is not TaintLevel.EXTERNAL:
                 known = known.joined(external(_NOT_WRITTEN_DOWN.format(name=name)))
     return known
+
+
+async def made_from(ctx: ExecutionContext, item: WorkItem) -> tuple[str, ...]:
+    """The work that this item follows from, and what that follows from, and so on."""
+    found: dict[str, None] = {}
+    names = [item]
+    while names:
+        each = names.pop()
+        before = (each.parent, each.spawned_by, each.follow_up_of, *each.depends_on)
+        for name in before:
+            if name and name != item.id and name not in found:
+                found[name] = None
+                earlier = await ctx.items.get(name)
+                names += [earlier] if earlier else []
+    return tuple(found)
 
 
 async def read_by_checks(ctx: ExecutionContext, files: AttemptWorkspace) -> Provenance:
@@ -336,6 +351,8 @@ def result_source(tool: Tool, result: ExecutionResult, at: datetime) -> Provenan
     if result.taint is not TaintLevel.EXTERNAL:
         return Provenance(result.taint)
     found = [str(each["url"]) for each in result.content if "url" in each]
+    if account := result.metadata.get(ACCOUNT_SOURCE):
+        found.insert(0, str(account))
     used = result.metadata.get("network")
     found += [str(each["host"]) for each in used if each["host"]] if isinstance(used, list) else []
     if not found:

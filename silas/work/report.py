@@ -12,9 +12,14 @@ import asyncio
 import difflib
 import hashlib
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
+from pydantic import Field
+
+from silas.approval.rules import digest
 from silas.kernel.models import Data, UtcDatetime
+from silas.review.attestations import RunAttempt, RunCall, RunCheck, RunFile, RunPredicate
 from silas.tools.tree import FileRefused, Tree
 from silas.work.admission import namespace_of
 from silas.work.artifacts import Artifact
@@ -23,9 +28,10 @@ from silas.work.before_images import BeforeImage
 from silas.work.effects import ChangeKind, FileChange
 from silas.work.errors import ArtifactRefused
 from silas.work.execution_context import ExecutionContext
-from silas.work.models import VerificationResult, WorkItem
+from silas.work.models import ENDED_WELL, VerificationResult, WorkItem
 from silas.work.output import CallOutput, ends_of, every_output
 from silas.work.store import require_item
+from silas.work.undo_calls import UndoOffer, undo_offers
 from silas.work.wording import counted, file_lines, last_results
 
 MAX_TEXT_CHARS = 200_000
@@ -85,6 +91,8 @@ class WorkReport(Data):
     """Whether the last attempt waits for a decision."""
     expired: bool = False
     """Whether it has waited, and nobody decided in time."""
+    undos: list[UndoOffer] = Field(default_factory=list)
+    """Its calls in accounts, and what takes each back."""
 
 
 async def report_of(ctx: ExecutionContext, work_item_id: str) -> WorkReport:
@@ -103,6 +111,56 @@ async def report_of(ctx: ExecutionContext, work_item_id: str) -> WorkReport:
         below=await ctx.items.list_by_parent(work_item_id),
         waits=open_waiting and not expired,
         expired=expired,
+        undos=await undo_offers(ctx, work_item_id),
+    )
+
+
+def run_predicate(report: WorkReport, *, now: datetime) -> RunPredicate:
+    """The record as other people's verifiers read it; what was printed is named by its digest."""
+    item = report.item
+    return RunPredicate(
+        exported_at=now,
+        work_item_id=item.id,
+        title=item.title,
+        plan_sha256=item.plan_hash,
+        status=item.status.value,
+        approval=item.approval_token.token_id if item.approval_token else None,
+        verifier="silas",
+        attempts=[
+            RunAttempt(
+                attempt=each.attempt,
+                started_at=each.started_at,
+                ended_at=each.ended_at,
+                outcome=each.outcome,
+                calls=[
+                    RunCall(
+                        tool=call.tool,
+                        title=call.title,
+                        success=call.success,
+                        output_sha256=digest(call.text.encode()),
+                    )
+                    for call in each.calls
+                ],
+            )
+            for each in report.attempts
+        ],
+        checks=[
+            RunCheck(
+                name=each.name,
+                passed=each.passed,
+                passed_before=each.passed_before,
+                influenced_by=each.influenced_by,
+                proves=each.proves,
+                exit_code=each.exit_code,
+                output_sha256=digest(each.output.encode()),
+            )
+            for each in report.checks
+        ],
+        checked=item.status in ENDED_WELL and any(each.proves for each in report.checks),
+        files=[
+            RunFile(path=each.path, before=each.before, after=each.after, taken=each.taken)
+            for each in report.files
+        ],
     )
 
 

@@ -448,7 +448,8 @@ async def _execute_from(first: int, briefing: Briefing, tools: ToolCaller) -> Ag
                 waits = WaitingCall(call_id=f"step.{number}", call=answer)
                 return PausedRun(history=f"script step {number}", calls=(waits,))
             if not answer.success:
-                return _ended(f"Step {number} of {len(steps)} did not work: {answer.error}", made)
+                why = f"Step {number} of {len(steps)} did not work: {answer.error}"
+                return _ended(why, made).model_copy(update={"unfinished": why})
         if isinstance(step, FileStep | RestoreStep | AttachmentStep):
             made.append(step.path)
     done = "1 step" if len(steps) == 1 else f"All {len(steps)} steps"

@@ -7,12 +7,14 @@
 3. the gates `on_tool_call` let it pass, may rewrite its arguments (which must fit again), block it,
    or ask the owner; for a tool that uses an account, `connection_permission` is always one of them,
    and a yes to what it asks is for this one call;
-4. a tool that acts outside of the sandbox is inside an envelope of the plan, or the owner is asked:
+4. a tool that acts outside of the sandbox is inside an envelope of the plan, or of a standing grant
+   of the owner's in a run that nothing foreign has entered, or the owner is asked:
    always if it changes something, and if foreign content has entered the run (`provenance.py`),
    also if it tells somebody something (`silas.gates.envelopes`). A command with hosts to reach acts
    outside of the sandbox;
 5. what the approval covers is still what it was;
-6. the call is written down, made, and its result written down. Before that, the gates `after_step`
+6. the call is written down, and for one in an account also what takes it back (`undo_calls.py`);
+   it is made, and its result written down. Before that, the gates `after_step`
    of this step look at the result, and may rewrite its text. One that blocks ends the attempt. One
    that asks is decided when the worker has ended, before anything of the work is taken over; until
    then the worker does nothing outside of the sandbox.
@@ -23,7 +25,7 @@ decide later is not performed: the review says so, and a worker that can wait en
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,16 +44,24 @@ from silas.sandbox.models import SandboxConfig
 from silas.tools.declaration import ArgumentsRefused, Tool, ToolOffer
 from silas.tools.execution import ExecutionEnvelope, ExecutionResult, ModelView
 from silas.work.admission import GATE_BLOCKED, Blocked
-from silas.work.authorisation import AFTER_STEP, authorise_call, require_decided
+from silas.work.authorisation import AFTER_STEP, authorise_call, final_lines, require_decided
 from silas.work.binding import require_skills
 from silas.work.errors import BindingBroken
-from silas.work.execution_context import ExecutionContext
+from silas.work.execution_context import ExecutionContext, no_grants
 from silas.work.ledger import LedgerEntry
 from silas.work.models import BudgetUsed, add_used
 from silas.work.paused import DecidedCall
 from silas.work.ports import CallReview, PausedCall
-from silas.work.provenance import RunTaint, files_read, foreign_files, is_plain, result_source
+from silas.work.provenance import (
+    RunTaint,
+    files_read,
+    foreign_files,
+    is_plain,
+    made_from,
+    result_source,
+)
 from silas.work.script import ScriptInvalid, call_of, read_script
+from silas.work.undo_calls import MadeCall, record_after, record_before
 from silas.work.workspaces import AttemptWorkspace
 
 GATE_STOPPED = "gate_stopped"
@@ -69,6 +79,28 @@ class CallWaits(Exception):
     def __init__(self, call: PausedCall) -> None:
         super().__init__(call.tool)
         self.call = call
+
+
+async def calls_of(ctx: ExecutionContext, files: AttemptWorkspace) -> "AttemptTools":
+    """The calls of an attempt that the runtime itself makes, with the tools of its skills.
+
+    Nobody is asked in between, and what the owner allows for a while is not used: a call that would
+    need a decision is refused. Raises `WorkError` or `ValueError` if the skills are not those that
+    were approved.
+    """
+    item = files.item
+    await require_skills(item, ctx.skills)
+    more = await ctx.skills.tools(item.skill_hashes) if ctx.skills else ()
+    alone = replace(ctx, registry=ctx.registry.with_tools(more), approver=None, grants=no_grants)
+    return AttemptTools(
+        alone,
+        files,
+        [*ctx.system_gates, *item.gates],
+        item.budget_used,
+        ctx.clock.monotonic(),
+        RunTaint(item, await ctx.taint_of(item), []),
+        made=[],
+    )
 
 
 @dataclass
@@ -99,9 +131,12 @@ class AttemptTools:
     _reviews: int = 0
     _passed: dict[int, tuple[CallReview, bool]] = field(default_factory=dict)
     """Reviews that let a call pass and were not performed yet, and whether the owner was asked."""
+    _granted: set[int] = field(default_factory=set)
+    """Reviews that let a call pass because a standing grant of the owner's covers it."""
     _once: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """What the owner has granted an account for the call of a review."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _made_from: tuple[str, ...] | None = None
     _foreign: Mapping[str, str] | None = None
     """The strangers' files among those that the attempt began with, each with its source."""
 
@@ -151,10 +186,14 @@ class AttemptTools:
     async def close(self) -> None:
         """Wait for the call that is going on; from now on none is made.
 
-        Whoever keeps this object beyond the worker's run must not work beside the checks.
+        Whoever keeps this object beyond the worker's run must not work beside the checks, and nor
+        must what its tools have running.
         """
         async with self._turn:
             self.over = True
+            for tool in self.ctx.registry.tools.values():
+                if tool.release is not None:
+                    await tool.release()
 
     def used_now(self) -> BudgetUsed:
         """What was used before this attempt, and in it so far."""
@@ -198,7 +237,10 @@ class AttemptTools:
             self._require_decided_steps(tool)
             args, asked_for = await self._pass_gates(tool, args)  # 3
             reasons = asked_for + self._outside_reasons(tool, args)  # 4
-            if reasons:
+            granted = (
+                bool(reasons) and not asked_for and await self._is_granted(tool, args, reasons)
+            )
+            if reasons and not granted:
                 await self._ask(tool, args, reasons, by_gates=asked_for)
         except CallRefused as refused:
             return review.model_copy(update={"refusal": str(refused)})
@@ -207,6 +249,8 @@ class AttemptTools:
             return review.model_copy(update={"args": args, "waits": waits.call})
         review = review.model_copy(update={"args": args})
         self._passed[review.number] = review, bool(reasons)
+        if granted:
+            self._granted.add(review.number)
         self._once[review.number] = await self._granted_once(tool, args, asked_for)
         return review
 
@@ -215,6 +259,9 @@ class AttemptTools:
             self._require_passed(review)
             tool = self._fitting(review.tool, review.args)
             await self._require_unchanged()  # 5
+            if review.number in self._granted:
+                self._granted.remove(review.number)
+                await self._use_grant(tool, review.args)
             once = self._once.pop(review.number, ())
             return (await self._execute(tool, review.args, once)).model_view()  # 6
         except CallRefused as refused:
@@ -333,7 +380,13 @@ class AttemptTools:
         sources = self.seen.sources_of(args)
         reason = outside_reason(
             contained=self._contained(tool),
-            inside=is_inside(self._envelopes(), tool.name, args, sources=sources),
+            inside=is_inside(
+                self._envelopes(),
+                tool.name,
+                args,
+                sources=sources,
+                written=(tool.name, args) in self._script,
+            ),
             changes_state=tool.changes_state,
             taint=self.seen.taint,
             taint_sources=self.seen.taint_sources,
@@ -346,7 +399,7 @@ class AttemptTools:
 
     def _tells_nobody(self, tool: Tool, args: dict[str, Any]) -> bool:
         # What a command tells is not in its arguments: the program may read anything it sees.
-        if tool.contained and not self._contained(tool):
+        if tool.tells_more or (tool.contained and not self._contained(tool)):
             return False
         return self.seen.tells_nobody(tool, args)
 
@@ -358,7 +411,8 @@ class AttemptTools:
         self, tool: Tool, args: dict[str, Any], reasons: list[str], *, by_gates: list[str]
     ) -> None:
         """Let the owner decide, with a token for exactly this call; a no is the answer."""
-        call = self.as_paused(tool.name, args, reasons)
+        final = final_lines([tool.name], self.ctx.registry.effect_of)
+        call = self.as_paused(tool.name, args, [*reasons, *final])
         try:
             decided = self._take_decided(call, by_gates)
             if decided is not None:
@@ -368,6 +422,19 @@ class AttemptTools:
         except ApprovalError as error:
             await self._log_block(tool, [*reasons, error.message])
             raise CallRefused(error.message) from error
+
+    async def _is_granted(self, tool: Tool, args: dict[str, Any], reasons: list[str]) -> bool:
+        """Whether the owner has allowed calls like this for a while, and none is asked about."""
+        call = self.as_paused(tool.name, args, reasons)
+        return await self.ctx.grants(call, False) is not None
+
+    async def _use_grant(self, tool: Tool, args: dict[str, Any]) -> None:
+        """Count the use before the call; what was used up meanwhile is asked about anew."""
+        call = self.as_paused(tool.name, args, ["A standing grant covers it."])
+        if await self.ctx.grants(call, True) is None:
+            raise CallRefused(
+                "The standing grant does not cover this call any more. Call it again."
+            )
 
     def _take_decided(self, call: PausedCall, by_gates: list[str]) -> DecidedCall | None:
         """The owner's yes to this call, once: same arguments, and no gate has a new objection."""
@@ -392,12 +459,23 @@ class AttemptTools:
         ctx, item, attempt = self.ctx, self.files.item, self.files.attempt
         if reason := await ctx.limits.too_often(item, tool.name):
             raise CallRefused(reason)
+        account = await self._account_context(tool, args)
         seq = await ctx.ledger.begin(item.id, attempt, tool=tool.name, args=args)
+        name = str(account.get("connection_id", ""))
+        undo = await record_before(ctx, item, tool, MadeCall(attempt, seq, args, name, once))
         self._steps += 1
         self.made.append((tool.name, args))
         ctx.progress(item.id, "call", _shown(tool, args))
-        envelope = self._envelope(tool, args, seq).model_copy(update={"permissions_once": once})
+        envelope = self._envelope(tool, args, seq).model_copy(
+            update={
+                "permissions_once": once,
+                "made_from": await self._lineage(),
+                "sources": tuple(self.seen.taint_sources),
+            }
+        )
         result = await tool.executor.execute(envelope)
+        if undo is not None:
+            await record_after(ctx, item, undo, result)
         await self._note_read(tool, args, result)
         result = await self._look_after_step(
             tool, args, seq, result.model_copy(update={"taint": self.seen.taint})
@@ -460,6 +538,11 @@ class AttemptTools:
         if self._foreign is None:
             self._foreign = await foreign_files(self.ctx, self.files)
         return self._foreign
+
+    async def _lineage(self) -> tuple[str, ...]:
+        if self._made_from is None:
+            self._made_from = await made_from(self.ctx, self.files.item)
+        return self._made_from
 
     def _envelope(self, tool: Tool, args: dict[str, Any], seq: int) -> ExecutionEnvelope:
         """Call number `seq`: in the attempt's own sandbox, within what is left of the time."""

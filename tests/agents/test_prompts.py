@@ -1,5 +1,6 @@
 """Prompts: what they say, in which order, and that their beginning never changes."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from silas.agents.prompting import (
     turn_prompt,
 )
 from silas.agents.proxy import ProxyAgent
+from silas.companions.run_record import PROMPT_VERSION
 from silas.kernel import TaintLevel
 from silas.stream.ports import Finding
 from tests.agents.script import FakeTools, Script
@@ -131,3 +133,12 @@ def test_disarming_twice_changes_nothing(text: str) -> None:
 
 def test_taint_has_no_say_in_the_words() -> None:
     assert turn_prompt(turn("x", taint=TaintLevel.EXTERNAL)) == turn_prompt(turn("x"))
+
+
+def test_the_prompt_of_companions_is_counted_up_when_it_changes() -> None:
+    """Messages say with which version they were made. Count up, and write the new digest here."""
+    digest = hashlib.sha256(prompt_file("companion").encode()).hexdigest()[:16]
+    assert (PROMPT_VERSION, digest) == (
+        "2",
+        "c8f2140d4343cad6",
+    )

@@ -2,14 +2,21 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from silas.app.companions import action_approvals
 from silas.app.core import make_core
+from silas.app.review import open_questions, open_unasked
 from silas.app.runtime import Runtime, open_runtime
 from silas.cli.companions import ask_companions
+from silas.companions.models import WakeReason
+from silas.companions.ports import ApprovableAction
+from silas.companions.tools.registry import AgentAccessScope, AgentToolCall
+from silas.gates.risk import RiskLevel
 from silas.journal import operations
 from silas.journal.models import OWNER
 from silas.review.decisions import QuestionKind
@@ -96,6 +103,43 @@ async def test_task_card_yes_follow_up_once_also_after_a_restart(core: Any, tmp_
         assert await companion_cards(runtime) == []
 
 
+@pytest.mark.parametrize("reason", WakeReason)
+async def test_what_the_owner_has_begun_is_asked_at_once_and_the_rest_within_the_budget(
+    core: Any, reason: WakeReason
+) -> None:
+    questions = open_questions(core, core.queue)
+    approvals = replace(
+        action_approvals(core, questions),
+        unasked=replace(open_unasked(core, questions), a_day=0),
+    )
+    action = ApprovableAction(
+        operation_id="op_1",
+        agent_id="agent_1",
+        display_name="Coach",
+        agent_kind="gym_coach",
+        tool_name="create_task",
+        tool_version=1,
+        arguments={"title": "Squats"},
+        allowed_category_ids=("gym",),
+        risk=RiskLevel.MEDIUM,
+    )
+    call = AgentToolCall(
+        agent_id=action.agent_id,
+        agent_kind=action.agent_kind,
+        thread_id="thread",
+        run_key="run",
+        tool_name=action.tool_name,
+        operation_id=action.operation_id,
+        wake_reason=reason,
+        scope=AgentAccessScope(allowed_category_ids=frozenset({"gym"})),
+    )
+    await approvals.ask(action, call)
+    shown = [each.content.kind for each in await questions.open()]
+    begun = reason in (WakeReason.USER_INITIATED, WakeReason.MANUAL)
+    # What is held is named by the digest, which is a suggestion.
+    assert shown == [QuestionKind.COMPANION if begun else QuestionKind.SUGGESTION]
+
+
 @pytest.mark.parametrize("with_token", [False, True])
 async def test_old_rows_of_all_databases_do_not_repeat_a_deed(
     core: Any, tmp_path: Path, with_token: bool
@@ -166,7 +210,13 @@ async def test_destroying_a_companion_takes_its_cards_away(core: Any, tmp_path: 
 
 async def test_without_a_server_commands_work_on_the_files(core: Any) -> None:
     kinds = await ask_companions(core, "kinds", {})
-    assert [each["kind"] for each in kinds] == ["planner", "gym_coach", "strategist"]
+    assert [each["kind"] for each in kinds] == [
+        "planner",
+        "gym_coach",
+        "strategist",
+        "pomodoro",
+        "task_keeper",
+    ]
     with pytest.raises(InvalidRequest, match="agent_id is missing"):
         await ask_companions(core, "show", {})
     assert await ask_companions(core, "list", {}) == []

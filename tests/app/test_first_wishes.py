@@ -141,3 +141,35 @@ async def test_several_tasks_are_written_down_at_once(tmp_path: Path) -> None:
         assert "Written down: buy bread" in told
         assert "Written down: water the roses" in told
         assert "did not ask" not in told
+
+
+async def test_a_briefing_is_set_told_and_stopped(tmp_path: Path) -> None:
+    async with moved_in(tmp_path) as newcomer:
+        told = await newcomer.say("Brief me every morning at 7:30")
+        assert "Morning briefing" in told
+        assert "every day at 7:30" in told
+        assert "Morning briefing" in await newcomer.say("what reminders do I have?")
+        await newcomer.say("add task buy milk due today")
+        journal, core = newcomer.runtime.journal, newcomer.runtime.core
+        soon = core.clock.now() - timedelta(seconds=1)
+        await dispatch.call(
+            journal,
+            "create_task",
+            {"title": "Morning briefing", "remind_at": soon.isoformat()},
+            scope=OWNER,
+            actor="owner",
+        )
+        clockwork = newcomer.runtime.stream.clockwork
+        await clockwork.tell_reminders()
+        await clockwork.tell_reminders()
+        [text] = await delivered(newcomer, "**Tasks**")
+        assert "I have no calendar yet: connect one" in text
+        assert "I have no mail yet: connect one" in text
+        assert "buy milk" in text
+
+
+async def test_a_briefing_is_stopped_in_words(tmp_path: Path) -> None:
+    async with moved_in(tmp_path) as newcomer:
+        await newcomer.say("Brief me every weekday at 8:00")
+        assert "Cancelled: Morning briefing." in await newcomer.say("Stop the briefing")
+        assert "Morning briefing" not in await newcomer.say("what reminders do I have?")

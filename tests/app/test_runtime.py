@@ -19,13 +19,12 @@ from silas.app.runtime import Runtime, open_runtime
 from silas.approval import ApprovalDecision, ApprovalVerdict, message_bytes
 from silas.channels.terminal import TerminalChannel
 from silas.context.scope import HeuristicTokenCounter
-from silas.kernel import TaintLevel
 from silas.memory.models import MemoryQuery, MemoryQueryStrategy
+from silas.proactive.suggestions import card_of, propose
 from silas.queue.models import QueueMessage, UserMessage
 from silas.review.cards import Card
 from silas.secrets import OnDemandVault
 from silas.settings.load import load_settings
-from silas.stream.offers import suggestion
 from silas.stream.ports import ExactAgents
 from silas.testing import MemoryVault
 from silas.testing.stream import FakeProxy
@@ -255,14 +254,17 @@ async def test_a_suggestion_never_takes_the_exact_way(tmp_path: Path) -> None:
     assert is_exact(words)
     async with moved_in(tmp_path, agents) as newcomer:
         reviews, turns = newcomer.runtime.reviews, newcomer.runtime.stream.turns
-        question = suggestion(
-            turns,
-            scope_id="owner",
-            source="post_execution",
-            request=words,
-            intent=words,
-            rationale="It came up.",
-            taint=TaintLevel.OWNER,
+        question = card_of(
+            propose(
+                turns.ids,
+                turns.clock.now(),
+                scope_id="owner",
+                source="post_execution",
+                request=words,
+                intent=words,
+                rationale="It came up.",
+                key=words,
+            )
         )
         await reviews.questions.ask(question)
         await reviews.questions.answer_with_vault(question.question_id, {"selected_value": "do_it"})

@@ -363,15 +363,19 @@ class TestIssuing:
         assert token.expires_at - token.issued_at == timedelta(days=3)
 
 
+def batch_of(action: str, *items: str) -> BatchPayload:
+    blank = ("",) * len(items)
+    return BatchPayload(
+        "batch_1", "goal_1", action, "conn_1", "mail_archive", {}, "mails", items, blank, blank
+    )
+
+
 async def test_a_batch_is_bound_to_its_items_in_order(desk: Desk) -> None:
-    batch = BatchPayload("goal_1", "archive", ("m1", "m2"))
+    batch = batch_of("archive", "m1", "m2")
     token = await desk.engine.issue_token(batch, YES)
     for items in (("m2", "m1"), ("m1",), ("m1", "m2", "m3"), ("m1", "m4")):
-        changed = BatchPayload("goal_1", "archive", items)
-        assert (await desk.engine.verify(token, changed))[0] is False
-    assert (await desk.engine.verify(token, BatchPayload("goal_1", "delete", ("m1", "m2"))))[
-        0
-    ] is False
+        assert (await desk.engine.verify(token, batch_of("archive", *items)))[0] is False
+    assert (await desk.engine.verify(token, batch_of("delete", "m1", "m2")))[0] is False
     assert (await desk.engine.verify(token, batch))[0]
 
 

@@ -3,6 +3,8 @@
 import dataclasses
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from silas.approval import AutonomyPayload, BatchPayload, ThresholdChange
 
@@ -10,12 +12,79 @@ CHANGE = ThresholdChange("batch_review.default_size", "10", "20", "widen")
 AUTONOMY = AutonomyPayload("prop_1", "scope_1", None, (CHANGE,), 50, 0.02, "last 50 batches")
 
 
+BATCH = BatchPayload(
+    batch_id="batch_1",
+    goal_id="goal_1",
+    action="archive",
+    connection="conn_1",
+    tool="mail_label",
+    args={"label": "news"},
+    ids="mails",
+    item_ids=("b", "a"),
+    states=("", "7"),
+    lines=("B, from x", "A, from y"),
+)
+
+
 def test_a_batch() -> None:
-    batch = BatchPayload("goal_1", "archive", ("b", "a"))
-    assert batch.plan_bytes() == (
-        b'{"action":"archive","count":2,"goal_id":"goal_1","item_ids":["b","a"]}'
+    assert BATCH.plan_bytes() == (
+        b'{"action":"archive","args":{"label":"news"},"batch_id":"batch_1","connection":"conn_1",'
+        b'"count":2,"goal_id":"goal_1","ids":"mails","item_ids":["b","a"],'
+        b'"lines":["B, from x","A, from y"],"state":null,"states":["","7"],"tool":"mail_label"}'
     )
-    assert (batch.id, batch.parent, batch.spawn_policy_bytes()) == ("goal_1", None, b"")
+    assert (BATCH.id, BATCH.parent, BATCH.spawn_policy_bytes()) == ("batch_1", None, b"")
+    assert BatchPayload.read(BATCH.shown()) == BATCH
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"batch_id": "x"},
+        {"goal_id": "x"},
+        {"action": "x"},
+        {"connection": "x"},
+        {"tool": "x"},
+        {"args": {}},
+        {"args": {"label": "other"}},
+        {"ids": "x"},
+        {"item_ids": ("a", "b")},
+        {"item_ids": ("b", "c")},
+        {"states": ("", "8")},
+        {"lines": ("B, from x", "A, from z")},
+        {"state": "etag"},
+    ],
+)
+def test_every_part_of_a_batch_is_bound(change: dict[str, object]) -> None:
+    assert dataclasses.replace(BATCH, **change).plan_bytes() != BATCH.plan_bytes()
+
+
+@settings(max_examples=60)
+@given(st.lists(st.text(max_size=6), min_size=1, max_size=6, unique=True), st.data())
+def test_a_batch_is_bound_to_its_very_list(ids: list[str], data: st.DataObject) -> None:
+    def of(names: list[str]) -> bytes:
+        blank = ("",) * len(names)
+        changed = {"item_ids": tuple(names), "states": blank, "lines": blank}
+        return dataclasses.replace(BATCH, **changed).plan_bytes()
+
+    other = data.draw(st.lists(st.sampled_from([*ids, "new"]), min_size=1, unique=True))
+    assert (of(ids) == of(other)) == (ids == other)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"count": 3},
+        {"item_ids": ["b"]},
+        {"item_ids": ["b", "b"]},
+        {"item_ids": "ba"},
+        {"lines": ["B"]},
+        {"states": []},
+        {"more": 1},
+    ],
+)
+def test_a_card_that_does_not_show_a_whole_batch_is_none(change: dict[str, object]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        BatchPayload.read({**BATCH.shown(), **change})
 
 
 def test_an_autonomy_change() -> None:

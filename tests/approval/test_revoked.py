@@ -1,44 +1,84 @@
 """What was ended stays ended, by the vault: rows and old backups do not bring it back."""
 
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from silas.approval.errors import DeviceUnknown
-from silas.approval.keys import EndedUntil, RevokedList
+from silas.approval.keys import EVERYTHING, EndedNames, RevokedList
 from silas.kernel import format_timestamp
-from silas.testing import MemoryVault
+from silas.testing import FakeClock, MemoryVault
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MOMENT = timedelta(microseconds=1)
 
 
-class TestEndedUntil:
+def ended_in(vault: MemoryVault, ref: str = "ended") -> EndedNames:
+    return EndedNames(vault, ref, FakeClock(NOON))
+
+
+class TestEndedNames:
     def test_nothing_has_ended_at_first(self) -> None:
-        assert not EndedUntil(MemoryVault(), "ended").covers(NOON)
+        assert not ended_in(MemoryVault()).covers("one", NOON)
 
     def test_what_was_approved_up_to_the_moment_has_ended(self) -> None:
-        ended = EndedUntil(MemoryVault(), "ended")
-        ended.end(NOON)
-        assert ended.covers(NOON - MOMENT)
-        assert ended.covers(NOON)
-        assert not ended.covers(NOON + MOMENT)
+        ended = ended_in(MemoryVault())
+        ended.end(["one"], NOON)
+        assert ended.covers("one", NOON - MOMENT)
+        assert ended.covers("one", NOON)
+        assert not ended.covers("one", NOON + MOMENT)
+        assert not ended.covers("another", NOON)
+        ended.end([EVERYTHING], NOON)
+        assert ended.covers("another", NOON)
 
     def test_it_is_never_taken_back(self) -> None:
-        ended = EndedUntil(MemoryVault(), "ended")
-        ended.end(NOON)
-        ended.end(NOON - timedelta(days=1))
-        assert ended.covers(NOON)
-        ended.end(NOON + timedelta(days=1))
-        assert ended.covers(NOON + timedelta(days=1))
+        ended = ended_in(MemoryVault())
+        ended.end(["one"], NOON)
+        ended.end(["one"], NOON - timedelta(days=1))
+        assert ended.covers("one", NOON)
+        ended.end(["one"], NOON + timedelta(days=1))
+        assert ended.covers("one", NOON + timedelta(days=1))
 
-    def test_it_is_kept_in_the_vault_under_its_name(self) -> None:
+    def test_two_that_end_something_at_once_both_do(self) -> None:
+        """Each look at a grant has a list of its own, and ends things in a thread."""
+        reading = threading.Event()
+
+        class SlowVault(MemoryVault):
+            def set(self, ref_id: str, value: bytes) -> None:
+                if not reading.is_set():
+                    reading.set()
+                    other.join(0.2)
+                super().set(ref_id, value)
+
+        vault = SlowVault()
+
+        def another() -> None:
+            reading.wait(5)
+            ended_in(vault).end(["another"], NOON)
+
+        other = threading.Thread(target=another)
+        other.start()
+        ended_in(vault).end(["one"], NOON)
+        other.join(5)
+        assert ended_in(vault).covers("one", NOON)
+        assert ended_in(vault).covers("another", NOON)
+
+    def test_only_what_has_run_out_by_itself_is_forgotten(self) -> None:
+        ended = ended_in(MemoryVault())
+        ended.end(["old"], NOON - timedelta(days=201))
+        ended.end(["new"], NOON - timedelta(days=199))
+        assert ended.until("old") is None
+        assert ended.until("new") is not None
+
+    def test_what_an_older_version_has_ended_stays_ended(self) -> None:
         vault = MemoryVault()
-        EndedUntil(vault, "ended").end(NOON)
-        said = f'{{"format":"silas-ended-until-v1","until":"{format_timestamp(NOON)}"}}'
-        assert vault.get("ended") == said.encode()
-        assert EndedUntil(vault, "ended").covers(NOON)
-        assert not EndedUntil(vault, "another").covers(NOON)
+        old = f'{{"format":"silas-ended-until-v1","until":"{format_timestamp(NOON)}"}}'
+        vault.set("ended", old.encode())
+        ended_in(vault).end(["one"], NOON + MOMENT)
+        assert ended_in(vault).covers("another", NOON)
+        assert not ended_in(vault).covers("another", NOON + MOMENT)
+        assert not ended_in(vault, "elsewhere").covers("another", NOON)
 
     @pytest.mark.parametrize(
         "stored",
@@ -51,12 +91,17 @@ class TestEndedUntil:
             b'{"format":"silas-ended-until-v1","until":7}',
             b'{"format":"silas-ended-until-v1","until":"noon"}',
             b'{"format":"silas-ended-until-v2","until":"2020-01-01T00:00:00.000000Z"}',
+            b'{"format":"silas-ended-by-name-v1","until":[]}',
+            b'{"format":"silas-ended-by-name-v1","until":{"one":7}}',
         ],
     )
     def test_if_it_cannot_be_read_everything_has_ended(self, stored: bytes) -> None:
         vault = MemoryVault()
         vault.set("ended", stored)
-        assert EndedUntil(vault, "ended").covers(NOON + timedelta(days=365_000))
+        later = NOON + timedelta(days=365_000)
+        assert ended_in(vault).covers("one", later)
+        ended_in(vault).end(["one"], NOON)
+        assert ended_in(vault).covers("one", later), "to end more does not repair it"
 
 
 class TestRevokedList:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from silas.cli import approver
+from silas.gates.risk import ActionKind, DeclaredEffect, Reversibility
 from silas.kernel import quoted
 from silas.work.models import WorkItem
 from silas.work.plan import parse
@@ -55,7 +56,7 @@ def forged(body: str) -> WorkItem:
 @pytest.mark.parametrize("separator", BREAKS)
 def test_a_body_cannot_imitate_a_label(separator: str) -> None:
     item = forged(separator.join(["Hello.", *FORGED.split("\n")]))
-    *_, last = shown = approver.shown_plan(item).splitlines()
+    *_, last = shown = approver.shown_plan(item, lambda _: None).splitlines()
     head = ["Task:", "What to do:", "Files:", *map(approver.own_line, plan_lines(item))]
     limits = "At most: 5 attempts, 1800 seconds, 200000 tokens, $2, 3 calls of the planner."
     fails = "If it fails: report; if it is stuck: consult_planner."
@@ -111,7 +112,7 @@ def leaves(value: object) -> list[str]:
 
 def test_everything_that_is_signed_is_shown() -> None:
     item = parse(RICH)
-    shown = approver.shown_plan(item).lower()
+    shown = approver.shown_plan(item, lambda _: None).lower()
     signed = leaves(json.loads(item.plan_bytes()))
     missing = [leaf for leaf in signed if leaf.strip().lower() not in shown]
     assert [leaf for leaf in missing if leaf != "True"] == []
@@ -120,10 +121,23 @@ def test_everything_that_is_signed_is_shown() -> None:
 
 def test_the_lines_that_would_be_executed_are_marked() -> None:
     item = forged("Do it.\n\n```run\nls\n```\n\n````\n```run\nrm x\n```\n````\n")
-    shown = approver.shown_plan(item).splitlines()
+    shown = approver.shown_plan(item, lambda _: None).splitlines()
     assert [line for line in shown if line.startswith("  > ")] == [
         "  > ```run",
         "  > ls",
         "  > ```",
     ]
     assert any(line.startswith("Lines marked >") for line in shown)
+
+
+def test_a_plan_says_before_the_yes_what_cannot_be_undone() -> None:
+    item = parse(RICH)
+    tools = sorted({each.tool for each in item.approvals})
+    assert tools
+    final = [f"What {name} does cannot be undone." for name in tools]
+
+    def tidies(_: str) -> DeclaredEffect:
+        return DeclaredEffect(action=ActionKind.TIDY, reversibility=Reversibility.REVERSIBLE)
+
+    assert [each for each in final if each in approver.shown_plan(item, lambda _: None)] == final
+    assert "cannot be undone" not in approver.shown_plan(item, tidies)

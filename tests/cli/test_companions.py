@@ -2,7 +2,9 @@
 
 import io
 import json
+import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,6 +50,12 @@ def test_a_second_one_of_a_kind_gets_a_name_of_its_own(desk: Desk) -> None:
     assert names == ["Planner", "Planner 2", "Planner 3"]
     assert agents(desk, "report", "Planner 2") == {"report": None}
     assert agents(desk, "report", "planner") == {"report": None}
+
+
+def test_a_word_of_its_name_is_enough_and_nobody_answers_where_nothing_runs(desk: Desk) -> None:
+    made = agents(desk, "new", "gym_coach", "-c", "gym")
+    assert agents(desk, "show", "coach")["companion"]["id"] == made["id"]
+    assert "E_SERVER_NOT_RUNNING" in refused(desk, "chat", "coach", "What", "next?")
 
 
 def test_a_budget_that_is_used_up_can_be_made_larger(desk: Desk) -> None:
@@ -211,3 +219,47 @@ def test_the_former_name_still_works_and_says_the_new_one(desk: Desk) -> None:
     _, help_text, _ = desk.run("--help")
     assert "  companions " in help_text
     assert "  agents " not in help_text
+
+
+def test_what_is_forgotten_is_shown_first_and_leaves_a_receipt(desk: Desk) -> None:
+    agents(desk, "new", "planner", "-c", "gym", "--name", "Paula")
+    agents(desk, "say", "paula", "How is the marathon?")
+    assert agents(desk, "forget", "--word", "violin", "--yes") == {"receipt": None}
+    assert "--yes" in refused(desk, "forget", "paula", "--word", "marathon")
+    assert "at least 3 letters" in refused(desk, "forget", "--word", "ab", "--yes")
+    assert "Name a companion" in refused(desk, "forget")
+    receipt = agents(desk, "forget", "paula", "--word", "marathon", "--yes")["receipt"]
+    assert receipt["removed"]["wake_run_log"] == 1
+    assert "marathon" not in json.dumps(receipt)
+    _, said, _ = desk.run("companions", "forgotten")
+    assert receipt["id"] in said
+    assert "Backups that were made before" in said
+    assert agents(desk, "runs", "paula")["runs"] == []
+    agents(desk, "forget", "paula", "--since", "2020-01-01", "--yes")
+    agents(desk, "forget", "paula", "--yes")
+    assert agents(desk, "list", "--all")["companions"] == []
+    assert len(agents(desk, "forgotten")["receipts"]) == 3
+
+
+def test_which_models_may_be_asked_is_said_for_a_category_or_a_kind(desk: Desk) -> None:
+    assert agents(desk, "models")["rules"] == []
+    assert "one of them" in refused(desk, "models", "--any")
+    assert "--only" in refused(desk, "models", "--kind", "planner")
+    assert "not among the configured" in refused(desk, "models", "--kind", "planner", "--only", "x")
+    assert agents(desk, "models", "--kind", "planner", "--any")["rules"] == []
+
+
+def test_the_lines_for_when_something_goes_wrong_do_what_they_say(desk: Desk) -> None:
+    """The runbook of docs/companions.md, line by line."""
+    text = (Path(__file__).parents[2] / "docs" / "companions.md").read_text("utf-8")
+    block = text.split("a test runs these lines")[1].split("```sh\n")[1].split("```")[0]
+    lines = [shlex.split(each.replace("NAME", "Paula"))[2:] for each in block.splitlines()]
+    assert [each[0] for each in lines][:2] == ["stop", "cancel"]
+    assert lines[-1][0] == "go"
+    agents(desk, "new", "planner", "-c", "gym", "--name", "Paula")
+    for number, line in enumerate(lines):
+        code, _, complaint = desk.run("companions", *line)
+        assert code == 0, (line, complaint)
+        stopped = agents(desk, "show", "paula")["companion"]["health"] == "stopped"
+        assert stopped == (number < len(lines) - 1)
+    assert "no other version" in refused(desk, "versions", "paula", "--back")

@@ -1,17 +1,23 @@
 """`silas connect` and `silas connections`, at a terminal and in scripts, with a real mailbox."""
 
+import contextlib
 import json
 import re
+import threading
+import time
+import urllib.request
+from typing import Any
 
 import pytest
 
 from tests.cli.machine import Machine
 from tests.cli.test_devices import serving
-from tests.servers.dovecot import Dovecot, dovecot, message
+from tests.servers.dovecot import Dovecot, dovecot, message, require_dovecot
+from tests.servers.oidc import CLIENT, OidcProvider, oidc
 from tests.servers.smtp import SmtpServer, smtp
 from tests.web.mail_account import servers_of
 
-__all__ = ["dovecot", "smtp"]
+__all__ = ["dovecot", "oidc", "smtp"]
 pytestmark = pytest.mark.slow
 CANARY = "canary-91ab-of-the-terminal"
 
@@ -95,3 +101,53 @@ def test_what_cannot_be_connected_is_said_in_one_sentence(owner: Machine) -> Non
             failed = owner.run(*arguments)
             assert failed.returncode != 0
             assert sentence in failed.stderr, (arguments, failed.stderr)
+
+
+@pytest.mark.parametrize("flow", ["device_code", "browser_redirect"])
+def test_one_signs_in_at_the_provider_and_the_terminal_says_where(
+    owner: Machine, oidc: OidcProvider, smtp: SmtpServer, flow: str
+) -> None:
+    require_dovecot()
+    with contextlib.closing(Dovecot(oauth=f"{oidc.issuer}/me")) as server, serving(owner):
+        server.start()
+        address = server.add_account().address
+        more = {"issuer": f"{oidc.issuer}@127.0.0.1", "client_id": CLIENT}
+        more["scopes"], more["flow"] = "openid offline_access email", flow
+        named = [text for key, value in more.items() for text in ("--option", f"{key}={value}")]
+        arguments = ["connect", "mail", address, *options(server, smtp), *named, "--json"]
+        asked = json.loads(owner.run(*arguments).stdout)
+        name, card = asked["connection"]["connection_id"], asked["card_id"]
+        shown = owner.run("review", "show", card).stdout.decode()
+        assert f"You sign in at {oidc.issuer}" in shown
+        hashed = re.findall(r"[0-9a-f]{64}", shown)[-1]
+        answered = owner.run("review", "answer", card, "approve", "--hash", hashed)
+        assert answered.returncode == 0, answered.stderr
+        person = threading.Thread(target=_agree, args=(owner, oidc, name, address))
+        person.start()
+        followed = owner.run("connections", "password", name)
+        person.join()
+        said = followed.stdout.decode() + followed.stderr.decode()
+        assert followed.returncode == 0, said
+        where = f"Open {oidc.issuer}/device and enter the code"
+        here = f"Open this page in a browser on this machine:\n{oidc.issuer}/auth?"
+        assert (where if flow == "device_code" else here) in said
+        assert "is connected. The inbox has 0 mails" in said
+        removed = owner.run("connections", "remove", name, "--yes").stdout.decode()
+        assert "its secret is forgotten." in removed
+        assert "not confirmed" not in removed
+        assert b"connections/" not in owner.run("secrets", "list").stdout
+
+
+def _agree(owner: Machine, oidc: OidcProvider, name: str, login: str) -> None:
+    """What a person does in a browser."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        found: dict[str, Any] = json.loads(owner.run("connections", "show", name, "--json").stdout)
+        sign_in = found["connection"]["sign_in"]
+        if sign_in and sign_in["user_code"]:
+            oidc.enter_code(sign_in["user_code"], login=login)
+            return
+        if sign_in:
+            back = oidc.sign_in(sign_in["url"], login=login)
+            urllib.request.urlopen(back, timeout=90).close()
+            return

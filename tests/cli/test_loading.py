@@ -20,6 +20,14 @@ for command in modules.values():
 """
 
 
+# As in a terminal: whoever is started in the background of a script inherits that it is ignored.
+PRESSED = """
+import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
 @pytest.mark.slow
 def test_no_command_leans_on_what_another_has_loaded() -> None:
     run = subprocess.run(
@@ -33,8 +41,7 @@ def test_an_interrupt_while_silas_loads_ends_it_without_a_traceback(
     tmp_path: Path, command: list[str]
 ) -> None:
     """Whoever loads `click` here presses Ctrl-C at that moment."""
-    pressed = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
-    (tmp_path / "click.py").write_text(pressed)
+    (tmp_path / "click.py").write_text(PRESSED)
     program = Path(sys.executable).parent / "silas"
     typed = [str(program)] if command == ["silas"] else [sys.executable, *command]
     run = subprocess.run(

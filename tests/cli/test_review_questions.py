@@ -9,8 +9,8 @@ import pytest
 
 from silas.app.core import open_core
 from silas.app.review import open_questions
+from silas.proactive.suggestions import card_of, from_habit
 from silas.settings.load import load_settings
-from silas.stream.offers import from_habit
 from tests.cli.machine import Machine, failure_of, output_of
 from tests.cli.test_devices import serving
 
@@ -23,7 +23,7 @@ async def _ask(machine: Machine) -> str:
     )
     async with open_core(loaded, environ=machine.environ) as core:
         room: Any = SimpleNamespace(ids=core.ids, clock=core.clock)
-        question = from_habit(room, "make test", 3, scope_id="owner")
+        question = card_of(from_habit(room.ids, room.clock.now(), "make test", 3, scope_id="owner"))
         await open_questions(core, core.queue).ask(question)
         return question.question_id
 

@@ -1,6 +1,7 @@
 """From an approval to a proof that a stranger can check: `silas approvals`, `silas verify`."""
 
 import asyncio
+import hashlib
 import json
 from pathlib import Path
 
@@ -11,7 +12,11 @@ from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.settings.load import load_settings
 from silas.testing import FakePlan
 from tests.cli.machine import Machine, output_of
+from tests.cli.test_work_report import carried_out, shop
 
+__all__ = ["shop"]
+
+FRESH = hashlib.sha256(b"fresh\n").hexdigest()
 PLAN = FakePlan(content={"run": "echo hi", "trap": "\u202egnp.exe\x1b[2J"})
 
 
@@ -110,6 +115,34 @@ def test_an_existing_file_is_not_replaced(owner: Machine, token_id: str, proof: 
     assert proof.read_text() == "mine"
     output_of(owner.run("approvals", "export", token_id, str(proof), "--force"))
     assert proof.read_text() != "mine"
+
+
+def test_work_is_proven_to_a_stranger_with_its_approval(
+    owner: Machine, stranger: Machine, shop: Path, tmp_path: Path
+) -> None:
+    """Two envelopes: what was approved and by what, and what came of it."""
+    carried_out(owner, shop)
+    run, approval = tmp_path / "run.json", tmp_path / "approval.json"
+    output_of(owner.run("work", "export", "tidy", str(run)))
+    words = output_of(stranger.run("verify", str(run), "--public-key", _hex_key(owner)))
+    assert "Outcome   done, and checked" in words
+    assert "passed, failed before  the new text is there" in words
+    assert f"new.txt  sha256 {FRESH}\n" in words
+    told = output_of(stranger.run("verify", str(run), "--public-key", _hex_key(owner), "--json"))
+    token_id = json.loads(told)["run"]["approval"]
+
+    export = ("approvals", "export", token_id, str(approval), "--format", "dsse")
+    output_of(owner.run(*export))
+    words = output_of(stranger.run("verify", str(approval), "--public-key", _hex_key(owner)))
+    assert "The approval is genuine." in words
+    assert "The decision was signed by the owner's own key." in words
+
+    content = json.loads(run.read_bytes())
+    content["payload"] = json.loads(approval.read_bytes())["payload"]
+    run.write_text(json.dumps(content))
+    refused = stranger.run("verify", str(run), "--public-key", _hex_key(owner))
+    assert refused.returncode == 40
+    assert b"E_APPROVAL_PROOF" in refused.stderr
 
 
 def _hex_key(owner: Machine) -> str:

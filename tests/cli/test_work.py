@@ -68,6 +68,20 @@ def test_list_show_and_log(quick: Machine) -> None:
     assert [call["tool"] for call in data["attempts"][0]["calls"]] == ["shell_exec", "write_file"]
 
 
+def test_work_that_did_nothing_in_accounts_has_nothing_to_take_back(
+    quick: Machine, tmp_path: Path
+) -> None:
+    said = output_of(quick.run("work", "undo", "quick"))
+    assert said == "This work did nothing in your accounts that could be taken back.\n"
+    assert json.loads(output_of(quick.run("work", "undo", "quick", "--json"))) == {"calls": []}
+    plan = tmp_path / "undo.md"
+    refused = quick.run("work", "undo", "quick", "--plan", str(plan))
+    assert refused.returncode != 0
+    assert b"nothing that a plan could take back" in refused.stderr
+    assert not plan.exists()
+    assert quick.run("work", "undo", "quick", "--call", "1", "--plan", str(plan)).returncode == 2
+
+
 def test_what_was_removed_is_written_to_a_new_directory(owner: Machine, tmp_path: Path) -> None:
     site, photo = tmp_path / "site", bytes(range(256))
     site.mkdir()

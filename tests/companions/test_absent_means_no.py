@@ -65,10 +65,10 @@ def test_nothing_of_the_checks_can_be_left_out(kind: type) -> None:
 
 
 def test_nothing_that_decides_can_be_left_out_of_the_whole() -> None:
-    """`kinds`, `compaction` and `run` decide nothing; every port and every check is named."""
+    """`kinds`, `compaction`, `run` and `tell` decide nothing: ports and checks are all named."""
     parameters = inspect.signature(build_companions).parameters
     left_out = {name for name, each in parameters.items() if each.default is not each.empty}
-    assert left_out == {"kinds", "compaction", "run"}
+    assert left_out == {"kinds", "compaction", "run", "tell"}
 
 
 @pytest.fixture

@@ -176,7 +176,7 @@ async def test_compaction_job_state_machine_and_retry_backoff(
     clock.advance(seconds=60)
     assert await compactor.work() is None
     [summary] = await summaries(store)
-    assert summary.metadata.summary_contract_version == "rules-1"
+    assert summary.metadata.summary_contract_version == "rules-2"
     assert len(model.asked) == 2
     assert (await store.require(CompactionJob, job.id)).attempt_count == 3
 
@@ -231,7 +231,7 @@ async def test_a_used_up_budget_is_a_reason_for_rules_at_once(
     await compactor.consider("agent-1", THREAD, ended=False)
     assert await compactor.work() is None
     [summary] = await summaries(store)
-    assert summary.metadata.summary_contract_version == "rules-1"
+    assert summary.metadata.summary_contract_version == "rules-2"
 
 
 async def test_a_short_span_costs_no_model(store: CompanionStore, companion: Companion) -> None:
@@ -400,6 +400,6 @@ async def test_the_fallback_is_deterministic_and_bounded(
     content = summarise_by_rules(request)
     assert content == summarise_by_rules(request)
     assert len(content["text"]) < 5000
-    assert content["text"].endswith("create_task: success")
+    assert content["text"].endswith("add a task: done")
     assert content["changed_entity_ids"] == ["task-1"]
     assert content["kinds"] == {"observation": 50, "tool_result": 1}

@@ -94,7 +94,7 @@ async def test_without_consent_or_model_rules_summarise_and_nothing_is_sent(
     compactor = await remembered(device, model_id=model_id, agree=agree)
     assert await compactor.work() is None
     found, text = await summary(device)
-    assert found.metadata.summary_contract_version == "rules-1"
+    assert found.metadata.summary_contract_version == "rules-2"
     assert "Squats on Monday." in text
     assert gateway.sent == []
 
@@ -108,7 +108,7 @@ async def test_nothing_of_a_paused_companion_s_memory_is_sent(
     await device.service.pause(companion.id)
     assert await compactor.work() is None
     found, _ = await summary(device)
-    assert found.metadata.summary_contract_version == "rules-1"
+    assert found.metadata.summary_contract_version == "rules-2"
     assert gateway.sent == []
 
 

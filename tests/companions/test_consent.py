@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from silas.companions.errors import CompanionInvalid
 from silas.companions.gateway import ModelGrants
 from silas.companions.ids import projection_policy_id
 from silas.companions.messages import WakeRun
-from silas.companions.models import ModelGrant, ProjectionPolicy
+from silas.companions.models import ModelGrant, ModelRule, ModelRuleScope, ProjectionPolicy
 from silas.companions.ports import CompanionProposal, ModelDestination
 from silas.companions.projection import OPERATION_KEY, PROVIDER_FIELDS
 from silas.testing.companions import (
@@ -224,3 +225,60 @@ async def test_a_receipt_of_an_earlier_version_is_none(
     old = receipt.model_dump(exclude=missing)
     await device.store.put(ModelGrant.model_validate(old))
     assert await code_of_a_run(device, agent) == "privacy_confirmation_required"
+
+
+async def test_a_second_companion_on_an_agreed_model_asks_and_then_works(
+    device: CompanionDevice, agent: str
+) -> None:
+    """An agreement is for one companion; nobody is told `agreed` who has not."""
+    second = await device.service.new(
+        "planner", category_ids=[device.categories["gym"]], model_id="cloud:large"
+    )
+    shown = await device.service.disclosure(second.id)
+    assert shown is not None
+    assert (second.needs_consent, shown.confirmed) == (True, False)
+    assert await code_of_a_run(device, second.id) == "provider_not_allowed"
+    await agree(device, second.id)
+    assert await code_of_a_run(device, second.id) is None
+
+
+async def test_who_gets_a_category_more_is_asked_about_and_is_not_said_to_be_agreed(
+    device: CompanionDevice, agent: str
+) -> None:
+    both = [device.categories["gym"], device.categories["work"]]
+    changed = await device.service.configure(agent, category_ids=both)
+    shown = await device.service.disclosure(agent)
+    assert shown is not None
+    assert (changed.needs_consent, shown.confirmed) == (True, False)
+    assert await code_of_a_run(device, agent) == "provider_not_allowed"
+    await agree(device, agent)
+    after = await device.service.disclosure(agent)
+    assert after is not None
+    assert after.confirmed
+    assert await code_of_a_run(device, agent) is None
+
+
+@pytest.mark.parametrize("of", ["category", "kind"])
+async def test_the_owner_says_which_models_are_asked_about_a_category_or_by_a_kind(
+    device: CompanionDevice, gateway: FakeGateway, agent: str, of: str
+) -> None:
+    """A rule stands above every agreement; without it, the agreement holds again."""
+    scope = ModelRuleScope(of)
+    target = device.categories["gym"] if of == "category" else "planner"
+    with pytest.raises(CompanionInvalid, match="not among the configured"):
+        await device.service.set_model_rule(scope, target, models=("other:small",))
+    rule = ModelRule(
+        id=f"{of}:{target}",
+        scope=scope,
+        target=target,
+        models=("home:small",),
+        updated_at=device.clock.now(),
+    )
+    await device.store.put(rule)
+    assert await code_of_a_run(device, agent) == "network_denied"
+    assert gateway.sent == []
+    await device.service.set_model_rule(scope, target, models=("cloud:*",))
+    assert await code_of_a_run(device, agent) is None
+    await device.service.set_model_rule(scope, target)
+    assert await device.service.model_rules() == ()
+    assert await code_of_a_run(device, agent) is None

@@ -1,9 +1,21 @@
 """Retention: what explains goes, what is remembered stays, and who was destroyed is forgotten."""
 
+from datetime import timedelta
+
 from silas.companions.compaction import Compactor
 from silas.companions.log import MemoryAssembler
-from silas.companions.messages import AgentMessage, AgentReport, AgentReportHead, RunTrace, WakeRun
-from silas.companions.models import Companion, WakeStatus
+from silas.companions.messages import (
+    AgentLink,
+    AgentMessage,
+    AgentMessagePayload,
+    AgentPromptItem,
+    AgentPromptResponse,
+    AgentReport,
+    AgentReportHead,
+    RunTrace,
+    WakeRun,
+)
+from silas.companions.models import AgentLinkRelation, Companion, WakeStatus
 from silas.companions.retention import KEEP_DAYS, ArtifactClass, Retention
 from silas.companions.store import TABLES, CompanionStore
 from silas.journal.store import Journal
@@ -53,7 +65,10 @@ async def test_raw_messages_go_only_when_a_summary_has_taken_them_up(
     await compactor.work()
     clock.advance(days=KEEP_DAYS[ArtifactClass.ACTION_RESULT] + 1)
     pruned = await Retention(store).prune()
-    assert pruned["action_result"] == 10
+    # Five messages, their contents, and every link between them.
+    assert pruned["action_result"] > 10
+    links = await store.find(AgentLink, {"type": AgentLinkRelation.MESSAGE_PAYLOAD})
+    assert len(links) == 2  # of the other thread, and of the summary
     assert await log.thread("agent-1", THREAD) == []
     assert len(await log.thread("agent-1", "agent-1:run:2")) == 1
     memory = await MemoryAssembler(store).assemble("agent-1", "agent-1:run:3")
@@ -93,3 +108,49 @@ async def test_who_was_destroyed_is_forgotten_whole(
         if "agent_id" in (*table.columns, table.key):
             sql = f"SELECT count(*) FROM {table.name} WHERE agent_id = 'agent-1'"
             assert await database.fetch_one(sql) == (0,), table.name
+
+
+async def test_nothing_is_kept_for_ever_that_only_explains(
+    store: CompanionStore, database: SqliteDatabase, companion: Companion, clock: FakeClock
+) -> None:
+    """What is over, tombstones, old budgets and links of messages that are gone: all of it goes."""
+    await write_everything(store)
+    ended = "UPDATE agent_operations SET status = 'declined'"
+    await database.execute(ended)
+    for kind in (AgentMessage, AgentMessagePayload, AgentPromptResponse, AgentPromptItem):
+        for record in await store.find(kind):
+            await store.delete(kind, record.id)
+    clock.advance(days=3650)
+    await Retention(store).prune()
+    for table in (
+        "agent_operations", "agent_budget_windows", "agent_messages", "agent_message_payloads",
+        "agent_prompt_items", "agent_prompt_responses", "agent_links", "agent_run_traces",
+    ):  # fmt: skip
+        rows = await database.fetch_all(f"SELECT * FROM {table}")
+        assert rows == [], table
+
+
+async def test_where_there_is_too_little_room_what_explains_goes_earlier_and_in_order(
+    store: CompanionStore, database: SqliteDatabase, companion: Companion, clock: FakeClock
+) -> None:
+    """Traces of forty days ago go before those of yesterday; what is shown stays."""
+    await write_everything(store)
+    trace = (await store.find(RunTrace))[0]
+    for days in (40, 1):
+        at = clock.now() - timedelta(days=days)
+        long = {"text": "x" * 400_000}
+        changed = {"run_key": f"run-{days}", "started_at": at, "inputs": long}
+        await store.put(trace.model_copy(update=changed))
+    retention = Retention(store)
+    full = await retention.size()
+    assert full > 800_000
+    assert (await retention.prune())["trace"] == 0
+    roomy = Retention(store, max_bytes=full - 100_000)
+    assert (await roomy.prune())["trace"] == 1
+    assert {each.run_key for each in await store.find(RunTrace)} == {trace.run_key, "run-1"}
+    assert await roomy.size() <= full - 100_000
+    assert (await roomy.prune())["trace"] == 0
+    # Of what is younger than two days, nothing goes, however little room there is.
+    await Retention(store, max_bytes=1).prune()
+    assert "run-1" in {each.run_key for each in await store.find(RunTrace)}
+    assert len(await store.find(AgentReport)) == 1

@@ -54,6 +54,7 @@ def test_what_has_no_words_is_shown_by_its_name() -> None:
         ("checklist", "Checklist", "created", "checklist added"),
         ("link", "link", "deleted", "link deleted"),
         ("thing", "x", "twisted", "thing “x” twisted"),
+        ("time_entry", "time_entry", "created", "time added"),
     ],
 )
 def test_a_change_is_told_by_its_name(kind: str, label: str, what: str, told: str) -> None:

@@ -23,6 +23,7 @@ from silas.companions.ports import (
     ReportDraft,
     SectionDraft,
 )
+from silas.companions.run_record import PROMPT_VERSION
 from silas.companions.workflow import Replayer
 from silas.testing.companions import CompanionDevice, FakeGateway, ScriptedModel, opened_device
 
@@ -103,10 +104,10 @@ async def test_prompt_model_provenance_is_present_and_stable_for_replay_attribut
     ended = await scripted.run(call("list_tasks_in_scope"))
     for each in await scripted.entries(AgentMessageKind.ACTION):
         metadata = each.metadata
-        assert (metadata.prompt_id, metadata.prompt_version) == ("companion", "1")
+        assert (metadata.prompt_id, metadata.prompt_version) == ("companion", PROMPT_VERSION)
         assert metadata.model_id == "offline:brain"
     trace = await scripted.device.service.trace(ended.run_key)
-    assert (trace.model_id, trace.prompt_version) == ("offline:brain", "1")
+    assert (trace.model_id, trace.prompt_version) == ("offline:brain", PROMPT_VERSION)
     assert trace.persona_version_id
 
 
@@ -311,20 +312,6 @@ async def test_interactive_runs_have_a_thread_of_their_own(scripted: Scripted) -
     recent = scripted.model.requests[-1].payload["memory"]["recent"]
     assert {"kind": "user", "text": "Hello!"} in recent
     assert scripted.model.requests[-1].payload["wake"]["said"] == "And now?"
-
-
-async def test_a_companion_can_only_ask_to_sleep_and_not_for_ever(scripted: Scripted) -> None:
-    device = scripted.device
-    sleep = ProposedAction(
-        action_type=AgentActionType.LIFECYCLE_TRANSITION,
-        sleep_until=device.clock.now().replace(year=2099),
-    )
-    await scripted.run(sleep)
-    companion = await device.store.require(Companion, scripted.agent)
-    state = await device.store.require(AgentState, companion.current_state_id)
-    assert state.sleep_until is not None
-    assert (state.sleep_until - device.clock.now()).days == 31
-    assert (await device.service.list())[0].health == "sleeping"
 
 
 class TestReplay:

@@ -115,6 +115,8 @@ class ConnectionPlace:
                 ref = (await self.service.show(name)).connection.wants_secret
                 if ref is not None and await self.secrets.open_requests():
                     return ref
+                found = await self.manager.store.find(name)
+                assert found.status is not ConnectionStatus.FAILED, found.problem
                 await asyncio.sleep(0.02)
 
     async def until_settled(self, name: str) -> Connection:

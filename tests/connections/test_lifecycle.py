@@ -1,12 +1,15 @@
 """A connection is found, approved, set up, used, watched and taken back."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from silas.connections.models import ConnectionRefused, ConnectionStatus, ConnectionUnknown
-from tests.connections.place import CANARY, ConnectionPlace, open_place
+from silas.testing import FakeClock
+from tests.connections.canary import is_in
+from tests.connections.place import CANARY, DISCOVER, HEALTH, ConnectionPlace, open_place
 
 
 @pytest.fixture
@@ -155,3 +158,85 @@ async def test_more_is_granted_by_a_card_once_or_from_now_on(place: ConnectionPl
     await place.service.disallow(name, "letters.act")
     found = await place.manager.store.find(name)
     assert found.permissions_granted == found.initial_permissions == ("letters.observe",)
+
+
+async def test_a_secret_of_the_vault_is_named_on_the_card_and_nobody_is_asked(
+    place: ConnectionPlace,
+) -> None:
+    vault = place.skills.core.vault
+    for missing in ("mailbox", "silas/owner-key", "connections/other"):
+        with pytest.raises(ConnectionRefused, match="secrets set"):
+            await place.ask(secret=missing)
+    vault.set("mailbox", CANARY.encode())
+    question = await place.ask(secret="mailbox")
+    assert any("copied from 'mailbox'" in each for each in question.content.body["summary"])
+    assert not is_in(CANARY, str(question.content.body))
+    await place.approve(question)
+    name = question.content.body["connection"]["connection_id"]
+    active = await place.until_settled(name)
+    assert active.status is ConnectionStatus.ACTIVE, active.problem
+    assert vault.get(active.ref_id) == CANARY.encode()
+    assert await place.secrets.open_requests() == []
+
+    # It stopped working, and a program has put another password there.
+    failed = active.model_copy(update={"status": ConnectionStatus.FAILED})
+    await place.manager.store.save(failed, "connection_failed", kind="token_revoked")
+    vault.set("mailbox", b"another")
+    await place.service.reconnect(name, secret="mailbox")
+    assert (await place.until_settled(name)).usable
+    assert vault.get(active.ref_id) == b"another"
+    await place.service.remove(name)
+    assert vault.get("mailbox") == b"another", "what is the owner's own stays"
+
+
+async def test_a_secret_that_is_gone_by_the_yes_connects_nothing(place: ConnectionPlace) -> None:
+    vault = place.skills.core.vault
+    vault.set("mailbox", CANARY.encode())
+    question = await place.ask(secret="mailbox")
+    vault.delete("mailbox")
+    await place.approve(question)
+    found = await place.until_settled(question.content.body["connection"]["connection_id"])
+    assert found.status is ConnectionStatus.FAILED
+    assert "holds no 'mailbox' any more" in found.problem
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+async def test_servers_that_were_guessed_are_said_to_be_so(tmp_path: Path, confirmed: bool) -> None:
+    discover = DISCOVER.replace("{", f'{{"identity_match": {confirmed}, ', 1)
+    async with open_place(tmp_path) as place:
+        await place.install(tmp_path / "written", discover=discover)
+        shown = (await place.ask()).content.body["summary"]
+        guessed = [each for each in shown if "guessed from the address" in each]
+        assert bool(guessed) is not confirmed
+
+
+async def test_a_password_that_was_changed_at_night_is_found_at_the_next_check_and_told_once(
+    tmp_path: Path,
+) -> None:
+    """Nobody is awake, and nothing is tried again and again meanwhile."""
+    clock = FakeClock(datetime(2026, 3, 1, 22, tzinfo=UTC))
+    refused = {"failure": {"failure_type": "token_revoked", "message": "It is not taken."}}
+    # The service knows when the password was changed: an hour before three in the morning.
+    health = f"import os, sys\nprint({json.dumps(json.dumps(refused))})\n"
+    async with open_place(tmp_path, clock=clock) as place:
+        await place.install(tmp_path / "written", health_check=HEALTH)
+        connection = await place.connect()
+        name = connection.connection_id
+        clock.set(datetime(2026, 3, 2, 2, 30, tzinfo=UTC))
+        await place.manager.look()
+        assert (await place.manager.store.find(name)).usable
+        await place.install(tmp_path / "changed", health_check=health, recover=health)
+        clock.set(datetime(2026, 3, 2, 3, 0, tzinfo=UTC))
+        for _ in range(20):  # a look in each of the minutes that follow
+            await place.manager.look()
+            clock.advance(minutes=1)
+        failed = await place.manager.store.find(name)
+        assert (failed.status, failed.problem) == (ConnectionStatus.FAILED, "It is not taken.")
+        waiting = await place.manager.cards.waiting(failed)
+        assert [each.content.body["failure_type"] for each in waiting] == ["token_revoked"]
+        events = await place.events()
+        assert events.count("connection_failed") == 1
+        # In the morning: reconnect, with the new password.
+        await place.answer(waiting[0], {"selected_action": "reconnect"})
+        await place.secrets.fulfil(await place.until_secret(name), CANARY + "-new")
+        assert (await place.until_settled(name)).usable

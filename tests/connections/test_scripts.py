@@ -24,6 +24,18 @@ MISBEHAVING = {
     "dies": "raise SystemExit(3)",
     "ends early": "pass",
     "too many lines": 'for _ in range(3000): print(\'{"type": "log"}\')',
+    "nested without end": "print('{\"type\":' + '[' * 30000)",
+    "a number that is none": 'print(\'{"type": "completion", "x": NaN}\')',
+    "a number of 50,000 digits": "print('{\"type\": ' + '9' * 50000 + '}')",
+    "half a character": 'print(r\'{"type": "failure", "failure": {"message": "\\ud800"}}\')',
+    "a failure that is none": 'print(\'{"type": "failure", "failure": 5}\')',
+    "a failure of another kind": 'print(\'{"type": "failure", "failure": {"failure_type": "x"}}\')',
+    "a completion that is none": 'print(\'{"type": "completion", "connection_payload": [1]}\')',
+    "a step without a name": 'print(\'{"type": "setup_step", "step": {"type": "progress"}}\')',
+    "an event in two lines": 'print(\'{"type":\\n"log"}\')',
+    "two events in a line": 'print(\'{"type": "log"}{"type": "log"}\')',
+    "a line of 64 KiB and one byte": "print('{' + ' ' * 65535 + '}')",
+    "a flood": "import sys\nwhile True: sys.stdout.write('{}' * 1000)",
 }
 
 
@@ -105,6 +117,75 @@ async def test_details_of_an_unknown_failure_are_shown_when_asked_for(tmp_path: 
         await place.answer(card, {"selected_action": "show_details"})
         [card] = await place.manager.cards.waiting(found)
         assert "port 25 is closed" in card.content.body["message"]
+
+
+TELLS_NOTHING = {
+    "errors are not read": ("import sys; sys.stderr.write('{\"healthy\": true}\\n')", "0 answers"),
+    "it dies after its answer": ("print('{\"healthy\": true}'); raise SystemExit(9)", None),
+    "it is killed": ("import os; os.kill(os.getpid(), 9)", "0 answers"),
+    "two answers": ('print(\'{"healthy": true}\\n{"healthy": true}\')', "2 answers"),
+    "a flood": ("while True: print('{}')", "more than anyone should read"),
+    "a line without end": ("while True: print('x' * 1000, end='')", "more than 65536 bytes"),
+    "garbage": ("print('healthy')", "no JSON"),
+    "half an answer": ("print('{\"healthy\": tr', end='')", "no JSON"),
+    "healthy by a word": ('print(\'{"healthy": "yes"}\')', "does not understand"),
+    "a latency below nothing": (
+        'print(\'{"healthy": true, "latency_ms": -1}\')',
+        "does not understand",
+    ),
+    "a time that is none": (
+        'print(\'{"healthy": true, "token_expires_at": "soon"}\')',
+        "does not understand",
+    ),
+    "it says nothing": ("import time; time.sleep(600)", "took too long"),
+}
+
+
+@pytest.mark.parametrize("trick", TELLS_NOTHING)
+async def test_a_check_that_is_not_understood_is_no_good_news(
+    tmp_path: Path, trick: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, expected = TELLS_NOTHING[trick]
+    async with open_place(tmp_path) as place:
+        await place.install(tmp_path / "written", health_check=text, recover=None)
+        connection = await place.connect()
+        monkeypatch.setattr(scripts, "_ANSWER_SECONDS", 5.0)
+        [checked] = (await place.service.check(connection.connection_id)).checks
+        assert checked.result.healthy is (expected is None)
+        assert (expected or "") in (checked.result.error or "")
+        found = await place.manager.store.find(connection.connection_id)
+        assert found.usable is (expected is None)
+
+
+async def test_a_script_that_is_cancelled_is_told_so_and_ended_though_it_does_not_listen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[dict[str, object]] = []
+    send = scripts.ScriptConversation.send
+
+    def noted(self: scripts.ScriptConversation, **event: object) -> None:
+        sent.append(event)
+        send(self, **event)
+
+    monkeypatch.setattr(scripts.ScriptConversation, "send", noted)
+    deaf = (
+        "import signal\nfor each in range(1, 32):\n"
+        "    try: signal.signal(each, signal.SIG_IGN)\n    except (OSError, ValueError): pass\n"
+    )
+    async with open_place(tmp_path) as place:
+        text = deaf + ASK + "import time\nwhile True: time.sleep(1)"
+        name = await begin(place, tmp_path / "written", text)
+        await place.until_secret(name)
+        found = await place.service.cancel(name)
+        assert found.status == "proposed"
+        assert sent[-1] == {"type": "cancel", "reason": "user_cancelled"}
+        assert [each["type"] for each in sent] == ["start", "cancel"]
+        processes = [each.read_bytes() for each in _command_lines()]
+        assert not [each for each in processes if str(tmp_path).encode() in each]
+
+
+def _command_lines() -> list[Path]:
+    return [each / "cmdline" for each in Path("/proc").iterdir() if each.name.isdigit()]
 
 
 DISCOVERIES = {

@@ -172,3 +172,12 @@ async def test_two_accounts_are_told_apart_and_domains_are_not_mixed(
     assert both.status not in ENDED_WELL
     assert "nothing crosses" in said
     assert {each.credential.username for each in given} == {"ada@example.org"}
+
+
+async def test_a_plan_of_which_a_step_was_refused_is_not_done(place: ConnectionPlace) -> None:
+    """The call was refused before it was made: nothing of it is among the calls that were."""
+    await place.connect()
+    result, said = await run(place, LOOK, named("letters_look", "Nobody"))
+    assert "Nobody" not in said
+    assert result.status not in ENDED_WELL, (result, said)
+    assert "Step 2 of 2 did not work" in (result.last_error or "")

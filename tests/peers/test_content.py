@@ -133,8 +133,8 @@ async def test_26_what_a_heartbeat_reports_becomes_no_memory(
         made = await _companion(line, "planner")
         await device.signed_post("/api/companions/wake", {"agent_id": made})
         await _has_run(device, made)
-        report = (await device.get(f"/api/companions/of/{made}")).json()["report"]
-    assert report is not None
+        report = (await device.get(f"/api/companions/of/{made}")).json()["reports"]
+    assert report
     rows = await place.core.database.fetch_all(
         "SELECT content, source_kind FROM memory_items WHERE reingestion_tier = 'active'"
     )
@@ -153,7 +153,7 @@ async def _has_run(device: TestDevice, agent_id: str) -> None:
     async with asyncio.timeout(120):
         while True:
             shown = (await device.get(f"/api/companions/of/{agent_id}")).json()
-            if shown["report"] is not None:
+            if shown["reports"]:
                 return
             await asyncio.sleep(0.05)
 

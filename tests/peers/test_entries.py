@@ -9,11 +9,11 @@ import silas
 from tests.peers.entries import ENTRIES, Entry, node_ids
 
 ROOT = Path(__file__).parents[2]
-NUMBERS = range(1, 28)
+NUMBERS = [*range(1, 28), 33, 34, 45]
 
 
 def test_every_failure_has_its_tests_or_is_listed_as_waiting() -> None:
-    assert sorted(ENTRIES) == [*NUMBERS]
+    assert sorted(ENTRIES) == NUMBERS
     for number, entry in ENTRIES.items():
         assert bool(entry.tests) != bool(entry.waits_for), number
 

@@ -11,16 +11,17 @@ from silas.queue import QueueName, QueueStore
 from silas.storage import DatabaseBusy, DiskFull, SqliteDatabase, load_migrations, migrate
 from silas.testing import FakeClock
 from tests.queue.messages import plan_request
-from tests.tiny_disk import fill, tiny_disk
+from tests.tiny_disk import fill, leave, tiny_disk
 
 
 async def test_on_a_full_disk_what_was_accepted_stays_and_the_rest_is_refused(
     tmp_path: Path, clock: FakeClock
 ) -> None:
-    with tiny_disk(tmp_path / "disk", kilobytes=1500) as disk:
+    with tiny_disk(tmp_path / "disk", kilobytes=16_000) as disk:
         database = SqliteDatabase.open(disk / "silas.db")
         await migrate(database, load_migrations("runtime"), clock=clock)
         store = QueueStore(database, clock=clock, ids=IdFactory(clock))
+        leave(disk, kilobytes=700)  # beside what the schema takes
         room = fill(disk, kilobytes=300)
         sent = [
             store.enqueue(plan_request(f"m{number}", content="x" * 4000)) for number in range(400)

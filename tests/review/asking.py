@@ -53,12 +53,32 @@ TAP, SLIDE, PASSKEY, VAULT = (
 )
 ENROL = b"e" * 32
 YES, NO = ApprovalVerdict.APPROVED, ApprovalVerdict.DECLINED
+BATCH = {
+    "batch_id": "batch_1",
+    "goal_id": "goal_1",
+    "action": "archive",
+    "connection": "conn_1",
+    "tool": "mail_archive",
+    "args": {},
+    "ids": "mails",
+    "item_ids": ["1.1<a@x>INBOX"],
+    "states": [""],
+    "lines": ["A, from x"],
+    "state": None,
+    "count": 1,
+}
 ASKED_WITH_TOKENS = {
     QuestionKind.COMPANION: {"action": {"operation_id": "op_1", "tool_name": "add"}},
     QuestionKind.MEMORY: {"memory": {"items": [{"memory_id": "mem_1", "content": "x"}]}},
     QuestionKind.SKILL: {"skill": {"version_id": "skill_greeting_1", "name": "greeting"}},
     QuestionKind.SKILL_SOURCE: {"fetch": {"fetch_id": "question_1", "url": "https://a.test/x"}},
+    QuestionKind.TOOL_SERVER: {"server": {"start_id": "question_1", "name": "time"}},
+    QuestionKind.GRANT: {"grant": {"grant_id": "question_1", "family": "mail_archive"}},
+    QuestionKind.PROPOSAL: {"proposal": {"proposal_id": "question_1", "request": {"a": 1}}},
     QuestionKind.CONNECTION: {"connection": {"approval_id": "conn_1", "name": "Mail"}},
+    QuestionKind.DOMAIN: {"crossing": {"approval_id": "crossing_1", "source": "personal"}},
+    QuestionKind.ITEMS: {"batch": BATCH, "goal_id": "goal_1"},
+    QuestionKind.TEACHING: {"options": {"approve": BATCH}, "goal_id": "goal_1"},
     QuestionKind.PERMISSION: {"approval_id": "perm_1", "permission": "act"},
     QuestionKind.AUTONOMY: {
         "proposal_id": "question_1",

@@ -75,8 +75,14 @@ TOKENS = {
     "autonomy": 1,
     "skill": 1,
     "skill_source": 1,
+    "tool_server": 1,
+    "grant": 1,
+    "proposal": 1,
     "connection": 1,
     "permission": 1,
+    "domain": 1,
+    "items": 1,
+    "teaching": 1,
 }
 
 
@@ -240,6 +246,8 @@ class TestTheSettings:
             ApprovalScope.AUTONOMY_THRESHOLD: ApprovalStrength.VAULT,
             ApprovalScope.SKILL_INSTALL: ApprovalStrength.PASSKEY,
             ApprovalScope.CONNECTION_MANAGE: ApprovalStrength.PASSKEY,
+            ApprovalScope.CONNECTION_ACT: ApprovalStrength.PASSKEY,
+            ApprovalScope.TOOL_TYPE: ApprovalStrength.PASSKEY,
         }
         place = await open_place(tmp_path / "silas.db", scope_min_strength=minimum)
         yield place
@@ -379,9 +387,16 @@ async def test_what_takes_rights_away_needs_no_more_than_a_signature(
 
 
 def test_nothing_but_the_review_issues_tokens() -> None:
-    """No other module turns a decision into a token: there is one place that asks for the proof."""
+    """No other module turns a decision into a token: there is one place that asks for the proof.
+
+    The token of an undo rests on the approval of the call that it takes back (ADR 17).
+    """
     issuing = {"issue_token", "prepare", "issue_in", "use_in"}
-    allowed = {Path("approval/engine.py"), Path("review/decisions.py")}
+    allowed = {
+        Path("approval/engine.py"),
+        Path("review/decisions.py"),
+        Path("work/undo_calls.py"),
+    }
     root = Path(silas.__file__).parent
     found = set()
     for path in root.rglob("*.py"):

@@ -52,12 +52,22 @@ def container_socket():
         stack.callback(service.wait)
         stack.callback(service.terminate)
         for _ in range(2400):
-            if listening.is_socket() or service.poll() is not None:
+            if _listens(listening) or service.poll() is not None:
                 break
             time.sleep(0.05)
-        if not listening.is_socket():
+        if not _listens(listening):
             pytest.skip(f"podman cannot serve its API here: {INSTALL['docker']}")
         yield str(listening)
+
+
+def _listens(path: Path) -> bool:
+    """Whether somebody answers there: a socket has its name before anyone listens to it."""
+    with socket.socket(socket.AF_UNIX) as knocking:
+        try:
+            knocking.connect(str(path))
+        except OSError:
+            return False
+    return True
 
 
 @pytest.fixture(scope="session")

@@ -127,6 +127,23 @@ async def test_a_bubblewrap_that_cannot_build_the_sandbox_runs_nothing(tmp_path,
         await BubblewrapBackend(program=str(broken)).run(shell("echo ran"))
 
 
+async def test_a_sandbox_that_fails_for_a_moment_is_built_anew_and_runs_once(tmp_path, bubblewrap):
+    """As on a busy machine, where the kernel's answer about the loopback is lost."""
+    again, fails = tmp_path / "again", tmp_path / "bwrap"
+    fails.write_text(
+        "#!/bin/sh\n"
+        f'if [ "$1" = --help ] || [ -e {again} ]; then exec /usr/bin/bwrap "$@"; fi\n'
+        f"touch {again}\n"
+        "echo 'bwrap: loopback: Failed RTM_NEWADDR: No child processes' >&2; exit 1\n"
+    )
+    fails.chmod(0o755)
+    result = await BubblewrapBackend(program=str(fails)).run(shell("echo ran"))
+    assert (result.exit_code, result.stdout) == (0, b"ran\n")
+    fails.write_text(fails.read_text().replace(f"[ -e {again} ]", "false"))
+    with pytest.raises(SandboxNotStarted, match="loopback"):
+        await BubblewrapBackend(program=str(fails)).run(shell("echo ran"))
+
+
 async def test_a_machine_without_a_filter_says_so_or_refuses(bubblewrap, monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     result = await bubblewrap.run(shell("true"))

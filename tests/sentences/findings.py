@@ -297,3 +297,152 @@ ODD = (
     "made with tap",
 )
 """Words of the product that people stumbled over; none of them is said any more."""
+
+_REPORTS, _SAID = "stream/test_reports.py::", "sentences/test_said.py::"
+_TROUBLES = "companions/test_troubles.py::"
+_FILES = "test_a_report_lists_the_files_that_were_taken_over_and_those_that_were_left"
+_FILED = "test_what_a_model_writes_is_filed_under_the_scope_of_its_kind"
+_ERASED = "test_who_loses_a_category_forgets_its_traces_reports_and_tombstones_as_well"
+_LEARNT = "test_what_nobody_decided_and_an_undo_that_was_not_wanted_teach_nothing"
+UNTRUE: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    (
+        "The audit log is as it was written.",
+        "only what came after the last checkpoint had been read",
+        "",
+        ("cli/test_audit.py::test_the_short_form_claims_only_what_it_examined",),
+    ),
+    (
+        "Done and checked",
+        "the plan had no checks",
+        "its checks passed",
+        (_WORDING + "test_done_and_checked_is_said_only_with_a_proof",),
+    ),
+    (
+        "made notes/hours.txt",
+        "the file was not among the owner's",
+        "",
+        (_WORDING + "test_an_artifact_is_not_called_the_owners_file",),
+    ),
+    (
+        "made README.md",
+        "fifty files were deleted as well",
+        "",
+        (_REPORTS + _FILES,),
+    ),
+    ("made total.py", "it was edited", "", (_WORDING + "test_files_are_listed_taken_and_left",)),
+    (
+        "Nothing of it is running.",
+        "the goal went on at the next tick",
+        "",
+        ("work/test_cancelled.py::test_a_cancelled_goal_stays_cancelled",),
+    ),
+    (
+        "everything that I may try by myself was tried",
+        "a new plan was being made",
+        "may try by myself",
+        (_SAID + "test_who_found_no_other_way_announces_no_plan",),
+    ),
+    (
+        "approved, as long as I run",
+        "the gates of an always_on goal were never in force",
+        "as long as I run",
+        ("web/test_visitor_cases.py::test_a_refund_is_a_card_and_happens_once_after_the_yes",),
+    ),
+    (
+        "A colleague takes over.",
+        "nobody was told",
+        "A colleague takes over",
+        ("web/test_visitor_cases.py::test_nobody_is_told_of_a_person_when_no_person_would_see_it",),
+    ),
+    (
+        "You have agreed., ready",
+        "the companion was refused",
+        "",
+        (_TROUBLES + "test_without_consent_it_is_never_ready",),
+    ),
+    (
+        "done, ready",
+        "the companion's model was down",
+        "",
+        (_TROUBLES + "test_the_run_fails_and_says_why_and_what_helps",),
+    ),
+    (
+        "It has not written a report yet.",
+        "it was filed under another scope",
+        "",
+        ("companions/test_report_scopes.py::" + _FILED,),
+    ),
+    (
+        "What it makes of it stands in its report.",
+        "the report did not change",
+        "What it makes of it",
+        (),
+    ),
+    (
+        "Up to date.",
+        "the report held a category that was taken away",
+        "",
+        ("companions/test_erasure.py::" + _ERASED,),
+    ),
+    (
+        "Text from outside had a part in this.",
+        "only the owner's words and files had",
+        "",
+        (_ORDINARY + "test_twenty_requests_of_an_ordinary_day_without_a_model",),
+    ),
+    (
+        "plan_declined",
+        "nobody was asked",
+        "",
+        ("stream/test_goals.py::test_a_repair_that_nobody_decided_was_not_declined",),
+    ),
+    (
+        "Nothing was lost: … run the command again",
+        "the approval stood and was carried out",
+        "Nothing was lost",
+        (_SAID + "test_on_a_full_disk_nobody_is_told_to_repeat_what_may_have_been_decided",),
+    ),
+    (
+        "The owner has repeatedly undone plan: undo.",
+        "undo cards were kept or expired",
+        "repeatedly undone",
+        ("stream/test_learning.py::" + _LEARNT,),
+    ),
+    (
+        "Silas is running",
+        "the vault was locked and the server answered nobody",
+        "",
+        (_START + "test_a_silas_whose_vault_is_locked_does_not_say_that_it_runs",),
+    ),
+    (
+        "Failed",
+        "the plan was replaced or declined, and never ran",
+        "",
+        (_WORDING + "test_what_never_ran_did_not_fail",),
+    ),
+    ("attempt 5 of 2", "", "", (_WORDING + "test_nothing_is_the_fifth_attempt_of_two",)),
+    ("made with tap", "it was slid, or signed with a passkey", "made with tap", ()),
+    (
+        "docs/tools.md: a call waits a day",
+        "it waited thirty minutes",
+        "",
+        ("work/test_paused.py::TestLongerThanTheApproval",),
+    ),
+    (
+        "docs/plans.md: checks that cannot fail are refused",
+        "`true` was accepted",
+        "",
+        ("work/test_vacuous_checks.py::test_a_plan_with_such_a_check_is_refused_with_its_line",),
+    ),
+    ("against the whole house", "half of it took no part", "the whole house", ()),
+    (
+        "README: commands as printed",
+        "there was no such file or claim",
+        "",
+        ("sentences/test_readme.py::test_the_commands_of_the_readme_work_in_its_order",),
+    ),
+)
+"""Sentences that were not true: what was said, while what, words that nobody says any more, tests.
+
+Each has a test in which it would be false, or is gone.
+"""

@@ -17,11 +17,17 @@ from functools import cache
 from tests.sentences.collect import texts
 
 FILES = (
+    "stream/accounts.py",
     "stream/cards.py",
     "stream/healing.py",
     "stream/offers.py",
     "stream/resuming.py",
     "stream/steps/plans.py",
+    "proactive/autonomy.py",
+    "proactive/calibrator.py",
+    "proactive/grants.py",
+    "proactive/suggestions.py",
+    "review/unasked.py",
     "stream/loops/runtime.py",
     "work/wording.py",
     "work/execution.py",
@@ -85,13 +91,17 @@ def _claims(text: str) -> bool:
 _WORDING = "work/test_wording.py::"
 _FLOWS = "stream/test_flows.py::"
 _REVIEW = "stream/test_review.py::"
+_USES = "web/test_account_uses.py::"
 _BEGUN = _FLOWS + "test_a_yes_to_what_was_stopped_meanwhile_says_so_and_begins_nothing"
 _WAITS = "work/test_paused.py::test_resuming_an_undecided_item_says_that_it_waits"
 _PLANNED = "web/test_planned_work.py::"
 _CHANGES = _PLANNED + "test_ask_for_changes_brings_a_revised_plan_as_often_as_wanted"
 _ABORT = _PLANNED + "test_abort_stops_work_and_execute_next_asks_for_it_again"
+_UNASKED = "proactive/test_unasked.py::test_cards_that_end_undecided_and_goals_that_do_not_get_on"
+_CALIBRATOR, _GRANTS = "proactive/test_calibrator.py::", "proactive/test_grants.py::"
 _LISTED = "cli/test_work_waiting.py::test_a_call_that_waits_is_in_the_list_of_what_waits"
 
+_SERVERS = "web/test_servers_browser.py::"
 _ACT, _CONTROL = "stream/activity.py", "companions/test_control.py::"
 _TOLD, _PLACES = "stream/test_activity.py::", "stream/test_places.py::"
 _ATTACHING, _FOLDERS = "web/test_attachments_browser.py::", "web/test_folders.py::"
@@ -137,11 +147,31 @@ _ACTIVITY: tuple[tuple[str, str, str], ...] = (
         "A connection was put before you",
         _LIFE + "test_a_no_leaves_it_proposed_and_runs_nothing",
     ),
+    (
+        _ACT,
+        "tool server|tools of \\{server\\}",
+        "mcp/test_attacks.py::test_a_rug_pull_quarantines_the_whole_server_and_shows_what_changed",
+    ),
     (_ACT, "was not connected", _LIFE + "test_cancelled_at_the_password_nothing_is_left"),
     (
         _ACT,
         "does not work any more",
         "connections/test_scripts.py::test_what_a_check_finds_is_recovered_once_and_then_told",
+    ),
+    (
+        "stream/activity.py",
+        "I took back what you had allowed",
+        "proactive/test_calibrator.py::test_an_owner_who_changes_his_habits_is_asked_more_soon",
+    ),
+    (
+        "stream/activity.py",
+        "I renewed the sign-in",
+        "connections/test_sign_in.py::test_a_sign_in_that_is_hardly_used_is_kept_alive",
+    ),
+    (
+        "web/static/connections.js",
+        "Silas waits until",
+        "connections/test_sign_in.py::test_a_code_that_nobody_enters_ends",
     ),
     (
         "web/static/connections.js",
@@ -150,13 +180,31 @@ _ACTIVITY: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "web/static/connections.js",
+        "Nothing crosses from|Nothing that is read",
+        "web/test_connections_browser.py::test_what_may_cross_is_asked_for_and_taken_back",
+    ),
+    (
+        "web/static/connections.js",
         "not set up any more",
         _LIFE + "test_cancelled_at_the_password_nothing_is_left",
+    ),
+    (
+        "web/static/connections.js",
+        "stays as it was",
+        (
+            "connections/test_sign_in.py"
+            "::test_more_is_granted_with_a_wider_sign_in_or_everything_stays_as_it_was"
+        ),
     ),
     (
         "web/static/card_questions.js",
         "I would draft it from what was run",
         "skills/test_drafts.py::test_work_that_was_checked_becomes_a_skill_whose_trial_is_its_check",
+    ),
+    (
+        "cli/work.py",
+        "nothing that a plan could|did nothing in your accounts",
+        "cli/test_work.py::test_work_that_did_nothing_in_accounts_has_nothing_to_take_back",
     ),
     (_ACT, "I asked for", _TOLD + "test_work_and_cards_are_called_by_their_titles"),
     (_ACT, "Nothing since", _TOLD + "test_nothing_happened"),
@@ -404,6 +452,16 @@ _PAGE: tuple[tuple[str, str, str], ...] = (
     ),
     (_JS + "visitors.js", "opens nothing|Nobody|Nothing", _VISIT_PAGE),
     (
+        _JS + "companion_talk.js",
+        "nothing",
+        "companions/test_conversation.py::test_a_run_with_nothing_to_say_is_no_news",
+    ),
+    (
+        _JS + "programs.js",
+        "may ask no more|A card waits|Nothing: it asks",
+        "web/test_proposals_browser.py::test_programs_are_added_seen_asked_less_and_removed",
+    ),
+    (
         _JS + "attaching.js",
         "stays a file|was removed",
         _ATTACHING + "test_a_long_pasted_text_becomes_a_file_and_can_stay_a_text",
@@ -419,6 +477,16 @@ _PAGE: tuple[tuple[str, str, str], ...] = (
         "web/test_memory_browser.py::test_memory_is_seen_put_right_and_forgotten",
     ),
     ("cli/review.py", "Nothing suspicious", _SKILLS_PAGE + _DANGEROUS),
+    (
+        _JS + "servers.js",
+        "Nothing of it is started",
+        "mcp/test_attacks.py::test_no_and_nothing_starts_nothing",
+    ),
+    (
+        _JS + "servers.js",
+        "approved it|is removed|are not run",
+        _SERVERS + "test_a_server_is_asked_for_looked_at_and_its_tools_get_effects",
+    ),
     (
         _JS + "skills.js",
         "files are erased|is removed|Nothing uses|Nothing fits",
@@ -486,6 +554,31 @@ _COMPANIONS: tuple[tuple[str, str, str], ...] = (
         "companions/errors.py",
         "called off",
         "companions/test_cancel.py::test_a_cancelled_run_is_not_begun_again_after_a_crash",
+    ),
+    (
+        "companions/operations.py",
+        "was forgotten",
+        "companions/test_erasure.py::test_a_word_is_gone_from_every_table_and_file",
+    ),
+    (
+        _JS + "companion_care.js",
+        "receipt says|companion itself|This stays",
+        "companions/test_erasure.py::test_a_companion_is_forgotten_whole",
+    ),
+    (
+        "stream/activity.py",
+        "was given version",
+        "companions/test_rollout.py::test_a_new_version_runs_for_one_is_compared_and_taken_back",
+    ),
+    (
+        "cli/companions_changes.py",
+        "was said|holds this word|was found|What stays",
+        "cli/test_companions.py::test_what_is_forgotten_is_shown_first_and_leaves_a_receipt",
+    ),
+    (
+        _JS + "companion_care.js",
+        "was found",
+        "cli/test_companions.py::test_what_is_forgotten_is_shown_first_and_leaves_a_receipt",
     ),
     (
         "companions/operations.py",
@@ -621,6 +714,11 @@ FAMILIES: tuple[tuple[str, str, str], ...] = (
         "work/test_control.py::test_stopping_silas_itself_leaves_the_task_waiting",
     ),
     ("work/goal.py", "waits", "stream/test_goals.py::test_a_used_up_approval_asks_once_and_rests"),
+    (
+        "work/goal.py",
+        "Nothing is proposed here",
+        "work/test_goal.py::test_where_nobody_proposes_a_goal_for_items_says_so",
+    ),
     ("work/goal.py", "nothing is left", "work/test_cancelled.py::test_what_repairs_used_is_gone"),
     (
         "stream/resuming.py",
@@ -644,6 +742,35 @@ FAMILIES: tuple[tuple[str, str, str], ...] = (
         "cli/test_work_waiting.py::test_what_waits_is_shown_whole_and_approved_by_its_hash",
     ),
     ("cli/work.py", "tried yet|executed", "cli/test_work.py::test_list_show_and_log"),
+    # What stands in accounts.
+    ("stream/accounts.py", "failed lately", _USES + "test_ci_is_told_for_a_repository"),
+    ("stream/accounts.py", "is in", _USES + "test_an_event_is_looked_at_and_moved"),
+    (
+        "stream/accounts.py",
+        "today",
+        "stream/test_accounts.py::test_a_briefing_says_what_happens_today",
+    ),
+    (
+        "stream/accounts.py",
+        "unread",
+        "stream/test_accounts.py::test_a_briefing_says_what_it_could_not_look_at",
+    ),
+    ("stream/accounts.py", "shown last", _USES + "test_mail_is_found_read_and_answered"),
+    (
+        "stream/accounts.py",
+        "do not understand",
+        "stream/test_accounts.py::test_an_answer_of_another_form_is_not_understood",
+    ),
+    (
+        "stream/accounts.py",
+        "was changed",
+        "stream/test_accounts.py::test_a_tool_that_is_gone_is_said_to_be",
+    ),
+    (
+        "stream/accounts.py",
+        "goes on",
+        "stream/test_accounts.py::test_a_mail_is_said_to_go_on_only_if_it_does",
+    ),
     # Tried, given up, another way.
     (
         "stream/healing.py",
@@ -719,7 +846,48 @@ FAMILIES: tuple[tuple[str, str, str], ...] = (
     ),
     ("stream/offers.py", "asked for changes", _CHANGES),
     (
-        "stream/offers.py",
+        "proactive/autonomy.py",
+        "nothing to take back",
+        _CALIBRATOR + "test_what_it_tells_and_takes_back",
+    ),
+    (
+        "proactive/calibrator.py",
+        "Nothing was changed",
+        _CALIBRATOR + "test_an_answer_that_is_a_no_or_too_late_changes_nothing",
+    ),
+    (
+        "proactive/calibrator.py",
+        "sure of",
+        _CALIBRATOR + "test_the_band_is_widened_on_what_would_be_new_in_it",
+    ),
+    (
+        "proactive/grants.py",
+        "was taken back",
+        _GRANTS + "test_a_later_end_and_never_beyond_ninety_days",
+    ),
+    ("proactive/grants.py", "decided too long ago", _GRANTS + "test_a_no_gives_nothing"),
+    (
+        "proactive/grants.py",
+        "to somebody else",
+        _GRANTS + "test_one_more_recipient_by_a_token_of_its_own",
+    ),
+    (
+        "proactive/grants.py",
+        "times, unchanged",
+        _GRANTS + "test_a_no_or_a_change_is_no_habit",
+    ),
+    (
+        "proactive/suggestions.py",
+        "does not hold any more",
+        "proactive/test_unasked.py::test_cards_that_end_undecided_and_goals_that_do_not_get_on",
+    ),
+    (
+        "web/static/card_questions.js",
+        "tell you where to look",
+        "proactive/test_unasked.py::test_cards_that_end_undecided_and_goals_that_do_not_get_on",
+    ),
+    (
+        "proactive/suggestions.py",
         "times lately",
         _REVIEW + "test_what_a_stranger_wanted_again_and_again_is_no_habit",
     ),

@@ -13,7 +13,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-NAMES = ("*.example.org", "example.org", "localhost")
+NAMES = (
+    *("*.example.org", "example.org", "localhost"),
+    # Where the servers of a mailbox are asked for.
+    *("autoconfig.thunderbird.net", "cloudflare-dns.com"),
+)
 
 
 @dataclass(frozen=True)

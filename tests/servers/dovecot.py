@@ -27,6 +27,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import format_datetime, make_msgid
 from pathlib import Path
@@ -233,8 +234,9 @@ class MailAccount:
             subjects = []
             for uid in found.split():
                 _, data = imap.uid("FETCH", uid.decode(), "(BODY.PEEK[HEADER.FIELDS (SUBJECT)])")
-                line = data[0][1].decode().strip()
-                subjects.append(line.partition(": ")[2])
+                # Parsed, because a long subject is folded.
+                head = message_from_bytes(data[0][1], policy=policy.default)
+                subjects.append(str(head["Subject"] or "").strip())
             return subjects
 
 

@@ -20,17 +20,11 @@ from silas.settings.fields import Section
 from silas.settings.keys import ValueKind, kind_at, walk
 from tests.web.place import environ_for, make_home, settings_for
 
-_AUTONOMY, _BATCHES = "suggestions and earned autonomy", "reviewed batches"
 _TELEGRAM = "the Telegram channel"
 
 NOT_READ_YET = {
-    "autonomy.hysteresis_delta": _AUTONOMY,
-    "autonomy.min_high_confidence": _AUTONOMY,
-    "batch_review.confidence.high_min": _BATCHES,
-    "batch_review.confidence.medium_min": _BATCHES,
     "channels.telegram.owner_chat_id": _TELEGRAM,
     "channels.telegram.token": _TELEGRAM,
-    "suggestions.heartbeat_cron": _AUTONOMY,
 }
 """What nothing reads yet, and with what it will be read. Shorten this list; never lengthen it."""
 

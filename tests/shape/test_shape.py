@@ -14,7 +14,6 @@ from evals.shape import ALLOWED, Package, shrunk
 
 THIN_WITH_REASON: dict[str, str] = {
     "silas.agents.models.token_counts": "One HTTP client of a foreign server, without the library.",
-    "silas.web.work": "Each part of the API has its routes and models in a file of its own.",
 }
 """Modules under 120 lines with one importer, and why each is a file of its own."""
 

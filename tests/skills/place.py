@@ -1,7 +1,7 @@
 """A data directory with real skills: the real database, approvals, audit log and sandbox."""
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,12 +96,14 @@ class SkillPlace:
     async def digest(self, name: str) -> str | None:
         return await self.core.skill_files.digest(name)
 
-    async def run_plan(self, text: str, *, approver: Any = None, agent: Any = None) -> Any:
+    async def run_plan(
+        self, text: str, *, approver: Any = None, agent: Any = None, known: Sequence[str] = ()
+    ) -> Any:
         """Bind, approve and execute a plan; the results of its items, the first one first."""
         executor = open_executor(self.core, approver=approver, agent=agent)
         if isinstance(approver, FakeApprover):
             approver.decisions = self.core.decisions
-        parsed = parse_plan(decode_plan(text.encode()), known=())
+        parsed = parse_plan(decode_plan(text.encode()), known=known)
         bound = await bind_plan(
             parsed,
             base=self.root,

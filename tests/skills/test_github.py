@@ -177,7 +177,12 @@ def ask(script: str, proxy: int, *lines: dict[str, Any]) -> list[dict[str, Any]]
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
-START = {"type": "start", "initial_permissions": ["github.observe"], "identity_hint": {}}
+START = {
+    "type": "start",
+    "auth_strategy": "secure_input",
+    "initial_permissions": ["github.observe"],
+    "identity_hint": {},
+}
 STORED = {"type": "step_result", "step_id": "token", "payload": {"success": True}}
 
 

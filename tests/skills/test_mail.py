@@ -328,6 +328,23 @@ def test_a_draft_is_kept_once_and_can_be_discarded(
     assert smtp.sent_by(account.address) == []
 
 
+def test_a_draft_that_was_written_anew_is_not_discarded(mail: Call, account: MailAccount) -> None:
+    undo = mail("draft", **LETTER)["undo"]["args"]
+    with (
+        account.login() as imap
+    ):  # as mail programs do it: a new mail by the same name, the old gone
+        imap.select("Drafts")
+        _, data = imap.fetch("1", "(RFC822)")
+        assert isinstance(data[0], tuple)
+        changed = data[0][1] + b"\r\nAnd bring cake.\r\n"
+        imap.append("Drafts", "\\Draft", "", changed)
+        imap.store("1", "+FLAGS", "\\Deleted")
+        imap.expunge()
+    refused = mail("discard_draft", fails=True, **undo)
+    assert refused["kind"] == "conflict"
+    assert account.subjects("Drafts") == ["Tuesday"]
+
+
 def test_a_sent_mail_is_sent_once_and_kept(
     mail: Call, account: MailAccount, smtp: SmtpServer
 ) -> None:

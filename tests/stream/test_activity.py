@@ -107,6 +107,11 @@ async def test_an_old_entry_does_not_claim_that_checks_passed() -> None:
     assert "Something: done (" in await told_of(entry("work_done", work_item_id="t", status="done"))
 
 
+def test_a_kind_of_companions_is_told_in_words() -> None:
+    made = entry("companion_made", agent_id="a", kind="gym_coach")
+    assert sentence_of(made) == "A companion was made: gym coach."
+
+
 async def test_a_hash_is_told_by_its_beginning() -> None:
     told = sentence_of(entry("approval_issued", work_item_id="ab12cd34" * 8))
     assert told == "Your approval was signed for ab12cd34…."

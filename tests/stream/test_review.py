@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -19,25 +20,31 @@ from silas.approval import (
     DeviceStore,
     PublicKey,
 )
-from silas.approval.keys import EndedUntil
 from silas.gates import ActionEnvelope, GateAction, GateLane, GateResult
-from silas.gates.risk import RiskLevel
+from silas.gates.risk import EffectOf, RiskLevel
 from silas.kernel import IdFactory, TaintLevel
+from silas.proactive.calibrator import AutonomyCalibrator, AutonomyPolicy
+from silas.proactive.grants import GrantPolicy, StandingGrants
+from silas.proactive.outcomes import OutcomeStore
+from silas.proactive.suggestions import (
+    SuggestionEngine,
+    SuggestionPolicy,
+    card_of,
+    from_habit,
+    repeated_command,
+)
 from silas.queue import QueueName
 from silas.review import Decisions, OwnersProof
 from silas.review.cards import batch_decision_bytes
 from silas.review.errors import CardNotOpen, CardUnknown, DecisionNotSigned, StrongerProofNeeded
 from silas.review.questions import Question, QuestionStore, answer_bytes
+from silas.review.unasked import UnaskedCards
 from silas.storage import SqliteDatabase
-from silas.stream.autonomy import Autonomy, AutonomyPolicy, Evidence
 from silas.stream.cards import PlanCards
 from silas.stream.models import MAX_TEXT
 from silas.stream.offers import (
     batch_of,
     draft_of,
-    from_habit,
-    from_next_steps,
-    repeated_command,
     selection_of,
     summary_of,
     text_of,
@@ -48,7 +55,7 @@ from silas.stream.ports import PlanReview
 from silas.stream.review_service import GateQuestions, ReviewPolicy, ReviewService
 from silas.stream.store import ConversationStore, WorkOrigin
 from silas.testing import FakeClock, MemoryVault
-from silas.testing.work import declaring
+from silas.testing.work import SENDS, declaring
 from silas.tools.tree import Tree
 from silas.work.before_images import BeforeImage, BeforeImages
 from silas.work.effects import FileChange, Workspace
@@ -87,6 +94,84 @@ def room_of(clock: FakeClock) -> Any:
     """As much of a conversation as asking needs."""
     return SimpleNamespace(
         ids=IdFactory(clock), clock=clock, policy=SimpleNamespace(owner_id="owner")
+    )
+
+
+_EFFECTS = declaring(send=SENDS)
+
+
+def calibrator_of(office: "Office", **policy: Any) -> AutonomyCalibrator:
+    desk = office.desk
+    limits = {"min_samples": 4, "batch_size": 10, "batch_cap": 15, **policy}
+    return AutonomyCalibrator(
+        desk.database,
+        desk.engine,
+        office.questions._decisions,
+        AutonomyPolicy(**limits),
+        OutcomeStore(desk.database, desk.clock),
+        office.vault,
+        desk.audit,
+        desk.clock,
+        office.room.ids,
+    )
+
+
+def suggestions_of(office: "Office", **policy: Any) -> SuggestionEngine:
+    desk = office.desk
+
+    async def taint_of(item: WorkItem) -> TaintLevel:
+        return await ConversationStore(desk.database, desk.clock).taint_of(item)
+
+    return SuggestionEngine(
+        desk.database,
+        desk.items,
+        office.cards,
+        office.questions,
+        desk.clock,
+        office.room.ids,
+        SuggestionPolicy(**policy),
+        taint_of,
+    )
+
+
+def unasked_of(office: "Office", a_day: int = 5) -> UnaskedCards:
+    desk = office.desk
+    zone = ZoneInfo("Europe/Vienna")
+    return UnaskedCards(
+        desk.database, office.questions, desk.clock, office.room.ids, zone, "owner", a_day
+    )
+
+
+def grants_of(office: "Office", effect_of: EffectOf = _EFFECTS, **policy: Any) -> StandingGrants:
+    desk, calibrator = office.desk, calibrator_of(office)
+    return StandingGrants(
+        desk.database,
+        desk.engine,
+        office.questions._decisions,
+        office.questions,
+        calibrator.outcomes,
+        calibrator,
+        effect_of,
+        desk.audit,
+        desk.clock,
+        office.room.ids,
+        ZoneInfo("Europe/Vienna"),
+        "owner",
+        GrantPolicy(**policy),
+    )
+
+
+def desk_of(office: "Office", images: BeforeImages) -> ReviewService:
+    grants = grants_of(office)
+    return ReviewService(
+        office.questions,
+        office.cards,
+        grants.calibrator,
+        suggestions_of(office),
+        grants,
+        unasked_of(office),
+        images,
+        ReviewPolicy(),
     )
 
 
@@ -174,7 +259,8 @@ async def office(database: SqliteDatabase, clock: FakeClock) -> Office:
 
 
 def habit(office: Office) -> Question:
-    return from_habit(office.room, "make test", 3, scope_id="owner")
+    room = office.room
+    return card_of(from_habit(room.ids, room.clock.now(), "make test", 3, scope_id="owner"))
 
 
 class TestQuestions:
@@ -423,8 +509,7 @@ class TestUndoOfMoreThanATask:
         room.items, room.store = WorkItemStore(database, clock), ConversationStore(database, clock)
         room.reviews = office.cards
         images = BeforeImages(database, clock, tmp_path / "before")
-        autonomy = TestAutonomy().autonomy(office)
-        return ReviewService(office.questions, office.cards, autonomy, images, ReviewPolicy())
+        return desk_of(office, images)
 
     async def taken(
         self, desk: ReviewService, name: str, place: Path, *changes: FileChange
@@ -511,124 +596,23 @@ class TestSuggestions:
             await room.items.save(writing(name, **done))
             origin = WorkOrigin(work_item_id=name, trace_id="t", scope_id="owner", taint=taint)
             await database.transaction(partial(room.store.note_work, origin=origin))
-        autonomy = TestAutonomy().autonomy(office)
-        images, policy = BeforeImages(database, clock, tmp_path / "before"), ReviewPolicy()
-        desk = ReviewService(office.questions, office.cards, autonomy, images, policy)
+        desk = desk_of(office, BeforeImages(database, clock, tmp_path / "before"))
         desk.attach(room)
         await desk.heartbeat()
         asked = [each.content.intent for each in await office.questions.open()]
         owners = ["Watch `make test` every day"]
         assert asked == (owners if taint is TaintLevel.OWNER else [])
 
-    def test_next_steps_keep_their_taint(self, clock: FakeClock) -> None:
+    async def test_next_steps_keep_their_taint(self, office: Office) -> None:
         steps = ["Publish it", " ", "Tell Ann", "More"]
-        asked = from_next_steps(
-            room_of(clock), writing(), steps, scope_id="owner", taint=TaintLevel.EXTERNAL
+        result = WorkItemResult(
+            work_item_id="w", status=WorkItemStatus.DONE, summary="Done.", next_steps=steps
         )
-        assert [each.content.intent for each in asked] == ["Publish it"]
-        assert {each.content.taint for each in asked} == {TaintLevel.EXTERNAL}
-
-
-class TestAutonomy:
-    def autonomy(self, office: Office, **policy: Any) -> Autonomy:
-        desk = office.desk
-        limits = AutonomyPolicy(**{"min_samples": 4, "batch_size": 10, "batch_cap": 15, **policy})
-        return Autonomy(
-            desk.database,
-            desk.engine,
-            office.questions._decisions,
-            limits,
-            desk.clock,
-            self.ended(office),
-            desk.audit,
+        asked = await suggestions_of(office).generate_post_execution(
+            "owner", writing(), result, taint=TaintLevel.EXTERNAL
         )
-
-    async def apply(self, office: Office, autonomy: Autonomy, question: Question) -> None:
-        """The owner says yes to it, and it is followed."""
-        await office.put(question)
-        await office.questions.answer_with_vault(question.question_id, {"verdict": "approve"})
-        answered = await office.questions.answered(question.question_id)
-        assert answered is not None
-        await autonomy.apply(answered)
-
-    def ended(self, office: Office) -> EndedUntil:
-        return EndedUntil(office.vault, "silas/ended-autonomy")
-
-    async def widened(self, office: Office) -> Autonomy:
-        """A change that the owner has approved, and that is in force."""
-        autonomy = self.autonomy(office)
-        await self.decided(office, 5, 0)
-        question = await autonomy.proposal(office.room, "owner")
-        assert question is not None
-        await self.apply(office, autonomy, question)
-        assert await autonomy.batch_size() == 15
-        return autonomy
-
-    async def test_what_was_taken_back_does_not_live_again(self, office: Office) -> None:
-        autonomy = await self.widened(office)
-        hidden = "UPDATE autonomy_changes SET ended_at = "
-        await office.desk.database.execute(f"{hidden} '2026'")
-        await autonomy.tighten("question_1")
-        await office.desk.database.execute(f"{hidden} NULL")
-        assert await autonomy.batch_size() == 10
-
-    async def test_what_another_change_followed_does_not_live_again(self, office: Office) -> None:
-        autonomy, database = await self.widened(office), office.desk.database
-        office.desk.clock.advance(minutes=1)
-        narrower = autonomy._change(office.room, "owner", Evidence(9, 9), sizes=(15, 7))
-        await self.apply(office, autonomy, narrower)
-        assert await autonomy.batch_size() == 7
-        await database.execute(
-            "DELETE FROM autonomy_changes WHERE proposal_id = ?", (narrower.question_id,)
-        )
-        await database.execute("UPDATE autonomy_changes SET ended_at = NULL")
-        assert await autonomy.batch_size() == 10, "what the settings say"
-
-    async def decided(self, office: Office, yes: int, no: int) -> None:
-        for number in range(yes + no):
-            await office.ask_plan(f"card_{number}", writing(f"w{number}"))
-            card = await office.cards.get(f"card_{number}")
-            verdict = YES if number < yes else NO
-            await office.cards.decide_with_vault(card.card_id, verdict, shown=card.plan_hashes)
-
-    async def test_nothing_is_proposed_without_enough_to_go_by(self, office: Office) -> None:
-        await self.decided(office, 3, 0)
-        assert await self.autonomy(office).proposal(office.room, "owner") is None
-
-    async def test_wider_up_to_the_cap_and_only_by_a_token(self, office: Office) -> None:
-        autonomy = self.autonomy(office)
-        await self.decided(office, 5, 0)
-        question = await autonomy.proposal(office.room, "owner")
-        assert question is not None
-        [change] = question.content.body["changes"]
-        assert (change["proposed_value"], change["direction"]) == ("15", "widen")
-        assert await autonomy.batch_size() == 10, "a proposal changes nothing"
-        await self.apply(office, autonomy, question)
-        assert await autonomy.batch_size() == 15
-        assert await autonomy.proposal(office.room, "owner") is None, "the cap"
-        await autonomy.tighten("question_1")
-        assert await autonomy.batch_size() == 10
-
-    async def test_a_row_without_its_token_widens_nothing(self, office: Office) -> None:
-        autonomy = self.autonomy(office)
-        await self.decided(office, 5, 0)
-        question = await autonomy.proposal(office.room, "owner")
-        assert question is not None
-        await self.apply(office, autonomy, question)
-        for column, value in (("payload", "'{}'"), ("token", "'{}'")):
-            await office.desk.database.execute(f"UPDATE autonomy_changes SET {column} = {value}")
-            assert await autonomy.batch_size() == 10
-
-    async def test_narrower_when_much_is_corrected(self, office: Office) -> None:
-        await self.decided(office, 3, 2)
-        question = await self.autonomy(office).proposal(office.room, "owner")
-        assert question is not None
-        [change] = question.content.body["changes"]
-        assert (change["proposed_value"], change["direction"]) == ("5", "tighten")
-
-    async def test_in_between_nothing_moves(self, office: Office) -> None:
-        await self.decided(office, 9, 1)
-        assert await self.autonomy(office).proposal(office.room, "owner") is None
+        assert [each.intent for each in asked] == ["Publish it"]
+        assert {card_of(each).content.taint for each in asked} == {TaintLevel.EXTERNAL}
 
 
 class TestRevisions:

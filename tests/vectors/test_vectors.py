@@ -19,6 +19,7 @@ from silas.approval.keys import PublicKey
 from silas.approval.models import EXECUTION_SCOPES
 from silas.audit import AuditFileInvalid, examine_file
 from silas.kernel import CanonicalError, canonical_bytes, parse_timestamp, strict_loads
+from silas.review.attestations import verify_envelope
 
 FOLDER = Path(__file__).parents[2] / "vectors"
 
@@ -103,6 +104,16 @@ def test_a_proof_holds_or_not(case: dict[str, Any]) -> None:
         return
     with pytest.raises((ProofInvalid, PublicKeyInvalid)):
         verify_proof(document, PublicKeys.from_text(case["public_key"]))
+
+
+@pytest.mark.parametrize("case", load("attestations"))
+def test_an_envelope_holds_or_not(case: dict[str, Any]) -> None:
+    document, trusted = bytes.fromhex(case["file"]), PublicKeys.from_text(case["public_key"])
+    if case["valid"]:
+        verify_envelope(document, trusted)
+        return
+    with pytest.raises(ProofInvalid):
+        verify_envelope(document, trusted)
 
 
 @pytest.mark.parametrize("case", load("audit_chains"))

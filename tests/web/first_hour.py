@@ -135,7 +135,8 @@ class FirstHour:
         assert await self.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
         self.shown.update(await self.page.evaluate(_WORDS))
         if not isinstance(self.hands, Keys):  # who uses the keys alone sees the same
-            assert await violations(self.person) == [], name
+            found = await violations(self.person)
+            assert found == [], f"{name}: {found}"
         if PICTURES:
             self._pictures += 1
             how = type(self.hands).__name__.lower()

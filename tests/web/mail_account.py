@@ -89,11 +89,11 @@ class MailOwner:
         return await self.until(asked["connection"]["connection_id"], "active", "failed")
 
     async def run(
-        self, *calls: str, approver: FakeApprover | None = None
+        self, *calls: str, approver: FakeApprover | None = None, agent: Any = None
     ) -> tuple[WorkItemResult, str]:
         """Execute an approved plan that makes these calls; its result, and what they gave."""
         core = self.place.core
-        executor = open_executor(core, approver=approver)
+        executor = open_executor(core, approver=approver, agent=agent)
         if approver is not None:
             approver.decisions = core.decisions
         text = PLAN.format(name=core.ids.new("task"), skill=self.skill, calls="\n\n".join(calls))

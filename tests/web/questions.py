@@ -6,9 +6,9 @@ from typing import Any
 from silas.gates import GateAction, GateLane, GateResult
 from silas.gates.risk import RiskLevel
 from silas.kernel import TaintLevel
+from silas.proactive.suggestions import card_of, from_habit
 from silas.review.decisions import QuestionKind
 from silas.review.questions import QUESTION, Question, QuestionChoice, QuestionContent
-from silas.stream.offers import from_habit
 from tests.web.place import Place
 
 
@@ -33,7 +33,8 @@ def question(place: Place, content: QuestionContent, *, about: str = "test") -> 
 
 
 def habit(place: Place) -> Question:
-    return from_habit(place.house.stream.turns, "make test", 3, scope_id="owner")
+    room = place.house.stream.turns
+    return card_of(from_habit(room.ids, room.clock.now(), "make test", 3, scope_id="owner"))
 
 
 def content(

@@ -36,12 +36,22 @@ OWNER_ALONE = {
     "POST /persona/state",
     "POST /api/visitors/invite",
     "POST /api/folders/list",
+    "POST /api/rules/list",
     "POST /api/conversations/list",
     "POST /api/answers/stop",
     "POST /api/usage/show",
     "POST /api/review/waiting",
-    *(f"POST /api/connections/{name}" for name in ("list", "show")),
+    *(f"POST /api/connections/{name}" for name in ("list", "show", "it_request")),
+    *(f"POST /api/autonomy/{name}" for name in ("list", "show", "grant", "grants")),
+    *(
+        f"POST /api/proposals/{name}"
+        for name in (
+            "recognise", "propose", "propose_plan", "propose_command", "look", "look_at_work",
+            "status", "result", "work_result", "verify", "withdraw", "withdraw_work",
+        )
+    ),
     *(f"POST /api/skills/{name}" for name in ("list", "show", "file", "difference")),
+    *(f"POST /api/mcp/{name}" for name in ("list", "show")),
     *(
         f"POST /api/memory/{name}"
         for name in ("changes", "forget", "newest", "numbers", "search", "show", "to_forget")
@@ -51,6 +61,8 @@ OWNER_ALONE = {
         for name in (
             "list", "meant", "listed", "show", "kinds", "models", "runs", "report", "why", "trace",
             "switches", "questions", "waiting", "disclosure", "persona", "timers",
+            "forgotten", "conversation", "model_rules", "reports", "diagnostics", "objectives",
+            "rollout",
         )
     ),
 }  # fmt: skip

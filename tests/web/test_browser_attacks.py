@@ -270,7 +270,12 @@ class TestText:
         await person.say("create a file evil.txt with hello")
         await person.card_is_awake()
         [card] = await place.house.cards.open_cards()
-        shown = shown_card(card, await items_of(card, place.front.items), place.front.decisions)
+        shown = shown_card(
+            card,
+            await items_of(card, place.front.items),
+            place.front.decisions,
+            place.front.calls.bench.registry.effect_of,
+        )
         plan = json.loads(shown.items[0].plan)
         plan["title"] = "Read a\u202eb\u200bc"
         plan["body"] = f"{PAYLOAD} d\u2066e"
@@ -349,7 +354,12 @@ class TestACard:
         await person.say("create a file a.txt with hello")
         await person.card_is_awake()
         [card] = await place.house.cards.open_cards()
-        shown = shown_card(card, await items_of(card, place.front.items), place.front.decisions)
+        shown = shown_card(
+            card,
+            await items_of(card, place.front.items),
+            place.front.decisions,
+            place.front.calls.bench.registry.effect_of,
+        )
         [item] = shown.items
         lie = item.model_copy(update={"plan": item.plan.replace("hello", "other")})
         place.web.hub.tell(shown.model_copy(update={"request_id": "card_lie", "items": [lie]}))
@@ -439,7 +449,9 @@ async def test_a_revoked_device_with_an_open_socket_is_out_at_once(
     known = {each.device_id for each in await place.core.devices.list()}
     await person.pair(place.web.link())
     [device] = [d for d in await place.core.devices.list() if d.device_id not in known]
+    # Written before: a page that asks for something else meanwhile has no field any more.
+    await person.page.get_by_label("Message to Silas").fill("create a file revoked.txt with x")
     await place.core.devices.revoke(device.device_id)
-    await person.say("create a file revoked.txt with x")
+    await person.page.keyboard.press("Enter")
     await expect(person.page.get_by_text("This browser is no longer paired")).to_be_visible()
     assert await place.house.cards.open_cards() == []

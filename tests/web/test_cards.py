@@ -9,7 +9,6 @@ from typing import Any, Literal
 import pytest
 from playwright.async_api import Browser, ViewportSize, expect
 
-from silas.storage import Transaction
 from tests.web.browsing import DESK, PHONE, SCROLLS_IN_A_CARD, Person
 from tests.web.place import Place
 from tests.web.questions import (
@@ -196,44 +195,6 @@ async def test_a_suggestion_leads_to_a_plan_that_asks(place: Place, browser: Bro
     await page.get_by_role("button", name="Plan it").click()
     await expect(page.locator(".card-intent")).to_contain_text("Watch make test")
     await expect(page.locator(".risk").first).to_have_text("High risk")
-
-
-async def decided(place: Place, count: int) -> None:
-    """As many plans, all approved."""
-
-    def write(tx: Transaction) -> None:
-        for number in range(count):
-            tx.execute(
-                "INSERT INTO review_cards (id, scope_id, connection_id, channel, trace_id, title,"
-                " message, risk, taint, items, requested_by, created_at, expires_at, state,"
-                " decided_at) VALUES (?, 'owner', 'owner', 'web', ?, 'Run the tests', '', 'medium',"
-                " 'owner', '{}', 'planner', ?, ?, 'approved', ?)",
-                (f"old_{number}", f"t_{number}", *(["2999-01-01T00:00:00.000000Z"] * 3)),
-            )
-
-    await place.core.database.transaction(write)
-
-
-async def test_more_autonomy_takes_a_slide_and_a_token(place: Place, browser: Browser) -> None:
-    await decided(place, 40)
-    desk = place.house.reviews
-    assert await desk.autonomy.batch_size() == 10
-    await desk.heartbeat()
-    person = await paired(place, browser)
-    page = person.page
-    await expect(page.locator(".card-intent")).to_contain_text("Decide up to 20 plans at once")
-    await looks_right(person, "desk-autonomy")
-    await page.emulate_media(color_scheme="dark", reduced_motion="reduce")
-    await looks_right(person, "desk-dark-autonomy")
-    await page.get_by_role("button", name="Change it to 20").click()
-    await page.get_by_role("slider").wait_for()
-    await person.card_is_awake()
-    await page.get_by_role("slider").press("End")
-    await until(desk.autonomy.batch_size, 20)
-    await place.core.database.execute(
-        "UPDATE autonomy_changes SET payload = replace(payload, '\"20\"', '\"50\"')"
-    )
-    assert await desk.autonomy.batch_size() == 10, "a changed row widens nothing"
 
 
 async def test_a_gate_waits_for_the_owners_word(place: Place, browser: Browser) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from typing import Literal
+from datetime import timedelta
+from typing import Any, Literal
 
 import pytest
 from playwright.async_api import Browser, ViewportSize, expect
@@ -175,4 +176,58 @@ async def test_what_is_changed_elsewhere_is_shown_at_once(place: Place, browser:
         await person.page.get_by_role("button", name="Close Companions").click()
         await asyncio.to_thread(call_server, paths, "/api/companions/resume_all")
         await page.get_by_role("button", name="Stop all companions at once").wait_for()
+    assert person.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(PHONE, "light"), (DESK, "dark")], ids=["phone, light", "desk, dark"]
+)
+async def test_a_report_is_drawn_said_in_words_and_forgotten(
+    place: Place, browser: Browser, size: ViewportSize, scheme: Literal["light", "dark"]
+) -> None:
+    person, house = await Person.at(browser, size), place.house
+    page, service = person.page, house.companions.service
+    await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+
+    async def do(operation: str, **arguments: object) -> dict[str, Any]:
+        made = await dispatch.call(house.journal, operation, arguments, scope=OWNER, actor="owner")
+        return dict(made.payload)
+
+    ids = []
+    for name, minutes in (("Gym", 40), ("Running", 25)):
+        ids.append((await do("create_category", name=name))["category_id"])
+        task = (await do("create_task", title=f"{name} today", category_id=ids[-1]))["task_id"]
+        end = house.core.clock.now()
+        start = end - timedelta(minutes=minutes)
+        await do("create_retrospective_time_entry", task_id=task, started_at=start, ended_at=end)
+    made = await service.new("gym_coach", category_ids=ids)
+    await service.wake(made.id, said="How is the marathon?")
+    await person.pair(place.web.link())
+    await page.locator("[data-tab=companions]:visible").click()
+    await page.get_by_role("button", name="Gym Coach").click()
+    report = page.locator(".companion-report")
+    await report.get_by_role("button", name="The month").click()
+    await expect(report.get_by_role("button", name="The month")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    chart = report.get_by_role("group", name="Minutes in each category")
+    await expect(chart.locator("rect")).to_have_count(2)
+    await expect(chart.get_by_role("img", name=re.compile("Running.*25 minutes"))).to_have_count(1)
+    assert await violations(person) == []
+
+    await page.get_by_text("How it does", exact=True).click()
+    await expect(page.locator('[data-key="upkeep"]')).to_contain_text("Runs that go through: 100%")
+    await expect(page.locator('[data-key="upkeep"]')).to_contain_text("1 of 1 runs went through")
+    assert await violations(person) == []
+
+    await page.get_by_text("Forget", exact=True).click()
+    await page.get_by_label("A word").fill("marathon")
+    await page.get_by_role("button", name="Show what would go").click()
+    await expect(page.locator(".companion-forget-told")).to_contain_text("This would go")
+    await expect(page.locator(".companion-forget-told")).to_contain_text("Backups that were made")
+    assert await violations(person) == []
+    await page.get_by_role("button", name="Forget it for good").click()
+    await expect(page.locator(".companions-note")).to_contain_text("Forgotten.")
+    await expect(page.locator(".companion-receipts summary")).to_have_count(1)
+    assert "marathon" not in str(await service.runs(made.id))
     assert person.complaints == []

@@ -2,12 +2,15 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
+from silas.agents.executor import ExecutorAgent
+from silas.agents.models.choices import Role
 from silas.testing.work import FakeApprover
 from silas.work.models import ENDED_WELL
+from tests.agents.script import Script, calls
+from tests.connections.canary import is_in, places_with
 from tests.servers.dovecot import Dovecot, dovecot, message
 from tests.servers.smtp import SmtpServer, smtp
 from tests.web.mail_account import MailOwner, call, servers_of
@@ -84,31 +87,24 @@ async def test_a_mailbox_from_the_first_card_to_its_removal(
         details = (await device.get(f"/api/connections/item/{name}")).json()
         used = {each["tool"] for each in details["uses"]}
         assert {"mail_search", "mail_archive", "mail_send"} <= used
+        # A model looks into the mailbox: what it was told is searched like all the rest.
+        model = Script(
+            [
+                calls("mail_search", text="42 EUR"),
+                calls("mail_read", mail=mail),
+                {"summary": "It was 42 EUR."},
+            ]
+        )
+        worker = ExecutorAgent(model.player(role=Role.EXECUTOR))
+        await owner.run("Find the invoice.", approver=FakeApprover(), agent=worker)
+        prompts = str([*model.asked, *model.told])
+        assert "Invoice for March" in prompts
         frames = json.dumps([line.heard, line.unread])
-        found_in = await places_with(place, CANARY)
-        assert found_in == []
-        assert CANARY not in frames
-        assert CANARY not in caplog.text
+        for secret in (CANARY, CANARY + "-new"):
+            data, home = place.core.paths.data_dir, place.home
+            assert await places_with(secret, place.core, home, data) == []
+            assert not is_in(secret, prompts, frames, caplog.text)
 
         await owner.command("remove", name=name)
         assert (await device.get("/api/connections")).json()["connections"] == []
         assert not [each for each in place.core.vault.list() if each.startswith("connections/")]
-
-
-async def places_with(place: Place, text: str) -> list[str]:
-    """Where a text is found: files, a backup, environments and command lines of processes."""
-    data = place.core.paths.data_dir
-    found = [
-        str(path)
-        for path in [*data.rglob("*"), *place.home.rglob("*")]
-        if path.is_file() and text.encode() in path.read_bytes()
-    ]
-    for process in Path("/proc").iterdir():
-        for name in ("environ", "cmdline"):
-            try:
-                content = (process / name).read_bytes() if process.name.isdigit() else b""
-            except OSError:
-                continue
-            if text.encode() in content:
-                found.append(f"{process}/{name}")
-    return found

@@ -1,9 +1,10 @@
 """In a real Chromium: what goes over HTTP waits for its session; an ended one is opened anew."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
-from playwright.async_api import Browser, Route, expect
+from playwright.async_api import Browser, Error, Route, expect
 
 from tests.web.browsing import DESK, Person
 from tests.web.place import Place
@@ -59,5 +60,6 @@ async def test_a_browser_that_is_no_longer_paired_is_told_so_and_asks_no_more(
     [device] = await place.front.devices.list()
     await place.front.devices.revoke(device.device_id)
     place.front.sessions._sessions.clear()
-    await happens(person, "#say", "paste", text=LONG)
+    with suppress(Error):  # something else that the page asked for was refused before
+        await happens(person, "#say", "paste", text=LONG)
     await expect(person.page.get_by_text("This browser is no longer paired")).to_be_visible()

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from silas.work.binding import bind_plan
 from silas.work.control import WorkControl
 from silas.work.execution_context import ExecutionContext
 from silas.work.executor import WorkItemExecutor
+from silas.work.ledger import CallUndos
 from silas.work.off_limits import OffLimits
 from silas.work.origins import OriginStore
 from silas.work.paused import PausedRuns
@@ -95,6 +96,7 @@ class Shop:
             items=items,
             attempts=attempts,
             ledger=ToolLedger(database, clock),
+            undos=CallUndos(database, clock, keys, timedelta(minutes=5)),
             artifacts=ArtifactStore(database, root / "artifacts", clock=clock),
             workspaces=Workspaces(root / "work", sandbox=sandbox, off_limits=OFF_LIMITS),
             control=WorkControl(

@@ -25,7 +25,7 @@ def test_every_example_is_a_plan(path: Path) -> None:
     assert all(item.needs_approval for item in parsed.items)
 
 
-def test_there_are_six() -> None:
+def test_there_are_seven() -> None:
     assert {path.stem for path in PLANS.glob("*.md")} == {
         "hello",
         "bug-fix",
@@ -33,6 +33,7 @@ def test_there_are_six() -> None:
         "trade",
         "health-monitor",
         "deployment",
+        "mail-triage",
     }
 
 
@@ -51,6 +52,10 @@ def test_the_bug_fix_is_checked_by_a_test_that_is_there_and_fails() -> None:
 @pytest.mark.parametrize("path", sorted(PLANS.glob("*.md")), ids=lambda path: path.stem)
 def test_an_example_that_needs_skills_says_how_to_install_them(path: Path) -> None:
     named = {name for item in plan(path.stem).items for name in item.skills}
+    connected = {"mail"}
+    for name in named & connected:
+        assert f"`silas connect {name} " in path.read_text()
+    named -= connected
     for name in named - {"coding"}:
         assert f"`silas skills install plans/skills/{name}`" in path.read_text()
         assert (PLANS / "skills" / name / "SKILL.md").is_file()

@@ -162,3 +162,12 @@ async def test_a_goal_of_the_stream_is_not_executed(shop: Shop) -> None:
     item = WorkItem(id="g", type="goal", title="G", schedule="always_on")  # type: ignore[arg-type]
     await approved(shop, item)
     assert "configures the conversation" in ((await cycle(shop)).last_error or "")
+
+
+async def test_where_nobody_proposes_a_goal_for_items_says_so(shop: Shop, site: Path) -> None:
+    policy = {"source": {"tool": "list"}, "actions": {"archive": {"tool": "archive"}}}
+    plain = {"verify": [], "on_failure": "report", "failure_context": None, "workspace": None}
+    await approved(shop, goal(batch=policy, **plain))
+    result = await cycle(shop)
+    assert result.status is FAILED
+    assert "it takes the running Silas" in (result.last_error or "")

@@ -71,6 +71,11 @@ OTHER: dict[str, Any] = {
     "script": True,
     "without_proof": True,
     "accepts_unchecked": True,
+    "batch": {
+        "source": {"tool": "mail_search"},
+        "actions": {"archive": {"tool": "mail_archive"}},
+        "rules": [{"name": "old", "when": {"older_than_days": 9}, "then": "archive"}],
+    },
 }
 OTHER_STATE: dict[str, Any] = {
     "approval_token": {

@@ -14,6 +14,7 @@ words in a file).
 import re
 import shutil
 
+from silas.agents.brain.accounts import ACCOUNT_PHRASES
 from silas.agents.brain.files import FILE_PHRASES
 from silas.agents.brain.intents import (
     AppendToFile,
@@ -150,7 +151,8 @@ PHRASES: tuple[Phrase, ...] = (
         exact=always,
         near=re.compile(r"\b(?:patch|diff|failing test)\b", re.IGNORECASE),
     ),
-    # Before files: "add task …" is not a line for a file.
+    # Before files: "add task …" is not a line for a file, and a mail is no file.
+    *ACCOUNT_PHRASES,
     *JOURNAL_PHRASES,
     Phrase(
         name="watch something",
@@ -451,8 +453,18 @@ _NEW_TASK = re.compile(
 )
 _ABOUT_A_TASK = re.compile(r"\b(?:tasks?|to-?do)\b", re.IGNORECASE)
 _MISSING = {
-    r"\b(?:e-?)?mails?\b|\binbox\b": "I have no mail yet: no mailbox can be connected so far.",
-    r"\bcalendar\b|\bappointments?\b": "I have no calendar yet: none can be connected so far.",
+    r"\b(?:e-?)?mails?\b|\binbox\b": (
+        "I did not understand what to do with your mail. Without a model I find, read and answer "
+        "it, once it is connected."
+    ),
+    r"\bskills?\b": (
+        "You find skills under Skills in the page, or with `silas skills list`: there you look at "
+        "one and install it. To use one when you ask for something, I need a model."
+    ),
+    r"\bcalendar\b|\bappointments?\b": (
+        "I did not understand what to do with your calendar. Without a model I look at it and move "
+        "events."
+    ),
     r"\b(?:telegram|whatsapp|slack|sms)\b": "I cannot send messages to other services yet.",
     r"\bweather\b|\bnews\b|\bsearch the (?:web|internet)\b": (
         "I cannot look things up on the internet without a model: Settings → Model."

@@ -1,8 +1,9 @@
 """What a person can want from the offline brain."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from silas.journal.conversation import JournalOp
 
@@ -144,6 +145,41 @@ class LookAtFiles:
 
 
 @dataclass(frozen=True)
+class LookAtAccount:
+    """Look into an account, with this tool."""
+
+    tool: str
+    args: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ConnectAccount:
+    """Say how an account of this kind is connected."""
+
+    kind: str
+
+
+@dataclass(frozen=True)
+class AnswerMail:
+    """Send this text as an answer to the newest mail of somebody, or to the one shown last."""
+
+    text: str
+    who: str | None = None
+
+
+@dataclass(frozen=True)
+class MoveEvent:
+    """Move the event with these words in its title; `to` is a time in words."""
+
+    what: str
+    to: str
+
+
+AccountChange = AnswerMail | MoveEvent
+"""What needs something looked up in an account, and then a plan."""
+
+
+@dataclass(frozen=True)
 class WhatDidYouDo:
     """Report from the audit log."""
 
@@ -195,6 +231,8 @@ Said = (
     | AddTasks
     | LookAtJournal
     | LookAtFiles
+    | LookAtAccount
+    | ConnectAccount
     | WhatDidYouDo
     | WhoAmI
     | Greeting
@@ -205,4 +243,4 @@ Said = (
 )
 """What is answered at once."""
 
-Intent = Planned | Said
+Intent = Planned | AccountChange | Said

@@ -27,14 +27,18 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
+from silas.agents.brain.accounts import call_for_change, plan_for_change
 from silas.agents.brain.files import call_for, told_files
 from silas.agents.brain.grammar import chips, example_of, understand
 from silas.agents.brain.intents import (
+    AccountChange,
     AddTasks,
+    ConnectAccount,
     Forget,
     Greeting,
     Help,
     ListWatches,
+    LookAtAccount,
     LookAtFiles,
     LookAtJournal,
     NotUnderstood,
@@ -223,10 +227,19 @@ _CAN = (
     "- remember, recall and forget: “{remember}”\n"
     "- remind you: “{remind}”\n"
     "- keep your journal: “{task}”, “{timer}”, “{plan}”, “{today}”\n"
+    "- look into accounts that you connect: “{inbox}”, “{calendar}”, “{ci}”\n"
+    "- answer mails and move events: “{answer}”, “{move}”; “{brief}”\n"
     "- tell you what I did: “{did}”\n\n"
     "For everything else, set up a model: Settings → Model in the page, or `silas models detect`."
 )
 
+_NO_ACCOUNTS = "I can look into no account from here."
+_NOT_CONNECTED = re.compile(r"`silas connect (?P<kind>mail|calendar|github) ")
+_WHO = {"mail": "YOUR-ADDRESS", "calendar": "YOUR-ADDRESS", "github": "YOUR-LOGIN"}
+_CONNECT = (
+    "Open Connections in the page and choose {kind}, or run `silas connect {kind} {who}`. A card "
+    "shows you what I could then do, and nothing is connected before your yes."
+)
 _TOO_HARD = "I need a model for that: Settings → Model in the page, or `silas models detect`."
 _NO_NAME = "You have not told me your name yet. Say “Remember that my name is …”."
 _MY_NAME = re.compile(r"(?:my|the owner's) name is (?P<name>[^\n.]{1,80})", re.IGNORECASE)
@@ -239,7 +252,7 @@ def route(heard: Heard) -> Move:
         chosen = _chosen(wish, heard.files)
         if isinstance(chosen, str):
             return _direct(chosen)
-    if isinstance(wish, Planned):
+    if isinstance(wish, Planned | AccountChange):
         return BrainAnswer(_decision("planner", "something is to be done", "execution"))
     if heard.files and isinstance(wish, NotUnderstood):
         return _direct(_received(heard.files))
@@ -276,7 +289,7 @@ def _received(files: Sequence[HeardFile]) -> str:
     return "\n\n".join(parts)
 
 
-def _say(wish: Said, heard: Heard) -> Move:
+def _say(wish: Said, heard: Heard) -> Move:  # noqa: PLR0911 - one return for each kind of wish
     match wish:
         case Remember(text):
             op = {"op": "store", "content": text, "memory_type": "fact"}
@@ -289,6 +302,8 @@ def _say(wish: Said, heard: Heard) -> Move:
             return _watches(wish, heard)
         case LookAtFiles() | WhatDidYouDo():
             return _read(wish, heard)
+        case LookAtAccount() | ConnectAccount():
+            return _account(wish, heard)
         case _:
             reason = WHAT_CAN_BE_SAID if isinstance(wish, Help) else _AT_ONCE
             return _direct(_words(wish), chips=_nearest(wish), reason=reason)
@@ -352,6 +367,12 @@ def what_i_can() -> str:
         plan=example_of("plan a block"),
         today=example_of("look at a day"),
         did=example_of("say what was done"),
+        inbox=example_of("look into the inbox"),
+        calendar=example_of("look at the calendar"),
+        ci=example_of("say what failed in CI"),
+        answer=example_of("answer a mail"),
+        move=example_of("move an event"),
+        brief=example_of("be briefed regularly"),
     )
 
 
@@ -444,6 +465,23 @@ def _read(wish: LookAtFiles | WhatDidYouDo, heard: Heard) -> Move:
     return _direct(told_files(wish, seen) if answer.success else _FAILED.sub("", seen, count=1))
 
 
+def _account(wish: LookAtAccount | ConnectAccount, heard: Heard) -> Move:
+    if isinstance(wish, ConnectAccount):
+        return _direct(_CONNECT.format(kind=wish.kind, who=_WHO[wish.kind]))
+    tool, args = wish.tool, wish.args
+    if not heard.answers:
+        return Call(tool, args) if tool in heard.tools else _direct(_NO_ACCOUNTS)
+    return _told_account(heard.answers[-1])
+
+
+def _told_account(answer: ToolAnswer) -> BrainAnswer:
+    """What an account gave; what is not connected can be, with a tap."""
+    seen = _restored(answer.plain)
+    text = seen if answer.success else _FAILED.sub("", seen, count=1)
+    missing = None if answer.success else _NOT_CONNECTED.search(text)
+    return _direct(text, chips=[f"Connect my {missing['kind']}"] if missing else ())
+
+
 def _journal(wish: JournalOp | AddTasks | LookAtJournal, heard: Heard) -> Move:
     if not isinstance(wish, LookAtJournal):
         # The runtime does it or does not, and says so: there is nothing to add.
@@ -521,6 +559,8 @@ def plan(heard: Heard, places: Places) -> Move:
         if isinstance(chosen, str):
             return BrainAnswer({"message": chosen})
         wish = chosen
+    if isinstance(wish, AccountChange):
+        return _change_account(wish, heard)
     if not isinstance(wish, Planned):
         return BrainAnswer({"message": f"I cannot make a plan from that. {_TOO_HARD}"})
     if heard.folder is not None:
@@ -532,6 +572,27 @@ def plan(heard: Heard, places: Places) -> Move:
     return BrainAnswer(
         {
             "message": _offer(wish, markdown),
+            "plan_action": {"action": "propose", "plan_markdown": markdown},
+            "needs_approval": True,
+        }
+    )
+
+
+def _change_account(wish: AccountChange, heard: Heard) -> Move:
+    tool, args = call_for_change(wish)
+    if not heard.answers:
+        return Call(tool, args) if tool in heard.tools else BrainAnswer({"message": _NO_ACCOUNTS})
+    answer = heard.answers[-1]
+    seen = _restored(answer.plain)
+    try:
+        markdown = plan_for_change(wish, seen, plan_id=_PLAN_ID) if answer.success else ""
+    except ValueError:
+        return BrainAnswer({"message": "I could not read what the account says, so I do nothing."})
+    if not markdown:
+        return BrainAnswer({"message": _FAILED.sub("", seen, count=1)})
+    return BrainAnswer(
+        {
+            "message": "Here is exactly what I would do. Nothing happens before your yes.",
             "plan_action": {"action": "propose", "plan_markdown": markdown},
             "needs_approval": True,
         }

@@ -104,7 +104,7 @@ _TASK = rf"(?:the\s+task\s+)?{text_of('task', LINE)}"
 _WORD = r"[^\s,:\"'`]+"
 
 
-def _wish(op: JournalOpType, **fields: str | None) -> JournalOp | None:
+def wish(op: JournalOpType, **fields: str | None) -> JournalOp | None:
     """The wish; None if the journal could not keep it, such as a name of a page's length."""
     said = {name: " ".join(text.split()) for name, text in fields.items() if text is not None}
     try:
@@ -142,14 +142,14 @@ def _task(found: re.Match[str]) -> JournalOp | None:
         if not is_whole(title):
             return None
     category = got(found, "category") or got(found, "place")
-    return _wish(JournalOpType.ADD_TASK, title=title, category=category, due=due, every=every)
+    return wish(JournalOpType.ADD_TASK, title=title, category=category, due=due, every=every)
 
 
 def _tasks(found: re.Match[str]) -> AddTasks | None:
     titles = [each.strip(" -*\t") for each in re.split(r"[,;\n]|\s+and\s+", found["titles"])]
     wanted = [each for each in titles if each]
     tasks = [
-        _wish(JournalOpType.ADD_TASK, title=each, category=got(found, "category"))
+        wish(JournalOpType.ADD_TASK, title=each, category=got(found, "category"))
         for each in wanted
         if is_whole(each)
     ]
@@ -169,11 +169,11 @@ def _reminder(found: re.Match[str]) -> JournalOp | None:
     every = said.get("every")
     if every is not None and parse_schedule(every) is None:
         return None
-    return _wish(JournalOpType.REMIND, title=title, due=said.get("when"), every=every)
+    return wish(JournalOpType.REMIND, title=title, due=said.get("when"), every=every)
 
 
 def _block(found: re.Match[str]) -> JournalOp | None:
-    return _wish(
+    return wish(
         JournalOpType.PLAN_BLOCK,
         task=need(found, "task"),
         begin=found["begin"],
@@ -293,7 +293,7 @@ JOURNAL_PHRASES: tuple[Phrase, ...] = (
             r"(?:\s+(?:to|about|of|for|called)\b)?|stop\s+reminding\s+me(?:\s+(?:to|about|of)\b)?)"
             rf"(?:\s+{text_of('task', LINE)})?"
         ),
-        meaning=lambda found: _wish(JournalOpType.CANCEL_REMINDER, task=got(found, "task")),
+        meaning=lambda found: wish(JournalOpType.CANCEL_REMINDER, task=got(found, "task")),
         match=(
             "Cancel the reminder to call mom",
             "stop reminding me to water the plants",
@@ -308,7 +308,7 @@ JOURNAL_PHRASES: tuple[Phrase, ...] = (
             r"(?:(?:i(?:'m|\s+am)\s+)?(?:done|finished)\s+with|i(?:'ve|\s+have)?\s+finished)"
             rf"\s+{_TASK}"
         ),
-        meaning=lambda found: _wish(JournalOpType.FINISH_TASK, task=need(found, "task")),
+        meaning=lambda found: wish(JournalOpType.FINISH_TASK, task=need(found, "task")),
         match=("Done with Squats", "I'm finished with the task Squats", "I have finished squats"),
         not_match=("done", "well done with that"),
         exact=begins(r"done\s+with"),
@@ -316,7 +316,7 @@ JOURNAL_PHRASES: tuple[Phrase, ...] = (
     Phrase(
         name="mark a task",
         pattern=pattern(rf"mark\s+{_TASK}\s+(?:as\s+)?(?:done|finished)"),
-        meaning=lambda found: _wish(JournalOpType.FINISH_TASK, task=need(found, "task")),
+        meaning=lambda found: wish(JournalOpType.FINISH_TASK, task=need(found, "task")),
         match=("mark Squats as done",),
         not_match=("mark my words",),
         exact=always,
@@ -324,7 +324,7 @@ JOURNAL_PHRASES: tuple[Phrase, ...] = (
     Phrase(
         name="start the timer",
         pattern=pattern(rf"start\s+(?:(?:the|a|my)\s+)?timer\s+(?:for|on)\s+{_TASK}"),
-        meaning=lambda found: _wish(JournalOpType.START_TIMER, task=need(found, "task")),
+        meaning=lambda found: wish(JournalOpType.START_TIMER, task=need(found, "task")),
         match=("Start the timer for Squats",),
         not_match=("start the timer", "start the engine for Squats"),
         exact=always,
@@ -333,7 +333,7 @@ JOURNAL_PHRASES: tuple[Phrase, ...] = (
     Phrase(
         name="stop the timer",
         pattern=pattern(r"stop\s+(?:(?:the|my)\s+)?timer"),
-        meaning=lambda _found: _wish(JournalOpType.STOP_TIMER),
+        meaning=lambda _found: wish(JournalOpType.STOP_TIMER),
         match=("Stop the timer",),
         not_match=("stop the timer for Squats tomorrow",),
         exact=always,
@@ -344,7 +344,7 @@ JOURNAL_PHRASES: tuple[Phrase, ...] = (
             r"log\s+(?P<length>\d+(?:\.\d+)?\s*(?:h(?:ours?|rs?)?|m(?:in(?:utes?)?)?)"
             rf"(?:\s*\d+\s*(?:m(?:in(?:utes?)?)?)?)?)\s+(?:on|for|to)\s+{_TASK}"
         ),
-        meaning=lambda found: _wish(
+        meaning=lambda found: wish(
             JournalOpType.LOG_TIME, task=need(found, "task"), duration=found["length"]
         ),
         match=("Log 45 minutes on Squats", "log 1h30 for squats", "log 2 hours on Squats"),
@@ -370,7 +370,7 @@ JOURNAL_PHRASES: tuple[Phrase, ...] = (
         pattern=pattern(
             rf"plan\s+(?:(?:my|the)\s+day(?:\s+(?:for\s+)?(?P<of>{_DAY}))?|(?P<day>{_DAY}))"
         ),
-        meaning=lambda found: _wish(JournalOpType.PLAN_DAY, day=found["of"] or found["day"]),
+        meaning=lambda found: wish(JournalOpType.PLAN_DAY, day=found["of"] or found["day"]),
         match=("Plan my day", "plan tomorrow"),
         not_match=("plan my holidays",),
         exact=always,

@@ -1,6 +1,6 @@
 """The kinds of companions, read from their YAML files; and what each companion was made from.
 
-Three kinds come with Silas, further ones are files of the owner's. Reading one tells every problem
+Five kinds come with Silas, further ones are files of the owner's. Reading one tells every problem
 with the line that it is in. The definition that a companion was made from is kept with it.
 """
 
@@ -84,6 +84,8 @@ class ReadDefinition(Data):
 
     tool: Name
     arguments: dict[str, Any] = Field(default_factory=dict)
+    scope: ReportScope | None = None
+    """Only where a report of this scope is written; None: in every run."""
 
     def arguments_on(self, day: date) -> dict[str, Any]:
         """The arguments on this day."""
@@ -100,17 +102,38 @@ class ReportSection(Data):
     title: Line
     shows: Literal[
         "changed", "open_tasks", "overdue", "due_soon", "done", "checklists", "time", "ratings",
-        "day_plan", "nothing",
+        "day_plan", "streak", "nothing",
     ] = "nothing"  # fmt: skip
 
 
+class LongerReport(Data):
+    """A report of another time, made from the facts in the first run of that day, week or month."""
+
+    scope: ReportScope
+    headline: Line
+    max_age_hours: Annotated[int, Field(ge=1, le=24 * 366)] | None = None
+
+
 class ReportDefinition(Data):
-    """What a report looks like, and how long it is fresh."""
+    """What a report looks like, and how long it is fresh.
+
+    `scope` is written in every run, by the model if there is one; what it writes is filed there.
+    """
 
     scope: ReportScope = ReportScope.CURRENT
     max_age_hours: Annotated[int, Field(ge=1, le=24 * 366)] = 24
     headline: Line
     sections: Annotated[tuple[ReportSection, ...], Field(min_length=1, max_length=12)]
+    also: Annotated[tuple[LongerReport, ...], Field(max_length=3)] = ()
+
+    @property
+    def scopes(self) -> tuple[ReportScope, ...]:
+        """Every scope that it is written for, its own first."""
+        return (self.scope, *(each.scope for each in self.also))
+
+    def headline_of(self, scope: ReportScope) -> str:
+        """What a report of this scope is called."""
+        return next((each.headline for each in self.also if each.scope is scope), self.headline)
 
 
 class PersonaDefinition(Data):
@@ -144,7 +167,9 @@ class CompanionDefinition(Data):
     persona: PersonaDefinition
     budget: BudgetLimits = BudgetLimits(**_BUDGET)
     """What is not named has the usual limit; only `null` means none."""
-    offline: Literal["planner", "gym_coach", "strategist", "report_only"] = "report_only"
+    offline: Literal[
+        "planner", "gym_coach", "strategist", "pomodoro", "task_keeper", "report_only"
+    ] = "report_only"
     """What the offline brain does for it besides the report."""
     provider_fields: frozenset[str] | None = None
     """Which fields a model may be shown; None: all that any companion may show one."""
@@ -171,6 +196,12 @@ def _twice(definition: CompanionDefinition) -> list[FieldProblem]:
         "subscriptions": [each.name for each in definition.subscriptions],
         "timers": [each.name for each in definition.timers],
     }
+    scopes = definition.report.scopes
+    found += [
+        FieldProblem(("report", "also", number, "scope"), "is written twice")
+        for number, scope in enumerate(scopes[1:])
+        if scope in scopes[: number + 1]
+    ]
     for key, names in named.items():
         found += [
             FieldProblem((key, number, "name"), "is used twice")
@@ -194,7 +225,7 @@ _LIMITS = YamlLimits(characters=100_000, depth=12, values=2_000)
 _DAILY = "must be a time of day such as `07:00`"
 _HASHES = "SELECT agent_id, definition_hash FROM agent_definitions WHERE true{these}"
 _BODIES = "SELECT definition_hash, body FROM agent_definitions WHERE true{these}"
-BUILT_IN = ("planner", "gym_coach", "strategist")
+BUILT_IN = ("planner", "gym_coach", "strategist", "pomodoro", "task_keeper")
 
 
 class KindLibrary:

@@ -2,6 +2,15 @@
 
 It sees what a model would see, and proposes what the facts plainly suggest. The report is made from
 the template. What it does not understand it says so, and asks nobody else.
+
+What it understands when it is spoken to, in this order:
+
+1. Time: "log 45 minutes on TASK", "log 16:00-18:00 on TASK". "It" is the task that was just asked
+   about, or the only one that has just changed. "How long …?" is also answered by minutes alone.
+2. An answer to its own "Which of these do you mean?": the choice takes the place of the name.
+3. What comes next, what is open, what is overdue, how much time went where: read from the facts.
+4. A goal or a wish for later ("my goal is …", "remember that …"): kept as it was said.
+5. What it was asked before ("why did we …?"): the lines of its own memory that fit.
 """
 
 import re
@@ -28,10 +37,37 @@ _FROM_TO = re.compile(
     r"(?:on|for|to|of)\s+(?P<task>.+)",
     re.IGNORECASE,
 )
-_NOT_UNDERSTOOD = (
-    "Without a model I understand: log 45 minutes on TASK, log 16:00-18:00 on TASK. "
-    "The report shows what else I know."
+_START = re.compile(r"(?:start|begin|focus on|work on)\s+(?P<task>.+)", re.IGNORECASE)
+_STOP = re.compile(r"(?:stop|pause|break|done|finished)\b", re.IGNORECASE)
+_FOCUS_MINUTES = 25
+_MINUTES_ALONE = re.compile(
+    r"\s*(?:about\s+|some\s+)?(?P<minutes>\d{1,3})\s*(?:minutes?|mins?|m)?\s*[.!]?\s*",
+    re.IGNORECASE,
 )
+_QUOTED = re.compile(r"“(?P<title>[^”]+)”")
+_IT = frozenset({"it", "this", "that", "them"})
+_HOW_LONG = "How long did"
+_WHICH = "Which of these do you mean by “"
+_NEXT = re.compile(r"\b(?:next|today|now|should i|shall i|to do|todo)\b", re.IGNORECASE)
+_OPEN = re.compile(r"\b(?:open|left|remaining|list|tasks)\b", re.IGNORECASE)
+_LATE = re.compile(r"\b(?:overdue|late|missed)\b", re.IGNORECASE)
+_TIME = re.compile(r"\b(?:how (?:much|long)|time|minutes|hours)\b", re.IGNORECASE)
+_BEFORE = re.compile(
+    r"\b(?:why|how come|what made|when did|what did|did (?:i|we|you)|have (?:i|we|you)|remember|"
+    r"last time|ago)\b",
+    re.IGNORECASE,
+)
+_NOT_UNDERSTOOD = (
+    "Without a model I understand: log 45 minutes on TASK, log 16:00-18:00 on TASK, what comes "
+    "next, what is open, what is overdue, how much time, why did we …, my goal is …, remember "
+    "that …."
+)
+_NO_TASK = (
+    "I found no single task of this name in what I may see. Say its name as the journal has it, or "
+    "write the time down there."
+)
+_NONE_OPEN = "Nothing is open in what I may see."
+_MOST_LISTED = 6
 
 
 class OfflineBrain:
@@ -42,14 +78,87 @@ class OfflineBrain:
         rules = _RULES.get(request.offline_rules, _nothing)
         actions = tuple(rules(request.payload))[:_MOST]
         return CompanionProposal(
-            actions=actions, thought=_thought(request, actions), model_id=OFFLINE_MODEL
+            actions=actions, thought=_words(request, actions), model_id=OFFLINE_MODEL
         )
 
 
-def _thought(request: CompanionRequest, actions: tuple[ProposedAction, ...]) -> str:
-    if _said(request.payload) and not actions and request.round == 0:
-        return _NOT_UNDERSTOOD
-    return f"By fixed rules: {len(actions)} proposal(s)."
+def _words(request: CompanionRequest, actions: tuple[ProposedAction, ...]) -> str:
+    """What it says: to whoever has spoken to it an answer, else only what it proposes."""
+    payload = request.payload
+    if any(each.tool_name == "resolve_task_reference" for each in actions):
+        return ""  # it looks first
+    proposed = [each for each in actions if each.tool_name]
+    if proposed:
+        return " ".join(dict.fromkeys(each.reason for each in proposed))
+    if actions or not _said(payload):
+        return ""
+    return _answer(payload)
+
+
+def _answer(payload: Mapping[str, Any]) -> str:
+    """Rules 3 to 5."""
+    said, recalled = _said(payload), _recalled(payload)
+    if kept := payload.get("wake", {}).get("kept"):
+        return f"I keep that: {kept}"
+    if _request_of(payload) is not None:
+        return _NO_TASK
+    if _BEFORE.search(said) and recalled:
+        return "What I have about that:\n" + "\n".join(f"- {each}" for each in recalled[:3])
+    return next((make(payload) for asked, make in _ANSWERS if asked.search(said)), _NOT_UNDERSTOOD)
+
+
+def _recalled(payload: Mapping[str, Any]) -> list[str]:
+    found = payload.get("memory", {}).get("recalled", ())
+    return [f"{each.get('at', '')}: {each.get('text', '')}" for each in found]
+
+
+def _late_ones(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
+    now = datetime.fromisoformat(payload["now"])
+    return [each for each in _facts(payload, "task") if _is_late(each, now)]
+
+
+def _open_ones(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [each for each in _facts(payload, "task") if _is_open(each)]
+
+
+def _next_ones(payload: Mapping[str, Any]) -> str:
+    late = _late_ones(payload)
+    first = sorted(
+        _open_ones(payload), key=lambda each: (str(each.get("due_at") or "9"), each["title"])
+    )
+    return _listed("Next", [*late, *(each for each in first if each not in late)]) or _NONE_OPEN
+
+
+def _listed(head: str, tasks: list[dict[str, Any]]) -> str:
+    names = [
+        f"“{each['title']}”" + (f" (due {str(each['due_at'])[:10]})" if each.get("due_at") else "")
+        for each in tasks[:_MOST_LISTED]
+    ]
+    more = f" and {len(tasks) - _MOST_LISTED} more" if len(tasks) > _MOST_LISTED else ""
+    return f"{head}: {', '.join(names)}{more}." if names else ""
+
+
+def _spent(payload: Mapping[str, Any]) -> str:
+    timed = [each for each in _facts(payload, "task") if each.get("logged_minutes")]
+    lines = [f"“{each['title']}”: {each['logged_minutes']} minutes" for each in timed]
+    lines += [
+        f"{each.get('name') or each.get('title') or 'all of it'}: {each['minutes']} minutes"
+        for each in _facts(payload, "time")
+        if each.get("minutes")
+    ]
+    return "; ".join(lines[:_MOST_LISTED]) + "." if lines else "No time is written down yet."
+
+
+_ANSWERS: tuple[tuple[re.Pattern[str], Callable[[Mapping[str, Any]], str]], ...] = (
+    (_LATE, lambda payload: _listed("Overdue", _late_ones(payload)) or "Nothing is overdue."),
+    (_TIME, _spent),
+    (_NEXT, _next_ones),
+    (_OPEN, lambda payload: _listed("Open", _open_ones(payload)) or _NONE_OPEN),
+)
+
+
+def _is_open(task: Mapping[str, Any]) -> bool:
+    return task.get("status") not in ("done", "rejected")
 
 
 def _nothing(payload: Mapping[str, Any]) -> Iterator[ProposedAction]:
@@ -129,38 +238,167 @@ def _strategist(payload: Mapping[str, Any]) -> Iterator[ProposedAction]:
         )
 
 
+def _pomodoro(payload: Mapping[str, Any]) -> Iterator[ProposedAction]:
+    """A word starts and stops the timer; after twenty-five minutes a break is asked about, once."""
+    said, candidates = _command(payload), _facts(payload, "candidate")
+    wanted = _START.match(said)
+    if _STOP.match(said):
+        if not payload.get("results"):
+            yield _tool("stop_task_timer", {}, "The timer is stopped, as you have said.")
+    elif wanted is not None:
+        # Who answers which one is meant has said its name.
+        chosen = _said(payload) if said != _said(payload) else wanted["task"]
+        reference = chosen.strip(" .!“”\"'")[:500]
+        task = _certain(candidates, reference)
+        if not candidates and not payload.get("results"):
+            yield _tool("resolve_task_reference", {"reference": reference}, "A task was named.")
+        elif task is not None:
+            told = f"The timer runs for “{task['title']}”, as you have said."
+            yield _tool("start_task_timer", {"task_id": task["id"]}, told)
+        else:
+            yield from _which(said, candidates)
+    elif said:
+        yield from _logged(payload)
+    else:
+        yield from _break(payload)
+
+
+def _break(payload: Mapping[str, Any]) -> Iterator[ProposedAction]:
+    titles = {each["id"]: each["title"] for each in _facts(payload, "task")}
+    for entry in _facts(payload, "time_entry"):
+        minutes = int(entry.get("minutes") or 0)
+        if entry.get("ends_at") is not None or minutes < _FOCUS_MINUTES:
+            continue
+        named = f"“{titles.get(entry.get('task_id'), 'It')}” has run for {minutes} minutes"
+        yield ProposedAction(
+            action_type=AgentActionType.ASK_USER,
+            question=CompanionQuestion(prompt_text=f"{named}. A break?"[:2000]),
+            reason="A stretch of focus is over.",
+        )
+        stop = _tool("stop_task_timer", {}, "Agreed with the owner.")
+        yield stop.model_copy(update={"after": (0,)})
+        return
+
+
+def _task_keeper(payload: Mapping[str, Any]) -> Iterator[ProposedAction]:
+    """What is finished is proposed to be closed; an estimate that did not hold is corrected."""
+    yield from _logged(payload)
+    for task in _facts(payload, "task"):
+        if task.get("status") in ("done", "rejected"):
+            continue
+        spent, estimate = task.get("logged_minutes_last_days") or 0, task.get("estimate_minutes")
+        if task.get("done_item_count") and not task.get("open_item_count"):
+            told = f"Every step of “{task['title']}” is done."
+            yield _tool("conclude_task_with_rollover", {"task_id": task["id"]}, told)
+        elif estimate and spent > estimate:
+            told = f"“{task['title']}” has taken {spent} minutes; {estimate} were expected."
+            arguments = {"task_id": task["id"], "estimate_minutes": spent}
+            yield _tool("update_task_estimate", arguments, told)
+
+
+def _tool(name: str, arguments: dict[str, Any], reason: str) -> ProposedAction:
+    return ProposedAction(
+        action_type=AgentActionType.TOOL_CALL,
+        tool_name=name,
+        arguments=arguments,
+        reason=reason[:2000],
+    )
+
+
 def _logged(payload: Mapping[str, Any]) -> Iterator[ProposedAction]:
     """`log 45 minutes on squats`: first the task is looked up, then, if it is certain, written."""
-    said = _said(payload)
-    found = said and (_SPENT.search(said) or _FROM_TO.search(said))
-    if not found:
+    request = _request_of(payload)
+    if request is None:
+        return
+    found, reference = request
+    if reference is None:
+        yield from _which(_said(payload), _touched(payload))
         return
     candidates = _facts(payload, "candidate")
     if not candidates and not payload.get("results"):
         yield ProposedAction(
             action_type=AgentActionType.TOOL_CALL,
             tool_name="resolve_task_reference",
-            arguments={"reference": found["task"].strip(" .!“”\"'")[:500]},
+            arguments={"reference": reference[:500]},
             reason="The owner has named a task.",
         )
-    elif candidates and candidates[0].get("certain"):
-        start, end = _span(found.groupdict(), datetime.fromisoformat(payload["now"]))
-        yield ProposedAction(
-            action_type=AgentActionType.TOOL_CALL,
-            tool_name="create_retrospective_time_entry",
-            arguments={
-                "task_id": candidates[0]["id"],
-                "started_at": start.isoformat(),
-                "ended_at": end.isoformat(),
-                "description": "",
-            },
-            reason="The owner has said so.",
-        )
-    else:
-        yield from _which(candidates)
+        return
+    task = _certain(candidates, reference)
+    if task is None:
+        yield from _which(_command(payload), candidates)
+        return
+    start, end = _span(found, datetime.fromisoformat(payload["now"]))
+    minutes = round((end - start).total_seconds() / 60)
+    yield ProposedAction(
+        action_type=AgentActionType.TOOL_CALL,
+        tool_name="create_retrospective_time_entry",
+        arguments={
+            "task_id": task["id"],
+            "started_at": start.isoformat(),
+            "ended_at": end.isoformat(),
+            "description": "",
+        },
+        reason=f"{minutes} minutes on “{task['title']}”, as you have said.",
+    )
 
 
-def _which(candidates: list[dict[str, Any]]) -> Iterator[ProposedAction]:
+def _request_of(
+    payload: Mapping[str, Any],
+) -> tuple[Mapping[str, str | None], str | None] | None:
+    """The time that is to be written down, and the name of its task; None if nothing is.
+
+    The name is None where "it" could be several.
+    """
+    command, question = _command(payload), _answered_question(payload)
+    match = _SPENT.search(command) or _FROM_TO.search(command)
+    if match is None:
+        alone = _MINUTES_ALONE.fullmatch(command)
+        title = _QUOTED.search(question) if question.startswith(_HOW_LONG) else None
+        return (alone.groupdict(), title["title"]) if alone and title else None
+    chosen = _said(payload) if question.startswith(_WHICH) else None
+    reference = chosen or match["task"].strip(" .!“”\"'")
+    if reference.casefold() not in _IT:
+        return match.groupdict(), reference
+    title = _QUOTED.search(question)
+    touched = [str(each["title"]) for each in _touched(payload)]
+    known = title["title"] if title else touched[0] if len(touched) == 1 else None
+    return match.groupdict(), known
+
+
+def _command(payload: Mapping[str, Any]) -> str:
+    """What is to be done, in the owner's words: also where they only answer which one is meant."""
+    question = _answered_question(payload)
+    if question.startswith(_WHICH):
+        quoted = _QUOTED.search(question)
+        return quoted["title"] if quoted else ""
+    return _said(payload)
+
+
+def _answered_question(payload: Mapping[str, Any]) -> str:
+    """The question that these words are the answer to; empty if they are none."""
+    answers = payload.get("wake", {}).get("answers") or []
+    last = answers[-1] if answers else {}
+    same = str(last.get("answer", "")).strip() == _said(payload).strip()
+    return str(last.get("question", "")) if same else ""
+
+
+def _touched(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tasks that have just changed; else those that are open."""
+    tasks = _facts(payload, "task")
+    return [each for each in tasks if each.get("changed")] or [
+        each for each in tasks if _is_open(each)
+    ]
+
+
+def _certain(candidates: list[dict[str, Any]], reference: str) -> dict[str, Any] | None:
+    """The one task that is meant: its whole name was said, or the tool is certain of it."""
+    same = [each for each in candidates if str(each["title"]).casefold() == reference.casefold()]
+    if len(same) == 1:
+        return same[0]
+    return candidates[0] if candidates and candidates[0].get("certain") else None
+
+
+def _which(command: str, candidates: list[dict[str, Any]]) -> Iterator[ProposedAction]:
     titles = tuple(dict.fromkeys(str(each["title"])[:200] for each in candidates))
     if not titles:
         return
@@ -168,7 +406,7 @@ def _which(candidates: list[dict[str, Any]]) -> Iterator[ProposedAction]:
         action_type=AgentActionType.ASK_USER,
         question=CompanionQuestion(
             interaction_type=AgentInteractionType.MULTI_CHOICE,
-            prompt_text="Which of these do you mean?",
+            prompt_text=f"{_WHICH}{command[:500]}”?",
             options=titles[:10],
         ),
         reason="Several tasks fit; nothing is written on a guess.",
@@ -189,8 +427,7 @@ def _at(text: str, now: datetime) -> datetime:
 
 def _is_late(task: Mapping[str, Any], now: datetime) -> bool:
     at = task.get("due_at")
-    closed = task.get("status") in ("done", "rejected")
-    return not closed and isinstance(at, str) and datetime.fromisoformat(at) < now
+    return _is_open(task) and isinstance(at, str) and datetime.fromisoformat(at) < now
 
 
 def _said(payload: Mapping[str, Any]) -> str:
@@ -205,5 +442,7 @@ _RULES: Mapping[str, Callable[[Mapping[str, Any]], Iterator[ProposedAction]]] = 
     "planner": _planner,
     "gym_coach": _gym_coach,
     "strategist": _strategist,
+    "pomodoro": _pomodoro,
+    "task_keeper": _task_keeper,
     "report_only": _nothing,
 }

@@ -92,20 +92,40 @@ async def resolve_task_reference(reach: ToolReach, asked: schemas.ResolveTask) -
 
 
 async def get_time_summary(reach: ToolReach, asked: schemas.TimeSummary) -> ToolEffect:
-    """Time that was spent, category by category."""
+    """Time that was spent, by category; `entries` names stretches of it, `per_day` the days."""
+    names = {each.id: each.name for each in await reach.journal.categories()}
 
     def look(reader: Reader) -> schemas.TimeOverview:
         minutes: dict[str, float] = defaultdict(float)
         count: dict[str, int] = defaultdict(int)
-        for entry in _entries(reader, reach, asked.days):
-            category = str(category_of(reader, entry))
+        daily: dict[date, float] = defaultdict(float)
+        found = _entries(reader, reach, asked.days)
+        of = {entry.id: str(category_of(reader, entry)) for entry in found}
+        for entry in found:
+            category = of[entry.id]
             minutes[category] += _minutes(entry, reach.now)
             count[category] += 1
+            daily[entry.started_at.astimezone(reach.zone).date()] += _minutes(entry, reach.now)
         views = [
-            schemas.TimeView(category_id=each, minutes=round(minutes[each]), count=count[each])
+            schemas.TimeView(
+                category_id=each,
+                name=names.get(each, each),
+                minutes=round(minutes[each]),
+                count=count[each],
+            )
             for each in sorted(minutes)
         ]
-        return schemas.TimeOverview(days=asked.days, categories=tuple(views))
+        newest = sorted(found, key=lambda each: (each.started_at, each.id), reverse=True)
+        return schemas.TimeOverview(
+            days=asked.days,
+            categories=tuple(views),
+            entries=tuple(_stretch(each, of[each.id], reach) for each in newest[: asked.entries]),
+            per_day=tuple(
+                schemas.DayTimeView(date=day, minutes=round(daily[day]))
+                for day in sorted(daily)
+                if asked.per_day
+            ),
+        )
 
     return effect(await reach.journal.read(look))
 
@@ -182,6 +202,19 @@ def day_view(day: date, found: tuple[DayPlan, list[DayBlock]] | None) -> schemas
     )
 
 
+def _stretch(entry: TimeEntry, category_id: str, reach: ToolReach) -> schemas.TimeEntryView:
+    return schemas.TimeEntryView(
+        id=entry.id,
+        task_id=entry.task_id,
+        category_id=category_id,
+        starts_at=entry.started_at,
+        ends_at=entry.ended_at,
+        minutes=round(_minutes(entry, reach.now)),
+        note=entry.note,
+        updated_at=entry.updated_at,
+    )
+
+
 def _limit(reach: ToolReach, category_id: str | None) -> frozenset[str]:
     if category_id is None:
         return reach.categories
@@ -193,7 +226,8 @@ def _limit(reach: ToolReach, category_id: str | None) -> frozenset[str]:
 def _task(
     reader: Reader, reach: ToolReach, task: Task, spent: dict[str, float], days: int
 ) -> schemas.TaskView:
-    items = [item for _, each in queries.checklists_of(reader, task.id) for item in each]
+    lists = queries.checklists_of(reader, task.id)
+    items = [item for _, each in lists for item in each]
     still_open = tuple(item.text for item in items if not item.checked)
     links = queries.links_of(reader, task.id, reach.scope)
     return schemas.TaskView(
@@ -205,7 +239,19 @@ def _task(
         estimate_minutes=task.estimate_minutes,
         due_at=task.due_at,
         labels=task.labels,
+        language=task.language,
         open_items=still_open,
+        checklists=tuple(
+            schemas.ChecklistView(
+                id=each.id,
+                title=each.title,
+                items=tuple(
+                    schemas.StepView(id=item.id, text=item.text, checked=item.checked)
+                    for item in steps
+                ),
+            )
+            for each, steps in lists
+        ),
         open_item_count=len(still_open),
         done_item_count=len(items) - len(still_open),
         logged_minutes_last_days=round(spent.get(task.id, 0)),

@@ -9,9 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from silas.companions.models import WakeReason
 from silas.companions.tools import calls, schemas
 from silas.companions.tools.calls import operation
 from silas.companions.tools.registry import (
+    ALL_REASONS,
     AgentCapability,
     AgentToolRegistry,
     CompanionTool,
@@ -30,6 +32,12 @@ _CHANGES_SEVERAL = DeclaredEffect(action=ActionKind.CHANGE, reversibility=Revers
 _UNDO = "undo_change"
 _ONE_END, _BOTH_ENDS = ScopeRule.TARGET_IN_SCOPE, ScopeRule.SOURCE_AND_DESTINATION_IN_SCOPE
 _NEW_TASK = ("task", "checklist", "checklist_item", "link")
+_NOW = ALL_REASONS - {WakeReason.RECOVERY_CATCHUP}
+"""A timer of the owner's says what is done at this moment; what woke late knows nothing of it."""
+_TOLD = ALL_REASONS - {WakeReason.TIMER, WakeReason.RECOVERY_CATCHUP}
+"""What only a person or a change can tell: a clock does not know how long something took."""
+_WHOLE_DAY = ALL_REASONS - {WakeReason.SUBSCRIPTION, WakeReason.RECOVERY_CATCHUP}
+"""A whole day is not arranged anew because one record has changed, nor after the fact."""
 
 
 def _look(
@@ -39,13 +47,14 @@ def _look(
     *,
     can: AgentCapability,
     of: ToolClass,
+    version: int = 1,
 ) -> CompanionTool:
     return CompanionTool(
         handler.__name__,
         asked,
         contained=False,
         effect=OBSERVES,
-        version=1,
+        version=version,
         description=(handler.__doc__ or "").strip(),
         output=given,
         capabilities=frozenset({can}),
@@ -66,6 +75,8 @@ def _write(
     scope: ScopeRule = _ONE_END,
     high_when: Callable[[Any], bool] | None = None,
     offered: bool = True,
+    woken_by: frozenset[WakeReason] = ALL_REASONS,
+    version: int = 1,
 ) -> CompanionTool:
     tokens = tuple(SEMANTIC_KEYS[each] for each in changes)
     return CompanionTool(
@@ -75,7 +86,7 @@ def _write(
         effect=effect,
         inverse=_UNDO,
         offered=offered,
-        version=1,
+        version=version,
         description=description,
         output=schemas.WriteOutput,
         capabilities=frozenset(can),
@@ -84,6 +95,7 @@ def _write(
         handler=operation(name),
         side_effects=SideEffects(entity_types=changes, notification_tokens=tokens),
         high_when=high_when,
+        allowed_wake_reasons=woken_by,
     )
 
 
@@ -94,7 +106,7 @@ _LOOKS = (
     ),
     _look(
         calls.list_tasks_in_scope, schemas.ListTasks, schemas.TaskList,
-        can=_CAN.TASK_READ, of=ToolClass.TASK,
+        can=_CAN.TASK_READ, of=ToolClass.TASK, version=2,
     ),
     _look(
         calls.resolve_task_reference, schemas.ResolveTask, schemas.TaskCandidates,
@@ -102,7 +114,7 @@ _LOOKS = (
     ),
     _look(
         calls.get_time_summary, schemas.TimeSummary, schemas.TimeOverview,
-        can=_CAN.TASK_READ, of=ToolClass.TIME,
+        can=_CAN.TASK_READ, of=ToolClass.TIME, version=2,
     ),
     _look(
         calls.get_day_plan, schemas.PlanDate, schemas.DayPlanView,
@@ -114,7 +126,7 @@ _LOOKS = (
     ),
     _look(
         calls.get_rating_for_target, schemas.RatingForTarget, schemas.TargetRatings,
-        can=_CAN.RATING_READ, of=ToolClass.RATING,
+        can=_CAN.RATING_READ, of=ToolClass.RATING, version=2,
     ),
 )  # fmt: skip
 
@@ -195,19 +207,20 @@ _TIME = (
     _write(
         "create_retrospective_time_entry", "Write down time that was spent.",
         schemas.RetrospectiveTimeEntry, CHANGES, _CAN.TIME_WRITE, of=ToolClass.TIME,
-        changes=("time_entry", "link"),
+        changes=("time_entry", "link"), woken_by=_TOLD,
     ),
     _write(
         "start_task_timer", "Start the timer for a task.", schemas.OneTask,
         _TIDIES, _CAN.TIME_WRITE, of=ToolClass.TIME, changes=("time_entry", "task"),
+        woken_by=_NOW,
     ),
     _write(
         "stop_task_timer", "Stop the timer that runs.", schemas.StopTaskTimer,
-        _TIDIES, _CAN.TIME_WRITE, of=ToolClass.TIME, changes=("time_entry",),
+        _TIDIES, _CAN.TIME_WRITE, of=ToolClass.TIME, changes=("time_entry",), woken_by=_NOW,
     ),
     _write(
         "annotate_time_entry", "Say what the time was spent on.", schemas.AnnotateTimeEntry,
-        _TIDIES, _CAN.TIME_WRITE, of=ToolClass.TIME, changes=("time_entry",),
+        _TIDIES, _CAN.TIME_WRITE, of=ToolClass.TIME, changes=("time_entry",), woken_by=_TOLD,
     ),
 )  # fmt: skip
 
@@ -229,7 +242,7 @@ _DAYS = (
     _write(
         "replan_day_blocks", "Let a day have exactly these blocks, as far as it is in reach.",
         schemas.ReplanDay, _CHANGES_SEVERAL, _CAN.DAY_PLAN_WRITE, of=ToolClass.DAY_PLAN,
-        changes=("day_plan", "day_block"),
+        changes=("day_plan", "day_block"), woken_by=_WHOLE_DAY,
     ),
 )  # fmt: skip
 
@@ -237,6 +250,7 @@ _RATINGS = (
     _write(
         "create_or_update_rating", "Say how something was.", schemas.CreateOrUpdateRating,
         CHANGES, _CAN.RATING_WRITE, of=ToolClass.RATING, changes=("rating",),
+        woken_by=_TOLD, version=2,
     ),
 )  # fmt: skip
 

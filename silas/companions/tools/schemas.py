@@ -249,9 +249,13 @@ class ReplanDay(PlanDate):
 
 
 class TimeSummary(Data):
-    """Over how long."""
+    """Over how long, and how many single stretches of time to name."""
 
     days: Annotated[int, Field(ge=1, le=366)] = 7
+    entries: Annotated[int, Field(ge=0, le=50)] = 0
+    """So many of the newest stretches are listed, each with its id."""
+    per_day: bool = False
+    """Also how much it was on each day."""
 
 
 class RatingsSummary(Data):
@@ -261,7 +265,8 @@ class RatingsSummary(Data):
     dimension: Label | None = None
 
 
-RatingTarget = Literal["task", "time_entry", "day_plan", "day_block", "note"]
+RatingTarget = Literal["task", "time_entry", "day_block"]
+"""What a companion sees and has in its categories: no notes, and no whole day."""
 
 
 class RatingForTarget(Data):
@@ -295,6 +300,22 @@ class CategoryList(Data):
     categories: tuple[CategoryView, ...]
 
 
+class StepView(Data):
+    """A step of a checklist."""
+
+    id: str
+    text: str
+    checked: bool
+
+
+class ChecklistView(Data):
+    """A checklist, with its steps in their order."""
+
+    id: str
+    title: str
+    items: tuple[StepView, ...] = ()
+
+
 class TaskView(Data):
     """A task, with what is open in it and how long was spent on it."""
 
@@ -306,7 +327,9 @@ class TaskView(Data):
     estimate_minutes: int | None = None
     due_at: UtcDatetime | None = None
     labels: tuple[str, ...] = ()
+    language: str | None = None
     open_items: tuple[str, ...] = ()
+    checklists: tuple[ChecklistView, ...] = ()
     open_item_count: int = 0
     done_item_count: int = 0
     logged_minutes_last_days: int = 0
@@ -344,8 +367,29 @@ class TimeView(Data):
     """Time that was spent in a category."""
 
     category_id: str
+    name: str
     minutes: int
     count: int
+
+
+class DayTimeView(Data):
+    """Time that was spent on a day of the owner's."""
+
+    date: dt.date
+    minutes: int
+
+
+class TimeEntryView(Data):
+    """One stretch of time; without an end its timer still runs."""
+
+    id: str
+    task_id: str | None
+    category_id: str
+    starts_at: UtcDatetime
+    ends_at: UtcDatetime | None
+    minutes: int
+    note: str
+    updated_at: UtcDatetime
 
 
 class TimeOverview(Data):
@@ -353,6 +397,9 @@ class TimeOverview(Data):
 
     days: int
     categories: tuple[TimeView, ...]
+    entries: tuple[TimeEntryView, ...] = ()
+    per_day: tuple[DayTimeView, ...] = ()
+    """The days on which there was any, the oldest first."""
 
 
 class DayBlockView(Data):

@@ -26,6 +26,7 @@ from silas.companions.gateway import stops_in
 from silas.companions.ids import digest, report_head_id
 from silas.companions.log import MessageLog, draw_link_in, higher_pointer, pointer_to
 from silas.companions.messages import (
+    FORGOTTEN,
     AgentMessage,
     AgentReport,
     AgentReportHead,
@@ -206,13 +207,16 @@ class WakeWorker:
         finally:
             self._running.pop(agent_id, None)
             self._called_off.discard(run_key)
-        return await self._store.require(WakeRun, run_key)
+        return await self._store.get(WakeRun, run_key) or begun.run
 
     async def _commit(self, begun: _Begun, outcome: RunOutcome) -> None:
         if not outcome.status.is_terminal:
             raise CompanionError("A run must come to an end. Report this defect.")
 
         def write(tx: Transaction) -> None:
+            known = self._store.get_in(tx, WakeRun, begun.run.run_key)
+            if known is None or known.skip_reason == FORGOTTEN:
+                return
             self._require_border(tx, begun.companion)
             if outcome.status is not WakeStatus.CANCELLED:
                 self._require_not_cancelled(tx, begun.run)
@@ -255,6 +259,8 @@ class WakeWorker:
         code, message = "internal_error", f"{type(error).__name__}: {error}"
         if isinstance(error, SilasError):
             code, message = tool_code(error), error.message
+        if self._store.get_in(tx, WakeRun, run.run_key) is None:
+            return run  # it was forgotten, with its companion
         return self._log.end_in(tx, run.run_key, status, error_code=code, error_message=message)
 
 
@@ -300,12 +306,17 @@ def reason_to_skip(
 
 def rests(state: AgentState, now: datetime) -> bool:
     """Whether a companion rests after failures."""
-    failures, last = state.consecutive_failure_count - _PATIENCE, state.last_wake_at
+    until = rest_until(state.consecutive_failure_count, state.last_wake_at, now)
+    return until is not None and until > now
+
+
+def rest_until(failures: int, last_wake_at: datetime | None, now: datetime) -> datetime | None:
+    """Until when a companion that has failed so often does not try by itself."""
     # A last wake in the future is that of a clock that was wrong; it says nothing about now.
-    if failures < 0 or last is None or last > now:
-        return False
-    rest: timedelta = _FIRST_REST * (1 << min(failures, 16))
-    return last + min(_LONGEST_REST, rest) > now
+    if failures < _PATIENCE or last_wake_at is None or last_wake_at > now:
+        return None
+    rest: timedelta = _FIRST_REST * (1 << min(failures - _PATIENCE, 16))
+    return last_wake_at + min(_LONGEST_REST, rest)
 
 
 class OutcomeWriter:
@@ -323,8 +334,9 @@ class OutcomeWriter:
         store = self._store
         store.require_alive_in(tx, run.agent_id)
         messages = self._log.append_in(tx, outcome.drafts)
-        if outcome.report is not None:
-            self._show_report(tx, outcome.report)
+        for report in (outcome.report, *outcome.more_reports):
+            if report is not None:
+                self._show_report(tx, report)
         for source in outcome.source_refs:
             store.put_in(tx, source)
         state = store.put_in(tx, self._state(tx, run, outcome, messages))
@@ -352,7 +364,7 @@ class OutcomeWriter:
         """What the run made of the state, on top of what happened to it meanwhile.
 
         Beside the run, only compaction moves the pointer to the newest summary, and only the owner
-        lets a companion sleep.
+        lets a companion sleep, or wakes it up.
         """
         stored = self._store.require_in(tx, AgentState, outcome.state.id)
         made = outcome.state
@@ -364,8 +376,8 @@ class OutcomeWriter:
             "next_wake_at": outcome.next_wake_at or made.next_wake_at,
         }
         if stored.revision != made.revision:
-            sleeps = [each for each in (stored.sleep_until, made.sleep_until) if each is not None]
-            changes["sleep_until"] = max(sleeps, default=None)
+            # Whom the owner has woken up meanwhile sleeps only if this very run has asked for it.
+            changes["sleep_until"] = outcome.sleep_until or stored.sleep_until
         if messages:
             head = pointer_to(messages[-1])
             changes["recent_head"] = higher_pointer(stored.recent_head, head)

@@ -6,6 +6,7 @@ request, from the stored item and its token. What a message says about it does n
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import datetime
 from weakref import WeakValueDictionary
 
 from silas.gates.escalation import Escalator
@@ -49,6 +50,7 @@ from silas.work.goal import REPAIRED
 from silas.work.models import WorkItem, WorkItemResult, WorkItemType
 from silas.work.output import outputs_to_show
 from silas.work.provenance import read_by
+from silas.work.undo_calls import undo_offers
 from silas.work.wording import last_results
 
 _CHARS_PER_TOKEN = 8
@@ -229,6 +231,7 @@ class ExecutorLoop:
             depth=depth,
             before=item.status,
             printed=await self._printed(after),
+            undo_until=await self._undo_until(after),
         )
         writes = list(escalation.writes)
         if room.proactive is not None and following not in (Next.WAIT, Next.REPLAN):
@@ -288,6 +291,11 @@ class ExecutorLoop:
                     entries += made
                     break
         return outputs_to_show(entries, last_results(item))
+
+    async def _undo_until(self, item: WorkItem) -> datetime | None:
+        """Until when a call of it in an account is taken back with one tap."""
+        offers = await undo_offers(self.work.context, item.id)
+        return max((each.until for each in offers if each.until and not each.told), default=None)
 
     async def _read(self, item: WorkItem) -> Provenance:
         """What the runs have read, also those of its tasks; what they say is derived from it."""

@@ -500,8 +500,11 @@ class PlannerLoop:
             allowed -= {"request_research"}
         questions.tools = room.tools_of(origin)
         files = attached.tools if attached else ()
-        skills = planner_skill_tools(room.skills) if room.is_owners(origin) else ()
-        tools = room.reading.for_planner(scope_id, ask=questions.ask, more=[*files, *skills])
+        owners = room.is_owners(origin)
+        skills = planner_skill_tools(room.skills) if owners else ()
+        accounts = room.accounts.for_planner(scope_id) if owners and room.accounts else ()
+        more = [*files, *skills, *accounts]
+        tools = room.reading.for_planner(scope_id, ask=questions.ask, more=more)
         return ReadingTools(
             tools,
             self._rules(scope_id),

@@ -79,6 +79,7 @@ async def ask_proxy(
     told = await _told(room, turn, instruction, hears_context=hears)
     attached = await _attached(room, turn)
     files = [*(reader.tools if reader else ()), *(attached.tools if attached else ())]
+    files += room.accounts.for_proxy(turn.scope_id) if room.accounts else ()
     tools = _tools(room, turn, wishes, files=files, heard=told.taint)
     listener = await _listener(room, turn, asks_model=exact is None)
     room.answers.derives_from(
@@ -292,6 +293,9 @@ async def route(room: TurnContext, turn: Turn) -> Turn:
     about_secret = await answer_about_secret(room, turn)
     if about_secret is not None:
         return about_secret
+    to_companion = await _to_companion(room, turn)
+    if to_companion is not None:
+        return to_companion
     turn = await ask_proxy(room, await _in_character(room, turn))
     decision = turn.decision
     if decision is None:
@@ -309,6 +313,14 @@ async def route(room: TurnContext, turn: Turn) -> Turn:
     if turn.goal is not None and decision.route == "planner":
         return turn.saying(NO_PLANS)
     return await _to_planner(room, turn, decision) if decision.route == "planner" else turn
+
+
+async def _to_companion(room: TurnContext, turn: Turn) -> Turn | None:
+    """The turn of a message that speaks to a companion: the proxy is not asked."""
+    if room.spoken_to is None:
+        return None
+    # By the signature: whoever only says that he is the owner speaks to none of them.
+    return await room.spoken_to(turn, turn.message.taint is TaintLevel.OWNER)
 
 
 async def _place_of_question(

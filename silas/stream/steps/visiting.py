@@ -3,7 +3,8 @@
 1. A visitor is served as long as the link is good and its goal is in force. Otherwise the turn ends
    with a sentence that says so, before anybody reads the message.
 2. A visitor has the tools of the reached level, and no plans. Tools that act in a workspace are
-   none of a visitor's; nor is what looks at the owner's log or journal, whatever the goal names.
+   none of a visitor's; nor is what looks at the owner's log, journal or accounts, whatever the goal
+   names.
 3. A tool that only looks is used. What would change something is put before the owner on a card,
    with exactly these arguments: an approval runs this one call.
 4. A gate `on_tool_call` of type `custom_check` that names an argument (`extract`) proves something
@@ -26,7 +27,13 @@ from silas.storage import Transaction
 from silas.stream.cards import asking
 from silas.stream.errors import LinkUnknown
 from silas.stream.gate_checks import known_of
-from silas.stream.reading_tools import PLACE_TOOLS, PROXY_TOOLS, answered_view, refused_view
+from silas.stream.reading_tools import (
+    ACCOUNT_TOOLS,
+    PLACE_TOOLS,
+    PROXY_TOOLS,
+    answered_view,
+    refused_view,
+)
 from silas.stream.turn_context import Turn, TurnContext, Write
 from silas.stream.visitors import is_visit
 from silas.tools import ATTACHMENT_TOOLS
@@ -38,7 +45,7 @@ from silas.work.models import Budget, WorkItem, WorkItemType
 Wish = tuple[str, Mapping[str, Any]]
 """A tool and its arguments."""
 NO_PLANS = "I cannot do that here. I can answer with what I have at hand."
-OWNERS_TOOLS = PLACE_TOOLS | ATTACHMENT_TOOLS | {"recent_activity", "journal_read"}
+OWNERS_TOOLS = PLACE_TOOLS | ATTACHMENT_TOOLS | ACCOUNT_TOOLS | {"recent_activity", "journal_read"}
 _WAITS = "“{title}” waits for a person's decision. Nothing of it has happened yet."
 _TO_AGENT = "It is put before a person, who decides. Nothing has happened yet: say so."
 _TOO_MANY = "Earlier requests of this visitor wait for a decision still. Nothing was asked for."

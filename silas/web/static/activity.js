@@ -1,5 +1,6 @@
 // @ts-check
 // Activity: what happened, told from the audit log.
+import { autonomyPart } from "/autonomy.js";
 import { day, h, icon, time } from "/dom.js";
 import { answerOf } from "/keys.js";
 import { workOpener } from "/results.js";
@@ -11,9 +12,11 @@ import { visible } from "/visible.js";
 const MOST = 60;
 
 /** The surface; `send(frame)` asks for it, `close()` leaves it, `show` opens a card. */
-export function activityView({ send, close, show }) {
+export function activityView(page) {
+  const { send, close, show } = page;
   const list = h("div", { class: "timeline" });
   const usage = usageParts();
+  const autonomy = autonomyPart(page);
   const node = h(
     "section",
     { class: "surface activity", id: "activity", "aria-label": "Activity", tabindex: "-1" },
@@ -29,6 +32,7 @@ export function activityView({ send, close, show }) {
     ),
     ...usage.nodes,
     decidingPart(),
+    autonomy.node,
     list,
   );
   const draw = () => list.replaceChildren(...contents(show));
@@ -41,6 +45,7 @@ export function activityView({ send, close, show }) {
   const opened = () => {
     ask();
     usage.renew();
+    autonomy.renew();
   };
   return { node, opened };
 }

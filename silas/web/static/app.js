@@ -18,10 +18,12 @@ import { openSessions } from "/session.js";
 import { settingsDialog } from "/settings.js";
 import { readSetup } from "/setup.js";
 import { DESK, makeShell } from "/shell.js";
+import { serversView } from "/servers.js";
 import { skillsView } from "/skills.js";
 import { answeringHere, changed, onChange, openCards, state } from "/state.js";
 import { streamView } from "/stream.js";
 import { visitorsDialog } from "/visitors.js";
+import { programsDialog } from "/programs.js";
 
 // The surfaces, in the order of their tabs; another one is one more line here. `make(page)` gives
 // its view: a `node`, and what happens when it is `opened`. On a desk, the first two are side by
@@ -35,6 +37,7 @@ const SURFACES = [
   { name: "companions", label: "Companions", make: companionsView, over: true },
   { name: "memory", label: "Memory", make: memoryView, over: true, away: true },
   { name: "skills", label: "Skills", make: skillsView, over: true, away: true },
+  { name: "servers", label: "Tool servers", make: serversView, over: true, away: true },
   { name: "connections", label: "Connections", make: connectionsView, over: true, away: true },
 ];
 
@@ -116,12 +119,14 @@ function run(device) {
     conversations,
     devices: devicesDialog(device),
     visitors: visitorsDialog(page),
+    programs: programsDialog(page),
     settings,
     model: { show: () => settings.show("model") },
   };
   const shell = makeShell(SURFACES, page, [
     dialogs.devices.node,
     dialogs.visitors.node,
+    dialogs.programs.node,
     settings.node,
     conversations.node,
   ]);

@@ -90,6 +90,7 @@ export function planCard(card, plans, decide, before = null) {
   const isResult = card.kind === "result";
   const compared = before && plans.length === 1; // of several plans, a comparison would tell of the first alone
   const ofFiles = isCall && areFiles(plans);
+  const letter = plans.length === 1 && !isCall && !isResult ? letterOf(root.plan) : null;
   const choice = ofFiles
     ? fileChoice(plans)
     : isCall && plans.length > 1
@@ -110,7 +111,9 @@ export function planCard(card, plans, decide, before = null) {
         ? "One call"
         : isResult
           ? `Done · until ${clock(card.expires_at)}`
-          : kindOf(root.plan);
+          : letter
+            ? "Mail"
+            : kindOf(root.plan);
   const node = h("article", {
     class: `card card-${card.risk_level}`,
     "aria-label": `${isCall ? "Call" : "Plan"}: ${title}`,
@@ -142,7 +145,8 @@ export function planCard(card, plans, decide, before = null) {
                 checkNotes(plans),
                 compared && diffView(before, root.plan),
                 previewedFiles(card.preview),
-                !compared && preview(root.plan, card.preview.files),
+                letter && letterView(letter),
+                !compared && !letter && preview(root.plan, card.preview.files),
                 facts(plans),
               ],
     ),
@@ -183,6 +187,9 @@ function facts(plans) {
   const rows = [
     ["Where", plan.workspace?.path],
     ["When", scheduleInWords(plan.schedule)],
+    ["Looks at", lookInWords(plan.batch)],
+    ["May propose", proposalsInWords(plan.batch)],
+    ["By your rules", rulesInWords(plan.batch)],
     [
       "Network",
       networkInWords([
@@ -198,7 +205,7 @@ function facts(plans) {
     [hasProof(plans) ? "Done when" : "Checks", checks.map((each) => each.name).join("; ")],
     [
       "At most",
-      `${plan.budget.max_attempts} attempts, ${dollars(plan.budget.max_cost_usd)}, ${minutes(plan.budget.max_wall_time_seconds)}`,
+      `${attempts(plan.budget.max_attempts)}, ${dollars(plan.budget.max_cost_usd)}, ${minutes(plan.budget.max_wall_time_seconds)}`,
     ],
   ];
   const shown = rows.filter(([, value]) => value);
@@ -207,6 +214,74 @@ function facts(plans) {
     { class: "facts" },
     shown.map(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(value))]),
   );
+}
+
+// What a goal proposes about the items of an account, from the text that is signed.
+const named = (args) => Object.entries(args ?? {}).map(([name, value]) => `${name} ${value}`);
+const withArgs = ({ tool, args }) => [tool, ...named(args)].join(", ");
+const lookInWords = (batch) => batch && withArgs(batch.source);
+const proposalsInWords = (batch) =>
+  batch &&
+  Object.entries(batch.actions)
+    .map(([name, action]) => `${action.label ?? name} (${withArgs(action)})`)
+    .join("; ");
+const rulesInWords = (batch) =>
+  batch && batch.rules.map((rule) => `${rule.name}: ${conditionInWords(rule)}`).join("; ");
+
+function conditionInWords({ when, then }) {
+  const said = [
+    when.sender && `from ${when.sender.join(" or ")}, vouched for`,
+    when.mailing_list != null && `${when.mailing_list ? "" : "not "}of a mailing list`,
+    when.unread != null && (when.unread ? "unread" : "read"),
+    when.older_than_days != null && `older than ${when.older_than_days} days`,
+    when.subject && `with ${when.subject.map((each) => `“${each}”`).join(" or ")} in the subject`,
+  ];
+  return `${said.filter(Boolean).join(", ")} → ${then}`;
+}
+
+/** The mail that a plan would send, from the text that is signed; null if it sends none. */
+export function letterOf(plan) {
+  const { blocks } = blocksOf(plan.body ?? "");
+  if (!plan.script || blocks.length !== 1 || !blocks[0].info.startsWith("call tool=")) return null;
+  // Only if it is all that the plan does outside; any other is shown as a plan.
+  if (!plan.approvals.length || !plan.approvals.every((each) => each.as_written)) return null;
+  try {
+    return letterIn(JSON.parse(blocks[0].lines.join("\n")));
+  } catch {
+    return null;
+  }
+}
+
+const letterIn = (said) =>
+  Array.isArray(said?.to) && said.to.length && typeof said.text === "string" ? said : null;
+
+// Whole: what is not shown cannot be agreed to. An argument that has no name here is shown by its own.
+function letterView({ to, cc, bcc, subject, account, text, answer_to: _which, ...others }) {
+  const rows = [
+    ["To", to],
+    ["Cc", cc],
+    ["Bcc", bcc],
+    ["Subject", subject],
+    ["From", account],
+    ...Object.entries(others),
+  ]
+    .map(([name, value]) => [name, inLine(value)])
+    .filter(([, value]) => value);
+  return h(
+    "section",
+    { class: "letter", "aria-label": "The mail" },
+    h(
+      "dl",
+      { class: "facts" },
+      rows.map(([name, value]) => [h("dt", {}, visible(name)), h("dd", {}, visible(value))]),
+    ),
+    h("div", { class: "letter-text" }, visible(text)),
+  );
+}
+
+function inLine(value) {
+  if (Array.isArray(value)) return value.map(inLine).join(", ");
+  return typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "");
 }
 
 // What the plan says, as far as it fits; the whole of it is in the details. What a difference shows
@@ -230,10 +305,13 @@ function preview(plan, shownFiles) {
 
 // Exactly this sum; a fraction that has no more than two places is shown with both.
 const dollars = (sum) => `$${Math.round(sum * 100) === sum * 100 ? sum.toFixed(2) : sum}`;
+const attempts = (count) => `${count} ${count === 1 ? "attempt" : "attempts"}`;
 const minutes = (seconds) => (seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`);
 
-// The arguments of a call, as far as they fit.
+// The arguments of a call, as far as they fit; a mail whole.
 function callPreview(call) {
+  const letter = letterIn(call.args);
+  if (letter) return letterView(letter);
   const lines = JSON.stringify(call.args, null, 2).split("\n");
   const more =
     lines.length > MOST_ARGUMENTS
@@ -312,7 +390,9 @@ function details(card, plans, signed) {
 function actions(card, plans, { title, hold, decide }) {
   const { approved, edit_requested: edit, declined } = card.consequences;
   // A plan that writes one text comes back as a draft to edit; any other is changed in words.
-  const hasText = plans.length === 1 && /^`{3,}file path=/m.test(plans[0].plan.body ?? "");
+  const [{ plan }] = plans;
+  const isText = /^`{3,}file path=/m.test(plan.body ?? "") || letterOf(plan) !== null;
+  const hasText = plans.length === 1 && isText;
   const asks = hasText ? null : "What should be different?";
   const strong = card.steps.includes("strong_auth");
   const row = actionRow({

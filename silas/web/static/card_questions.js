@@ -18,12 +18,19 @@ const KINDS = {
   place: "Reading",
   skill: "Skill",
   skill_source: "Skill",
+  tool_server: "Tool server",
   connection: "Connection",
+  proposal: "Another program",
+  domain: "Connection",
   batch: "Batch",
+  items: "Batch",
+  teaching: "One to decide",
+  rule: "Rule",
   draft: "Draft",
   decision: "Decision",
   suggestion: "Suggestion",
   autonomy: "Autonomy",
+  grant: "Standing grant",
   gate: "Gate",
   connection_setup: "Connection",
   permission: "Permission",
@@ -129,6 +136,30 @@ const facts = (rows) =>
       .map(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(String(value)))]),
   );
 
+// All of them with the first button, as long as none was taken out; then only those that are chosen.
+function someOrAll({ actions }, inside, answer) {
+  const [all, some, none] = actions;
+  const partly = () => inside.chosen().length < inside.total;
+  return {
+    first: {
+      label: () =>
+        partly() ? `${some.label}: ${inside.chosen().length} of ${inside.total}` : all.label,
+      // Those that were chosen become a batch of their own, which is then approved by itself.
+      simple: partly,
+      run: () => {
+        if (!inside.chosen().length)
+          return Promise.reject(new Error("Choose at least one of them."));
+        return partly()
+          ? answer({ verdict: some.value, selected_item_ids: inside.chosen() })
+          : answer({ verdict: all.value, selected_item_ids: [] });
+      },
+    },
+    others: [
+      { label: none.label, run: () => answer({ verdict: none.value, selected_item_ids: [] }) },
+    ],
+  };
+}
+
 const PARTS = {
   default: {
     body: () => ({ node: null }),
@@ -190,28 +221,79 @@ const PARTS = {
       );
       return inside;
     },
-    actions: ({ actions }, inside, answer) => {
-      const [all, some, none] = actions;
-      const partly = () => inside.chosen().length < inside.total;
-      return {
-        first: {
-          label: () =>
-            partly() ? `${some.label}: ${inside.chosen().length} of ${inside.total}` : all.label,
-          // Those that were chosen become a batch of their own, which is then approved by itself.
-          simple: partly,
-          run: () => {
-            if (!inside.chosen().length)
-              return Promise.reject(new Error("Choose at least one of them."));
-            return partly()
-              ? answer({ verdict: some.value, selected_item_ids: inside.chosen() })
-              : answer({ verdict: all.value, selected_item_ids: [] });
-          },
-        },
-        others: [
-          { label: none.label, run: () => answer({ verdict: none.value, selected_item_ids: [] }) },
-        ],
+    actions: someOrAll,
+  },
+
+  items: {
+    body: ({ body }) => {
+      const boxes = new Map();
+      const inside = {
+        boxes,
+        total: body.items.length,
+        chosen: () =>
+          body.items.filter((item) => boxes.get(item.item_id).checked).map((item) => item.item_id),
       };
+      const mark = (checked) => {
+        for (const box of boxes.values()) box.checked = checked;
+        inside.changed?.();
+      };
+      const every = h(
+        "button",
+        { type: "button", class: "quiet small", onclick: () => mark(true) },
+        `Choose all ${body.items.length}`,
+      );
+      inside.node = h(
+        "div",
+        {},
+        h(
+          "ol",
+          { class: "batch batch-items" },
+          body.items.map((item, index) => {
+            const name = `pick-${body.batch.batch_id}-${index}`;
+            const box = h("input", {
+              type: "checkbox",
+              id: name,
+              checked: item.ticked,
+              onchange: () => inside.changed?.(),
+            });
+            boxes.set(item.item_id, box);
+            return h(
+              "li",
+              { class: item.anomaly ? "odd" : "" },
+              box,
+              h(
+                "label",
+                { for: name },
+                // The line that is signed, not the parts that it was made from.
+                h("span", {}, visible(body.batch.lines[index])),
+                item.anomaly &&
+                  h("span", { class: "batch-odd" }, icon("alert"), visible(item.anomaly)),
+              ),
+            );
+          }),
+        ),
+        body.items.length > 1 && body.items.some((item) => !item.ticked) && every,
+      );
+      inside.details = h(
+        "section",
+        { class: "plan" },
+        facts([
+          ["Account", body.connection_name],
+          ["With", [body.batch.tool, ...argumentsOf(body.batch.args)].join(", ")],
+          ["Items", body.batch.count],
+          ["For the goal", body.goal_id],
+        ]),
+        h(
+          "ol",
+          { class: "batch-why" },
+          body.items.map((item) =>
+            h("li", {}, visible(`${item.reason}, ${Math.round(item.confidence * 100)} % sure`)),
+          ),
+        ),
+      );
+      return inside;
     },
+    actions: someOrAll,
   },
 
   draft: {
@@ -236,9 +318,16 @@ const PARTS = {
     },
     actions: (content, inside, answer) =>
       split(
-        verdicts(content, answer, (value) =>
-          value === "edit" ? { edited_text: inside.area.value } : {},
-        ),
+        content.actions.map(({ value, label }) => ({
+          label,
+          asks: value === "rephrase" ? "What should be different?" : null,
+          run: (words = "") =>
+            answer({
+              verdict: value,
+              ...(value === "edit" ? { edited_text: inside.area.value } : {}),
+              ...(words ? { words } : {}),
+            }),
+        })),
       ),
   },
 
@@ -281,9 +370,13 @@ const PARTS = {
       node: h(
         "p",
         { class: "suggestion" },
-        body.keeps
-          ? "I would draft it from what was run, and show you all of it before anything uses it."
-          : ["I would plan: ", h("q", {}, visible(body.request))],
+        body.lines
+          ? body.lines.map((line) => h("span", { class: "digest-line" }, visible(line)))
+          : body.tells
+            ? "I would tell you where to look. Nothing is done."
+            : body.keeps
+              ? "I would draft it from what was run, and show you all of it before anything uses it."
+              : ["I would plan: ", h("q", {}, visible(body.request))],
       ),
     }),
     actions: (content, inside, answer) => split(values(content, answer, "selected_value")),
@@ -324,6 +417,24 @@ const PARTS = {
           ["Looked at", `${body.sample_size} decisions, ${body.evidence_window}`],
           ["Corrected", `${(body.correction_rate * 100).toFixed(1)} %`],
         ]),
+        body.decisions?.length &&
+          h(
+            "details",
+            { class: "autonomy-decisions" },
+            h("summary", {}, icon("chevron"), "The newest of these decisions"),
+            h(
+              "ul",
+              {},
+              body.decisions.map((each) =>
+                h(
+                  "li",
+                  {},
+                  `${each.at.slice(0, 10)}: `,
+                  visible(`${each.families.join(", ")}, ${each.outcomes.join(", ")}`),
+                ),
+              ),
+            ),
+          ),
       ),
     }),
   },
@@ -373,6 +484,7 @@ const PARTS = {
         "div",
         { class: "connection" },
         h("p", {}, visible(body.message)),
+        body.draft && codeBlock(body.draft),
         h(
           "ul",
           { class: "recovery" },
@@ -386,21 +498,28 @@ const PARTS = {
   },
 };
 
+const argumentsOf = (args) => Object.entries(args).map(([name, value]) => `${name} ${value}`);
+
 PARTS.companion = PARTS.decision;
+PARTS.teaching = PARTS.decision;
+PARTS.rule = PARTS.decision;
 PARTS.memory = PARTS.decision;
 PARTS.record = PARTS.decision;
 PARTS.visitor = PARTS.decision;
 PARTS.place = PARTS.decision;
 PARTS.skill = { ...PARTS.decision, ...skillParts };
 PARTS.skill_source = { ...PARTS.decision, ...sourceParts };
+PARTS.tool_server = { ...PARTS.decision, ...sourceParts };
+const sentences = (body) =>
+  h(
+    "ul",
+    { class: "skill-summary" },
+    body.summary.map((line) => h("li", {}, visible(line))),
+  );
 PARTS.connection = {
   ...PARTS.decision,
   body: ({ body }) => ({
-    node: h(
-      "ul",
-      { class: "skill-summary" },
-      body.summary.map((line) => h("li", {}, visible(line))),
-    ),
+    node: sentences(body),
     details: h(
       "section",
       { class: "plan" },
@@ -409,6 +528,52 @@ PARTS.connection = {
     ),
   }),
 };
+
+const CALL = new Set(["tool_name", "tool_input", "cwd"]);
+const isText = (value) => value === undefined || typeof value === "string";
+
+// A request that is anything else than a call of a tool is shown whole: nothing of it is left out.
+const isCall = (request) =>
+  request.tool_input?.constructor === Object &&
+  isText(request.tool_name) &&
+  isText(request.cwd) &&
+  Object.keys(request).every((name) => CALL.has(name));
+
+PARTS.proposal = {
+  ...PARTS.decision,
+  body: ({ body: { proposal } }) => {
+    const { request, rendering } = proposal;
+    const call = isCall(request);
+    const command = call ? request.tool_input.command : undefined;
+    const alone = typeof command === "string" && Object.keys(request.tool_input).length === 1;
+    return {
+      node: h(
+        "div",
+        { class: "proposal" },
+        facts([
+          ["Program", proposal.client],
+          ["Tool", call ? request.tool_name : undefined],
+          ["In", call ? request.cwd : undefined],
+        ]),
+        codeBlock(alone ? command : JSON.stringify(call ? request.tool_input : request, null, 2)),
+        rendering &&
+          h("p", { class: "meta" }, "What the program says about it. Nobody checked it:"),
+        rendering && h("blockquote", {}, visible(rendering)),
+      ),
+    };
+  },
+};
+PARTS.grant = {
+  ...PARTS.decision,
+  body: ({ body }) => ({
+    node: h(
+      "ul",
+      { class: "grant-lines" },
+      body.question.split("\n").map((line) => h("li", {}, visible(line.replace(/^- /, "")))),
+    ),
+  }),
+};
+PARTS.domain = { ...PARTS.decision, body: ({ body }) => ({ node: sentences(body) }) };
 
 function linkTo(address) {
   const link = address ? outsideLink(address, visible(address)) : null;

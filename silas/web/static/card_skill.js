@@ -121,6 +121,37 @@ export const sourceParts = {
   body: ({ body }) => ({ node: h("div", { class: "skill" }, summaryList(body.summary)) }),
 };
 
+const EFFECTS = {
+  read: "It only reads.",
+  change: "It changes something.",
+  send: "It tells somebody something, for good.",
+  irreversible: "What it does cannot be taken back.",
+};
+
+/** The tools of a server: what its owner says of each first, then what its server says. */
+export function toolList(tools) {
+  return h(
+    "ul",
+    { class: "skill-files", "aria-label": "Tools" },
+    tools.map((tool) =>
+      h(
+        "li",
+        {},
+        h(
+          "details",
+          { class: "raw" },
+          h("summary", {}, icon("chevron"), h("code", {}, visible(tool.name))),
+          h("p", {}, EFFECTS[tool.effect] ?? "You have not said what it does: it asks every time."),
+          tool.claims && h("p", { class: "meta" }, `Its server claims: ${visible(tool.claims)}.`),
+          h("p", {}, "Its server says of it:"),
+          codeBlock(tool.description || "nothing"),
+          codeBlock(JSON.stringify(tool.input_schema, null, 2)),
+        ),
+      ),
+    ),
+  );
+}
+
 /** The parts of the card. */
 export const skillParts = {
   body: ({ body }) => ({
@@ -134,6 +165,8 @@ export const skillParts = {
     details: h(
       "section",
       { class: "plan" },
+      body.tools && h("h3", {}, "Every tool, with what its server says of it"),
+      body.tools && toolList(body.tools),
       h("h3", {}, "Every file that would be installed"),
       fileList(body.skill.digest, body.skill.files),
     ),

@@ -1,25 +1,29 @@
 // @ts-check
 // One companion: its report with sources, what it asks and waits for, what it did and why, its persona.
-import { health, meter, question } from "/companion_parts.js";
+import { forgetting, upkeep } from "/companion_care.js";
+import { health, meter } from "/companion_parts.js";
+import { conversation } from "/companion_talk.js";
 import { personas } from "/companion_persona.js";
+import { reports } from "/companion_report.js";
 import { runs } from "/companion_runs.js";
 import { configuration, consent } from "/companion_trust.js";
 import { day, h, icon, time } from "/dom.js";
-import { changed } from "/state.js";
 import { visible } from "/visible.js";
 
 const SURE_MILLISECONDS = 4000;
-// What stands in the way, said by a code, and what opens the way.
+// The one step that helps: what its button says, and what it opens or does.
+const LABELS = {
+  asleep: "Wake it up",
+  budget_exceeded: "Change its budget",
+  budget_near: "Change its budget",
+  network_denied: "Choose another model",
+};
 const WAYS_OUT = {
-  budget_exceeded: ["Change its budget", "config"],
-  out_of_scope: ["Change what it sees", "config"],
-  agent_paused: null,
-  privacy_confirmation_required: ["Read and agree", "consent-false"],
-  provider_not_allowed: ["Read and agree", "consent-false"],
-  model_not_allowed: ["Read and agree", "consent-false"],
-  network_denied: ["Choose another model", "config"],
-  secret_unavailable: ["Choose another model", "config"],
-  confirmation_required: null,
+  consent: { label: "Read and agree", opens: "consent-false" },
+  configure: { label: "Configure", opens: "config" },
+  release: { label: "Let it go on", call: "release" },
+  resume: { label: "Let it go on", call: "resume" },
+  wake: { label: "Wake it", call: "wake" },
 };
 
 /** Everything about one; `desk` also has `go` and `show`. */
@@ -48,63 +52,61 @@ export function companionPart(detail, data, desk) {
         `${detail.summary} It sees ${companion.categories.map(({ name }) => name).join(", ")}, and asks you from ${detail.confirm_from} risk on.`,
       ),
     ),
-    problem(detail),
+    problem(detail, desk),
     consent(detail, desk),
     actions(companion, desk),
-    speaking(companion, desk),
-    detail.questions.length
-      ? h(
-          "section",
-          { class: "companions-group" },
-          h("h4", {}, "It asks you"),
-          detail.questions.map((each) => question(each, desk)),
-        )
-      : null,
+    conversation(detail, desk),
     waiting(detail, desk),
-    report(detail, desk),
+    reports(detail, desk),
     runs(detail, desk),
     personas(detail, desk),
     configuration(detail, data, desk),
+    upkeep(detail, desk),
+    forgetting(detail, desk),
   );
 }
 
-// Every refusal has its way out.
-function problem({ companion, runs: found }) {
-  const last = found[0];
-  const told =
-    {
-      out_of_budget: [
-        "Its budget for today is used up, or is 0. A larger one lets it go on; tomorrow it has as much again.",
-        "budget_exceeded",
-      ],
-      stopped: ["A stop switch is on.", null],
-      paused: ["It rests until you resume it.", null],
-    }[companion.health] ??
-    (last?.error_code
-      ? [
-          `${last.error_message || "Its last run did not go through."} [${last.error_code}]`,
-          last.error_code,
-        ]
-      : null);
-  if (!told) return null;
-  const [text, code] = told;
-  const way = WAYS_OUT[code];
+// What keeps it from its work, until when, and the step that helps.
+function problem({ companion }, desk) {
+  const { trouble } = companion;
+  if (!trouble) return null;
+  const { label, opens, call } = WAYS_OUT[trouble.way];
+  const args =
+    trouble.way === "release"
+      ? { scope: trouble.scope ?? "global", target: trouble.target ?? null }
+      : { agent_id: companion.id };
   return h(
     "div",
-    { class: "companion-problem" },
+    {
+      class: "companion-problem",
+      "data-trouble": trouble.code,
+      "data-blocks": String(trouble.blocks),
+    },
     icon("alert"),
-    h("p", {}, visible(text)),
-    way
-      ? h(
-          "button",
-          {
-            type: "button",
-            class: "quiet",
-            onclick: (event) => unfold(event.target.closest(".companion"), way[1]),
-          },
-          way[0],
-        )
-      : null,
+    h(
+      "p",
+      {},
+      visible(`${trouble.text} `),
+      trouble.until
+        ? [
+            trouble.code === "asleep" ? "Until " : "It tries again by itself from ",
+            `${day(trouble.until)}, `,
+            time(trouble.until),
+            ". ",
+          ]
+        : null,
+      visible(trouble.step),
+    ),
+    h(
+      "button",
+      {
+        type: "button",
+        class: "quiet",
+        onclick: (event) =>
+          opens ? unfold(event.target.closest(".companion"), opens) : desk.change(call, args),
+      },
+      LABELS[trouble.code] ?? label,
+    ),
   );
 }
 
@@ -166,28 +168,6 @@ function sure(button) {
   }, SURE_MILLISECONDS);
 }
 
-function speaking(companion, desk) {
-  const text = h("input", {
-    type: "text",
-    maxlength: 2000,
-    placeholder: `Say something to ${companion.display_name}`,
-    "aria-label": `Say something to ${companion.display_name}`,
-  });
-  const form = h(
-    "form",
-    { class: "companion-answer" },
-    text,
-    h("button", { type: "submit", class: "primary" }, "Send"),
-  );
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const said = text.value.trim();
-    if (said && (await desk.change("wake", { agent_id: companion.id, said })))
-      desk.tell("Sent. Its answer will be in its report.");
-  });
-  return form;
-}
-
 function waiting({ waiting: found }, desk) {
   if (!found.length) return null;
   return h(
@@ -231,72 +211,3 @@ function waiting({ waiting: found }, desk) {
 }
 
 const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
-
-function report({ report: found }, desk) {
-  if (!found) return h("p", { class: "empty" }, "It has not written a report yet.");
-  const { report: written, freshness } = found;
-  return h(
-    "section",
-    { class: "companion-report" },
-    h("h4", {}, visible(written.content.headline)),
-    h(
-      "p",
-      { class: "meta", "data-fresh": String(freshness.fresh) },
-      `${freshness.sentence} Written ${day(written.created_at)}, `,
-      time(written.created_at),
-    ),
-    written.content.sections
-      .filter(({ claims }) => claims.length)
-      .map((section) => [
-        h("h5", {}, visible(section.title)),
-        h(
-          "ul",
-          { class: "claims" },
-          section.claims.map((claim) => claimLine(written.id, claim, desk)),
-        ),
-      ]),
-  );
-}
-
-function claimLine(reportId, claim, desk) {
-  const sources = h("ul", { class: "sources" });
-  const node = h(
-    "details",
-    { "data-key": `why-${claim.id}` },
-    h(
-      "summary",
-      {},
-      visible(claim.text),
-      claim.inference_flag === "inferred" ? h("span", { class: "inferred" }, "inferred") : null,
-      h("span", { class: "why" }, "Why do you say this?"),
-    ),
-    sources,
-  );
-  node.addEventListener("toggle", async () => {
-    if (!node.open || sources.childElementCount) return;
-    try {
-      const { sources: found } = await desk.read(`/reports/${reportId}/${claim.id}`);
-      sources.replaceChildren(...found.map((each) => sourceLine(each, desk)));
-    } catch (problem) {
-      sources.replaceChildren(h("li", {}, problem.message));
-    }
-  });
-  return h("li", {}, node);
-}
-
-// Where it was read; what is still there can be looked at.
-function sourceLine(each, desk) {
-  const words = visible(`${each.inferred ? "Inferred from" : "From"} ${each.label}`);
-  const look = () => {
-    desk.show("journal");
-    changed("record", each.record_id);
-  };
-  return h(
-    "li",
-    {},
-    each.exists
-      ? h("button", { type: "button", class: "quiet source", onclick: look }, words)
-      : [words, " (it is not there any more)"],
-    h("span", { class: "meta" }, `read ${day(each.captured_at)}, `, time(each.captured_at)),
-  );
-}

@@ -10,6 +10,8 @@ export const HEALTH_WORDS = {
   paused: "Paused",
   stopped: "Stopped",
   out_of_budget: "Budget used up",
+  needs_consent: "Needs your consent",
+  held_back: "Held back",
   failing: "Failing",
   destroyed: "Ended",
 };

@@ -12,6 +12,7 @@ import { visible } from "/visible.js";
 const CANNOT = "The companions cannot be read right now.";
 const MANY = 12;
 const GONE = 404;
+const TALK = ".talk-composer";
 
 /** `read(path)`, `change(call, arguments)`, and `look()`: `done`, as after each change that is not `quiet`. */
 export function makeDesk({ device, tell, done }) {
@@ -100,11 +101,8 @@ export function companionsView(page) {
   function isTyping() {
     const here = document.activeElement;
     const isAsked = body.querySelector("[data-sure]"); // a second tap is waited for, on this very button
-    return (
-      unsent ||
-      isAsked ||
-      (body.contains(here) && /^(INPUT|TEXTAREA|SELECT)$/.test(here?.tagName ?? ""))
-    );
+    const isForm = body.contains(here) && /^(INPUT|TEXTAREA|SELECT)$/.test(here?.tagName ?? "");
+    return unsent || isAsked || (isForm && !here?.closest(TALK));
   }
 
   function reflect() {
@@ -132,7 +130,15 @@ export function companionsView(page) {
     const opened = new Set(
       [...body.querySelectorAll("details[open][data-key]")].map((each) => each.dataset.key),
     );
+    // Who talks sees the answer while the next words are typed: they stay where they are.
+    const here = /** @type {HTMLTextAreaElement | null} */ (document.activeElement);
+    const talking = here?.closest(TALK) && here.tagName === "TEXTAREA" ? here : null;
+    const place = talking?.selectionStart ?? 0;
     body.replaceChildren(...contents());
+    /** @type {HTMLTextAreaElement | null} */
+    const again = talking && body.querySelector(`${TALK} textarea`);
+    again?.focus({ preventScroll: true });
+    again?.setSelectionRange(place, place);
     for (const each of body.querySelectorAll("details[data-key]"))
       each.open ||= opened.has(each.dataset.key);
   }
@@ -171,7 +177,10 @@ export function companionsView(page) {
     return [stopped(data, desk), questions(data, desk), list(data, go, desk)].filter(Boolean);
   }
 
-  body.addEventListener("input", (event) => (unsent ||= Boolean(event.target.form)));
+  body.addEventListener(
+    "input",
+    ({ target }) => (unsent ||= Boolean(target.form) && !target.closest(TALK)),
+  );
   onChange((what) => {
     if (["journal", "cards"].includes(what)) load();
     if (["setup", "companion_news"].includes(what)) load({ unseen: true });
@@ -325,7 +334,7 @@ function line(each, go) {
   const marks = [
     each.categories.map(({ name }) => name).join(", "),
     each.model_id ?? "no model",
-    each.needs_consent && "needs your consent",
+    each.trouble?.blocks && each.trouble.text,
     each.open_questions && `${each.open_questions} to answer`,
     each.waiting_actions && `${each.waiting_actions} to decide`,
     each.report_fresh === false && "report is stale",

@@ -1,6 +1,6 @@
 // @ts-check
 // Connections: accounts elsewhere; how they are, what they may do, what was done with them.
-import { h, icon } from "/dom.js";
+import { h, icon, outsideLink } from "/dom.js";
 import { answerOf } from "/keys.js";
 import { sessionFetch, signedFetch } from "/session.js";
 import { onChange } from "/state.js";
@@ -24,6 +24,13 @@ const TIERS = {
 
 const read = async (path) => answerOf(await sessionFetch(`/api/connections${path}`), UNREADABLE);
 const moment = (text) => MOMENT.format(new Date(text));
+
+/** How the servers of each kind of account are written. */
+const SERVERS = {
+  mail: "imap=HOST:PORT smtp=HOST:PORT",
+  calendar: "caldav=HOST:PORT",
+  github: "api=HOST:PORT",
+};
 
 /** `mail.act` in words. */
 function inWords(permission) {
@@ -50,6 +57,16 @@ export function connectionsView(page) {
     }
   };
 
+  // What was begun here comes back here when it waits for a sign-in.
+  const begun = new Set();
+  const comeBack = async () => {
+    const { connections } = await read("");
+    const waits = connections.find((each) => each.sign_in && begun.has(each.connection_id));
+    if (!waits) return;
+    begun.delete(waits.connection_id);
+    page.show("connections");
+  };
+
   // What somebody is about to do, or reads, stays as it is.
   const busy = () => view.node.querySelector(".memory-forget") !== null;
   const reading = () => view.node.querySelector(".skill-more:not(:empty)") !== null;
@@ -58,6 +75,7 @@ export function connectionsView(page) {
   async function load(unless = () => false) {
     const found = await read("");
     if (unless()) return;
+    await showRules();
     const rows = found.connections.map(row);
     const none = h("li", { class: "empty" }, "Nothing is connected yet.");
     list.replaceChildren(...(rows.length ? rows : [none]));
@@ -65,8 +83,64 @@ export function connectionsView(page) {
     view.skill.replaceChildren(
       ...found.kinds.map((each) => h("option", { value: each.skill }, visible(each.skill))),
     );
-    if (chosen) view.skill.value = chosen;
+    view.skill.value = chosen || "mail";
+    view.skill.dispatchEvent(new Event("change"));
     view.asking.hidden = !found.kinds.length;
+    view.crossings.replaceChildren(...between(found));
+  }
+
+  /** What may cross from one domain to another; nothing to see while there is one domain. */
+  function between({ domains, crossings }) {
+    if (domains.length < 2 && !crossings.length) return [];
+    const rows = crossings.map((each) => {
+      const { source, target } = each;
+      const words = `What is read in ${source} may be used in ${target}`;
+      const stop = async () => {
+        await change("uncross", { source, target });
+        await load(busy);
+        told(`Nothing crosses from ${source} to ${target} any more.`);
+      };
+      return h(
+        "li",
+        { class: "memory-item" },
+        h(
+          "p",
+          { class: "memory-text" },
+          visible(each.intact ? words : `${words}: changed, not used`),
+        ),
+        h(
+          "div",
+          { class: "memory-place" },
+          quiet("Stop", () => work(stop), `Stop: ${words}`),
+        ),
+      );
+    });
+    const choice = (label, chosen) => {
+      const options = domains.map((each) => h("option", { value: each }, visible(each)));
+      const node = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": label }, options));
+      node.value = chosen;
+      return node;
+    };
+    const [from, to] = [choice("From", domains[0]), choice("To", domains[1])];
+    const ask = async (event) => {
+      event.preventDefault();
+      const asked = await change("cross", { source: from.value, target: to.value });
+      if (asked.card_id) page.show("review", asked.card_id);
+      else told("It may cross already.");
+    };
+    const asking = h(
+      "form",
+      { class: "fields crossing", onsubmit: (event) => work(() => ask(event)) },
+      from,
+      to,
+      h("button", { type: "submit", class: "small" }, "Ask to let it cross"),
+    );
+    return [
+      h("h3", {}, "From one domain to another"),
+      h("p", { class: "meta" }, "Nothing that is read in one is used in another without your yes."),
+      h("ul", { class: "memory-list" }, rows),
+      domains.length > 1 && asking,
+    ].filter(Boolean);
   }
 
   const row = (each) => {
@@ -87,6 +161,7 @@ export function connectionsView(page) {
         { class: "memory-facts" },
         facts.map((fact) => h("span", {}, visible(fact))),
       ),
+      each.sign_in && signIn(each),
       each.permissions.length
         ? h(
             "ul",
@@ -98,6 +173,62 @@ export function connectionsView(page) {
       place,
     );
   };
+
+  // What was signed about single items (`GET /api/rules`); each can be taken back.
+  async function showRules() {
+    const { rules } = await answerOf(await sessionFetch("/api/rules"), UNREADABLE);
+    view.rules.hidden = !rules.length;
+    view.ruleList.replaceChildren(
+      ...rules.map((rule) => {
+        const drop = async () => {
+          const path = "/api/rules/drop";
+          const sent = signedFetch(page.device, path, { rule_id: rule.rule_id });
+          await answerOf(await sent, "That did not work.");
+          await showRules();
+          told("The rule is taken back. What it selected is asked about again.");
+        };
+        const words = `${rule.words} → ${rule.label}`;
+        return h(
+          "li",
+          { class: "memory-item", "data-rule": rule.rule_id },
+          h("p", { class: "memory-text" }, visible(words)),
+          h(
+            "div",
+            { class: "memory-place" },
+            h(
+              "button",
+              {
+                type: "button",
+                class: "quiet",
+                "aria-label": `Take back: ${words}`,
+                onclick: () => work(drop),
+              },
+              "Take back",
+            ),
+          ),
+        );
+      }),
+    );
+  }
+
+  /** Where the owner signs in at the provider, and with which code. */
+  const signIn = (each) => {
+    const { url, user_code: code, expires_at: until } = each.sign_in;
+    const words = code
+      ? "Open the provider's page and enter this code:"
+      : "Sign in on the provider's page, in a browser on the machine that Silas runs on.";
+    return h(
+      "div",
+      { class: "sign-in", role: "group", "aria-label": `Sign in: ${each.name}` },
+      h("p", {}, words),
+      code && h("p", {}, h("strong", { class: "sign-in-code" }, h("code", {}, visible(code)))),
+      outsideLink(url, code ? `Open ${new URL(url).host}` : "Open sign-in page"),
+      h("p", { class: "meta" }, `Silas waits until ${moment(until)}.`),
+    );
+  };
+
+  const quiet = (label, onclick, name = label) =>
+    h("button", { type: "button", class: "quiet", "aria-label": name, onclick }, label);
 
   const buttons = (each, place) => {
     const button = (label, run, kind = "quiet") =>
@@ -113,9 +244,10 @@ export function connectionsView(page) {
       );
     const name = each.connection_id;
     const then = (command, sentence) => async () => {
-      await change(command, { name });
+      const after = await change(command, { name });
+      if (command === "reconnect") begun.add(name);
       await load(busy);
-      told(sentence);
+      told(command === "remove" && after.problem ? `${sentence} ${after.problem}` : sentence);
     };
     const { status } = each;
     return [
@@ -128,9 +260,13 @@ export function connectionsView(page) {
       status === "active" && button("Pause", then("pause", `Nothing uses ${each.name} any more.`)),
       status === "paused" && button("Resume", then("resume", `${each.name} can be used again.`)),
       status === "failed" &&
-        button("Reconnect", then("reconnect", "You are asked for the password.")),
+        button("Reconnect", then("reconnect", "You are asked to sign in again.")),
+      each.intact && button("Rename", () => rename(each, place)),
       ["proposed", "connecting"].includes(status) &&
         button("Cancel", then("cancel", `${each.name} is not set up any more.`)),
+      ["active", "paused"].includes(status) &&
+        each.sign_in &&
+        button("Cancel", then("cancel", `${each.name} stays as it was.`)),
       button("Remove", () => confirmRemoval(each, place, then), "quiet decline"),
     ].filter(Boolean);
   };
@@ -170,6 +306,53 @@ export function connectionsView(page) {
     yes.focus();
   }
 
+  function rename(each, place) {
+    const field = h("input", {
+      type: "text",
+      class: "free-text",
+      maxlength: "120",
+      value: each.name,
+      "aria-label": "New name",
+      autocomplete: "off",
+    });
+    const done = () => {
+      place.replaceChildren();
+      return load();
+    };
+    const save = async () => {
+      const after = await change("rename", { name: each.connection_id, new_name: field.value });
+      await done();
+      told(`It is called ${after.name} now.`);
+    };
+    const submitted = (event) => {
+      event.preventDefault();
+      work(save);
+    };
+    place.replaceChildren(
+      h(
+        "form",
+        { class: "memory-forget fields", "aria-label": "Rename", onsubmit: submitted },
+        field,
+        h(
+          "div",
+          { class: "memory-buttons" },
+          h("button", { type: "submit", class: "primary small" }, "Rename it"),
+          quiet("Keep its name", () => work(done)),
+        ),
+      ),
+    );
+    /** @type {HTMLInputElement} */ (field).select();
+  }
+
+  /** A text for whoever keeps the rules of the owner's organisation. */
+  async function letter(each, place) {
+    const { text } = await read(`/item/${encodeURIComponent(each.connection_id)}/letter`);
+    place.append(
+      h("p", { class: "meta" }, "You send it. Silas sends it to nobody."),
+      h("pre", { class: "code", tabindex: "0", "aria-label": "The letter" }, visible(text)),
+    );
+  }
+
   async function showDetails(each, place) {
     if (place.childNodes.length) {
       place.replaceChildren();
@@ -183,9 +366,15 @@ export function connectionsView(page) {
       each.last_health_check
         ? `Checked ${moment(each.last_health_check)}`
         : "It was not checked yet",
-      ...found.uses.map((use) => `${moment(use.at)}: ${use.tool || use.event}`),
+      ...found.uses.map((use) => `${moment(use.at)}: ${use.words}`),
     ];
     const more = each.status === "active" ? each.can_be_granted : [];
+    const later = each.permissions.filter((name) => !found.initial_permissions.includes(name));
+    const takeBack = (permission) => async () => {
+      await change("disallow", { name: each.connection_id, permission });
+      await load();
+      told(`${inWords(permission)}: taken back.`);
+    };
     place.replaceChildren(
       h(
         "ul",
@@ -203,12 +392,33 @@ export function connectionsView(page) {
           visible(`Allow ${inWords(permission)}`),
         ),
       ),
+      ...later.map((permission) =>
+        h(
+          "button",
+          { type: "button", class: "quiet small", onclick: () => work(takeBack(permission)) },
+          visible(`Take back ${inWords(permission)}`),
+        ),
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet small",
+          onclick: (event) => {
+            event.currentTarget.remove();
+            work(() => letter(each, place));
+          },
+        },
+        "Letter to your IT department",
+      ),
     );
   }
 
   async function allow(each, permission) {
     const asked = await change("allow", { name: each.connection_id, permission });
-    if (asked.card_id) page.show("review", asked.card_id);
+    if (!asked.card_id) return;
+    begun.add(each.connection_id);
+    page.show("review", asked.card_id);
   }
 
   view.asking.addEventListener("submit", (event) => {
@@ -218,60 +428,81 @@ export function connectionsView(page) {
       const asked = await change("connect", {
         skill: view.skill.value,
         identity: view.identity.value.trim(),
-        options: serversOf(view.servers.value),
+        options: optionsOf(view.servers.value, view.client.value.trim()),
+        ...(view.name.value.trim() ? { name: view.name.value.trim() } : {}),
+        ...(view.domain.value.trim() ? { domain: view.domain.value.trim() } : {}),
       });
-      view.identity.value = "";
-      view.servers.value = "";
+      for (const each of [view.identity, view.servers, view.client, view.name, view.domain])
+        each.value = "";
       told("");
+      begun.add(asked.connection.connection_id);
       page.show("review", asked.card_id);
     });
   });
   onChange((what) => {
     const shown = "current" in view.node.dataset;
     if (["cards", "connections"].includes(what) && shown && !reading()) work(() => load(reading));
+    if (what === "connections" && !shown && begun.size) work(comeBack);
   });
-  return { node: view.node, opened: () => work(load) };
+  return { node: view.node, opened: () => work(() => load(busy)) };
 }
 
-/** `imap=HOST:PORT smtp=HOST:PORT` as options. */
-function serversOf(text) {
+/** `imap=HOST:PORT smtp=HOST:PORT` and the client to sign in with, as options. */
+function optionsOf(text, client) {
   const pairs = text.split(/\s+/).filter(Boolean);
   const wrong = pairs.find((each) => !/^[^=]+=./.test(each));
   if (wrong) throw new Error(`Write servers as imap=HOST:PORT smtp=HOST:PORT, not ${wrong}.`);
-  return Object.fromEntries(pairs.map((each) => [each.split("=")[0], each.replace(/^[^=]+=/, "")]));
+  const named = pairs.map((each) => [each.split("=")[0], each.replace(/^[^=]+=/, "")]);
+  return { ...Object.fromEntries(named), ...(client ? { client_id: client } : {}) };
 }
 
 function makeParts(page) {
   const list = h("ul", { class: "memory-list", "aria-label": "Connections" });
   const note = h("p", { class: "memory-note", role: "status" });
-  const skill = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Kind of account" }));
+  const fields = [];
+  const labelled = (label, node) => {
+    node.id = `connect-${fields.length}`;
+    fields.push(h("div", { class: "fields" }, h("label", { for: node.id }, label), node));
+    return node;
+  };
   const field = (label, placeholder) =>
     /** @type {HTMLInputElement} */ (
-      h("input", {
-        type: "text",
-        class: "free-text",
-        maxlength: "320",
-        placeholder,
-        "aria-label": label,
-        autocomplete: "off",
-        spellcheck: "false",
-      })
+      labelled(
+        label,
+        h("input", {
+          type: "text",
+          maxlength: "320",
+          placeholder,
+          autocomplete: "off",
+          spellcheck: "false",
+        }),
+      )
     );
-  const identity = field("Account", "you@example.org");
-  const servers = field("Servers, if Silas does not know them", "imap=HOST:PORT smtp=HOST:PORT");
+  const skill = /** @type {HTMLSelectElement} */ (labelled("Kind of account", h("select", {})));
+  const identity = field("Account", "");
+  const servers = field("Servers, if Silas does not know them", SERVERS.mail);
+  skill.addEventListener("change", () => {
+    identity.placeholder = skill.value === "github" ? "your-login" : "you@example.org";
+    servers.placeholder = SERVERS[skill.value] ?? "NAME=HOST:PORT";
+  });
+  const client = field("Client ID, if you sign in at the provider", "Client ID");
+  const name = field("What you call it", "Private");
+  const domain = field("Domain it belongs to", "personal, or business:acme");
   const asking = h(
     "form",
-    { class: "place-form connect-form" },
-    skill,
-    identity,
+    { class: "connect-form" },
+    fields.slice(0, 2),
     h(
       "details",
       { class: "raw" },
-      h("summary", {}, icon("chevron"), "Servers of your own"),
-      servers,
+      h("summary", {}, icon("chevron"), "Servers of your own, a sign-in, a name"),
+      h("div", { class: "connect-more" }, fields.slice(2)),
     ),
-    h("button", { type: "submit", class: "small" }, "Connect"),
+    h("button", { type: "submit", class: "primary" }, "Connect"),
   );
+  const crossings = h("section", { class: "crossings" });
+  const ruleList = h("ul", { class: "memory-list", "aria-label": "Rules for items" });
+  const rules = h("div", { hidden: true }, h("h3", {}, "Rules that you have signed"), ruleList);
   const close = h(
     "button",
     {
@@ -296,10 +527,13 @@ function makeParts(page) {
       { class: "memory-inner" },
       note,
       list,
+      rules,
       h("h3", {}, "Another account"),
       h("p", { class: "meta" }, "Nothing is connected before you have read its card and said yes."),
       asking,
+      crossings,
     ),
   );
-  return { node, list, note, skill, identity, servers, asking };
+  const given = { skill, identity, servers, client, name, domain, asking };
+  return { node, list, note, ...given, crossings, rules, ruleList };
 }

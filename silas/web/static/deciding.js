@@ -95,8 +95,9 @@ const TAKES_RIGHTS_AWAY = new Set(["tighten_now"]);
 const BATCH = { approve: "approved", decline: "declined" };
 
 function answerOf(card, fields, strength) {
-  const { body } = JSON.parse(card.shown.plan);
-  const verdict = card.type === "batch_review" ? BATCH[fields.verdict] : null;
+  const { body, kind } = JSON.parse(card.shown.plan);
+  // Of several plans, each keeps the decision; items of an account are one question.
+  const verdict = kind === "batch" ? BATCH[fields.verdict] : null;
   if (verdict)
     return {
       type: "batch_decision",

@@ -109,6 +109,49 @@ async function takeBack(device, change) {
   await answerOf(answer, "That did not work.");
 }
 
+/**
+ * Takes back what the work did in accounts, whole or call by call, with what became of each.
+ * @param {Message} message
+ */
+export function undoWorkView(message, device) {
+  const id = message.work_item_id;
+  if (!id || !message.undo_until) return null;
+  const known = takenBack.get(`work ${id}`);
+  const note = h("div", { class: "opened-note", role: "status" }, linesOf(known));
+  const late = Date.now() >= Date.parse(message.undo_until);
+  const button = h(
+    "button",
+    { type: "button", class: "chip", hidden: late || known !== undefined },
+    "Undo",
+  );
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      const path = `/api/work/${encodeURIComponent(id)}/undo`;
+      const answer = await signedFetch(device, path, {}).catch(() => null);
+      if (!answer) throw new Error("Silas did not answer. Look before you try again.");
+      const { calls } = await answerOf(answer, "That did not work.");
+      const lines = calls.map(
+        (/** @type {{tool: string, told: string}} */ each) => `${each.tool}: ${each.told}`,
+      );
+      takenBack.set(`work ${id}`, lines.join("\n"));
+      button.hidden = true;
+      note.replaceChildren(...linesOf(lines.join("\n")));
+    } catch (problem) {
+      button.disabled = false;
+      note.textContent = problem.message;
+    }
+  });
+  return h("div", { class: "chips" }, button, note);
+}
+
+function linesOf(text = "") {
+  return text
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => h("div", {}, visible(line)));
+}
+
 /** What commands and checks printed, short; everything is one tap away. @param {Message} message */
 export function printedView(message) {
   const id = message.work_item_id;

@@ -37,6 +37,8 @@ export function reviewView(page) {
   /** @type {any} */
   let shownCard = null;
   let wanted = null;
+  /** @type {string | null} */
+  let ruleId = null;
   const prefer = (id) => {
     wanted = id;
     draw();
@@ -82,12 +84,16 @@ export function reviewView(page) {
   async function draw() {
     const cards = openCards();
     drawDone();
-    const first =
+    const next =
       cards.find((card) => card.request_id === wanted) ??
+      cards.find((card) => card.request_id === ruleId) ??
       current(cards) ??
       cards.find((card) => card.type === "batch_review") ??
       cards[0];
-    const together = new Set(first?.batch?.item_ids);
+    // A rule is shown below the question that it comes from, as long as that one waits.
+    const first = cards.find((card) => ruleOf(card) === next?.request_id) ?? next;
+    const rule = cards.find((card) => card.request_id === ruleOf(first));
+    const together = new Set([...(first?.batch?.item_ids ?? []), rule?.request_id]);
     const others = cards.filter((card) => card !== first && !together.has(card.request_id));
     rest.replaceChildren(
       ...[haste(), crowd(cards), done, upNext(others, prefer), decided()].filter(Boolean),
@@ -97,13 +103,16 @@ export function reviewView(page) {
       active.replaceChildren(empty());
       return;
     }
-    if (first.request_id === shownId) return;
+    const ruleIsDecided = ruleId && first.request_id === shownId && !rule;
+    if (first.request_id === shownId && !ruleIsDecided) return;
     shownId = first.request_id;
     try {
       const made = await cardOf(first);
+      const later = rule && (await cardOf(rule).catch(() => null));
       if (shownId !== first.request_id) return;
       shownCard = made;
-      active.replaceChildren(made);
+      ruleId = rule?.request_id ?? null;
+      active.replaceChildren(...[made, later].filter(Boolean));
     } catch (problem) {
       active.replaceChildren(
         h("div", { class: "card card-broken", role: "alert" }, h("p", {}, problem.message)),
@@ -125,6 +134,12 @@ export function reviewView(page) {
       draw();
     },
   };
+}
+
+// The rule that the answer to this question could become: it is signed by itself, in the same place.
+function ruleOf(card) {
+  if (card?.type !== "decision" || !card.shown) return undefined;
+  return JSON.parse(card.shown.plan).body.rule_card ?? undefined;
 }
 
 function stored(ref, page) {

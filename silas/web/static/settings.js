@@ -47,6 +47,10 @@ export function settingsDialog(page) {
           node.close();
           page.show("skills");
         }),
+        row("Tool servers", "Other people's tools, each as far as you let it", "Open", () => {
+          node.close();
+          page.show("servers");
+        }),
         row("Connections", "Your accounts elsewhere, and what Silas may do there", "Open", () => {
           node.close();
           page.show("connections");
@@ -58,6 +62,10 @@ export function settingsDialog(page) {
         row("Visitors", "Others who talk to Silas with a link of yours", "Show", () => {
           node.close();
           page.show("visitors");
+        }),
+        row("Programs", "Claude Code, Codex and others that ask you through Silas", "Show", () => {
+          node.close();
+          page.show("programs");
         }),
         row("Notifications", notices(), mayAsk() && "Allow", allow),
         installing && row("App", "Silas in a window of its own", "Install", install),

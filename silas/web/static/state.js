@@ -198,6 +198,7 @@ const FRAMES = {
   skills_changed: () => changed("skills"),
   connections_changed: () => changed("connections"),
   companions_changed: () => changed("companion_news"),
+  companion_answering: (frame) => changed("companion_answering", frame),
   accepted: (frame) => {
     state.unsent.delete(frame.message_id);
     changed("unsent");

@@ -92,7 +92,7 @@ export function visitorsDialog(page) {
           await change(
             "revoke",
             { link_id: link.link_id },
-            `“${visible(link.name)}” opens nothing any more. What waited of it is withdrawn.`,
+            `“${link.name}” opens nothing any more. What waited of it is withdrawn.`,
           );
           await overview();
         }),
@@ -175,7 +175,7 @@ const stateOf = (link) =>
         ? `until ${new Date(link.expires_at).toLocaleDateString()}`
         : "open";
 
-const part = (title, rows, empty) =>
+export const part = (title, rows, empty) =>
   h(
     "section",
     { "aria-label": title },
@@ -183,16 +183,16 @@ const part = (title, rows, empty) =>
     rows.length ? h("ul", { class: "devices" }, rows) : h("p", { class: "meta" }, empty),
   );
 
-const row = (words, meta, action) =>
+export const row = (words, meta, action) =>
   h("li", {}, h("div", {}, ...words, h("p", { class: "meta" }, ...meta)), action);
 
-const tag = (text) => h("span", { class: "tag" }, visible(text));
+export const tag = (text) => h("span", { class: "tag" }, visible(text));
 
-const button = (text, label, run) =>
+export const button = (text, label, run) =>
   h("button", { type: "button", class: "quiet", "aria-label": label, onclick: run }, text);
 
 // Twice, because it cannot be taken back.
-function sure(text, label, run) {
+export function sure(text, label, run) {
   const node = button(text, label, () => {
     if (node.dataset.sure) return run();
     node.dataset.sure = "yes";

@@ -238,8 +238,8 @@ def test_the_examples_of_the_documentation_are_understood() -> None:
 @pytest.mark.parametrize(
     ("text", "said", "instead"),
     [
-        ("Read my mail", "I have no mail yet", "What can you do?"),
-        ("what is in my calendar?", "I have no calendar yet", "What can you do?"),
+        ("paint my mail green", "what to do with your mail", "What can you do?"),
+        ("frame my calendar", "what to do with your calendar", "What can you do?"),
         ("write a poem about the sea", "", "What can you do?"),
         ("", "", "What can you do?"),
         ("Remind me to call mom", "When shall I remind you?", "Remind me to call mom at 5pm"),

@@ -34,7 +34,7 @@ def agents_in_the_environment(world):
 
 def inherited_descriptor(world):
     """an inherited file descriptor that is open on a secret"""
-    for descriptor in range(3, 256):
+    for descriptor in range(3, 4096):
         try:
             content = os.pread(descriptor, 100, 0)
         except OSError:

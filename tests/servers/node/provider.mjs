@@ -35,6 +35,16 @@ const provider = new Provider(issuer, {
     introspection: { enabled: true, allowedPolicy: () => true },
     revocation: { enabled: true, allowedPolicy: () => true },
     devInteractions: { enabled: true },
+    // A sign-in that names a resource gets a token for it alone; one at /other gets a wrong one.
+    resourceIndicators: {
+      enabled: true,
+      getResourceServerInfo: (_ctx, resource) => ({
+        scope: "tools",
+        audience: resource.endsWith("/other") ? "https://bank.example.org/mcp" : resource,
+        accessTokenFormat: "jwt",
+      }),
+      useGrantedResource: () => true,
+    },
   },
   issueRefreshToken: async (_ctx, client) => client.grantTypeAllowed("refresh_token"),
   rotateRefreshToken: true,

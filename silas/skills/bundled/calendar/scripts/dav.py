@@ -93,7 +93,7 @@ def request(
 
 def _usable(answer: Answer) -> Answer:
     if answer.status == 401:
-        raise Unavailable("token_revoked", "The calendar server does not take the password.")
+        raise Unavailable("token_revoked", "The calendar server does not take the sign-in.")
     if answer.status in (429, 503):
         raise Unavailable("rate_limited", "The calendar server takes no more requests for now.")
     if answer.status in (502, 504):
@@ -118,7 +118,14 @@ def calendars() -> list[Calendar]:
     return found
 
 
+_PRINCIPALS = {"apidata.googleusercontent.com": "/caldav/v2/{user}/user"}
+"""Servers whose principal is at an address of its own: they do not say where."""
+
+
 def _principal() -> str:
+    known = _PRINCIPALS.get(_server().rpartition(":")[0])
+    if known is not None:
+        return known.format(user=quote(str(account().get("username", "")), safe="@"))
     for start in ("/.well-known/caldav", "/"):
         try:
             return _property(start, f"{DAV}current-user-principal")

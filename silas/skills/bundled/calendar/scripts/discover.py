@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lifecycle import answer, failure
+from lifecycle import answer, offered_sign_in
 
 # Provider, the domains of its addresses, its calendar server.
 PROVIDERS = (
@@ -18,14 +18,16 @@ PROVIDERS = (
     ("WEB.DE", ("web.de",), "caldav.web.de"),
     ("Posteo", ("posteo.de", "posteo.net"), "posteo.de:8443"),
     ("mailbox.org", ("mailbox.org",), "dav.mailbox.org"),
+    ("Google", ("gmail.com", "googlemail.com"), "apidata.googleusercontent.com"),
 )
-OAUTH_ONLY = {
-    "gmail.com": "Google",
-    "googlemail.com": "Google",
-    "outlook.com": "Microsoft",
-    "hotmail.com": "Microsoft",
-    "live.com": "Microsoft",
+GOOGLE = ("gmail.com", "googlemail.com")
+GOOGLE_SIGN_IN: dict[str, Any] = {
+    "issuer": "https://accounts.google.com",
+    "scopes": "https://www.googleapis.com/auth/calendar",
+    "flow": "browser_redirect",
+    "client_secret": True,
 }
+MICROSOFT = ("outlook.com", "hotmail.com", "live.com", "msn.com", "outlook.de")
 _SERVER = re.compile(
     r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]{0,252})(?::(?P<port>\d{1,5}))?"
     r"(?:/(?P<tls>tls|none))?(?:@(?P<address>[0-9a-fA-F.:]{2,45}))?"
@@ -39,17 +41,21 @@ def discover(request: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("Say whose calendars: `silas connect calendar you@example.org`.")
     domain = user.rpartition("@")[2].lower()
     named = hint.get("caldav")
-    if named is None and domain in OAUTH_ONLY:
-        name = OAUTH_ONLY[domain]
-        message = f"{name} lets no program sign in to its calendars with a password."
-        return {"failure": failure("enterprise_policy_block", message, name)}
+    if named is None and domain in MICROSOFT:
+        raise ValueError("Microsoft's calendars speak no CalDAV, so Silas cannot connect them.")
+    offered = offered_sign_in(hint, **(GOOGLE_SIGN_IN if domain in GOOGLE else {}))
+    if named is None and domain in GOOGLE and not offered:
+        raise ValueError(
+            "Google lets no program sign in to its calendars with a password. Register a client of "
+            "your own there, and connect with `--option client_id=ID`."
+        )
     provider, server = next(
         ((name, at) for name, domains, at in PROVIDERS if domain in domains), (domain, None)
     )
     if named is None and server is None:
         raise ValueError(
-            "Say where the calendars are: `silas connect calendar NAME --option "
-            "caldav=cloud.example.org`."
+            "Say where the calendars are, such as `caldav=cloud.example.org`: among the servers in "
+            "the page, or with `--option` at the terminal."
         )
     return {
         "auth_strategy": "secure_input",
@@ -60,6 +66,7 @@ def discover(request: Mapping[str, Any]) -> dict[str, Any]:
         "tenant_type": "unknown",
         "initial_permissions": ["calendar.observe"],
         "setup_requirements": {"browser": False, "secure_input": True, "app_registration": False},
+        **offered,
     }
 
 

@@ -5,7 +5,8 @@
 2. The id of an event is `ETAG START/END PATH`. A change is made only to the version that the etag
    names (`If-Match`): what was changed meanwhile is a conflict, and nothing is overwritten.
 3. After a change, the event is read anew and compared with what was wanted.
-4. The tool that undoes a change takes the same arguments as the one that it undoes.
+4. The tool that undoes a change takes the same arguments as the one that it undoes; for a new event
+   also, in `left`, the version that was made: one that was changed since is not deleted.
 5. What stands in events is a stranger's text: everybody can invite.
 """
 
@@ -121,8 +122,9 @@ def create(args: Args) -> dict[str, Any]:
     dav.put(path, str(event), If_None_Match="*")
     there, etag = dav.get(path)
     _require(Event(there), event.start, event.end)
-    undo = {"tool": "calendar_remove", "args": dict(args)}
-    return {"created": _shown(Event(there), path, etag), "read_back": True, "undo": undo}
+    created = _shown(Event(there), path, etag)
+    undo = {"tool": "calendar_remove", "args": {**args, "left": created["id"]}}
+    return {"created": created, "read_back": True, "undo": undo}
 
 
 def remove(args: Args) -> dict[str, Any]:
@@ -134,7 +136,8 @@ def remove(args: Args) -> dict[str, Any]:
         there.text(name) == event.text(name) for name in ("UID", "SUMMARY", "LOCATION", "STATUS")
     )
     times = (instant(there.start), instant(there.end)) == (instant(event.start), instant(event.end))
-    if not same or not times or there.all("ATTENDEE") or there.repeats:
+    left = EventId.parse(args["left"]).etag if args.get("left") else etag
+    if not same or not times or left != etag or there.all("ATTENDEE") or there.repeats:
         raise Conflict("Nothing was done. The event was changed since it was created.")
     dav.delete(path, etag)
     try:

@@ -1,7 +1,7 @@
-"""Lets the owner sign in with an app password. It learns that there is one, and never which."""
+"""Lets the owner sign in, by an app password or at the provider. It never learns the secret."""
 
 from dav import Conflict, Unavailable
-from lifecycle import SERVICE, failure, heard, look_inside, tell
+from lifecycle import SERVICE, failure, heard, look_inside, signed_in, tell
 
 STEP = "password"
 _GUIDANCE = (
@@ -20,10 +20,7 @@ def main() -> None:
         "input_hint": None,
         "guidance": {"instructions": _GUIDANCE, "help_url": None},
     }
-    step = {"type": "secure_input", "request": request}
-    tell(type="setup_step", step_id=STEP, step=step)
-    tell(type="await_input", step_id=STEP)
-    if heard()["type"] != "step_result":
+    if not signed_in(start, request):
         return
     tell(
         type="setup_step",

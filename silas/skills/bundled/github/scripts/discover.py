@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lifecycle import SERVICE, answer
+from lifecycle import SERVICE, answer, offered_sign_in
 
+ISSUER, SCOPES = "https://github.com/login/oauth", "repo notifications"
 _SERVER = re.compile(
     r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]{0,252})(?::(?P<port>\d{1,5}))?"
     r"(?:/(?P<tls>tls|none))?(?:@(?P<address>[0-9a-fA-F.:]{2,45}))?"
@@ -27,6 +28,7 @@ def discover(request: Mapping[str, Any]) -> dict[str, Any]:
         "tenant_type": "consumer",
         "initial_permissions": ["github.observe"],
         "setup_requirements": {"browser": False, "secure_input": True, "app_registration": False},
+        **offered_sign_in(hint, issuer=ISSUER, scopes=SCOPES),
     }
 
 

@@ -1,6 +1,6 @@
-"""Lets the owner sign in with a token. It learns that there is one, and never which."""
+"""Lets the owner sign in, with a token or at GitHub. It never learns the token."""
 
-from lifecycle import failure, heard, look_inside, tell
+from lifecycle import failure, heard, look_inside, signed_in, tell
 from rest import Conflict, Unavailable
 
 STEP = "token"
@@ -22,10 +22,7 @@ def main() -> None:
         "input_hint": "github_pat_...",
         "guidance": {"instructions": _GUIDANCE, "help_url": _HELP},
     }
-    step = {"type": "secure_input", "request": request}
-    tell(type="setup_step", step_id=STEP, step=step)
-    tell(type="await_input", step_id=STEP)
-    if heard()["type"] != "step_result":
+    if not signed_in(start, request):
         return
     message = "Silas asks GitHub whose token it is."
     tell(type="setup_step", step_id="signing_in", step={"type": "progress", "message": message})

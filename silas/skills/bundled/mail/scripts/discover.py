@@ -17,15 +17,16 @@ from typing import Any
 from urllib.parse import quote
 
 import providers
-from lifecycle import PROXY, answer, failure
+from lifecycle import PROXY, answer, offered_sign_in
 
 DATABASE = "autoconfig.thunderbird.net"
 RESOLVER = "cloudflare-dns.com"
 MAX_BYTES = 256 * 1024
 SECONDS = 15
 _OAUTH_ONLY = (
-    "{name} lets programs sign in on its own page alone, and takes no app password. Connect a "
-    "mailbox of another provider, or forward your mail there."
+    "{name} lets programs sign in on its own page alone, and takes no app password. Register an "
+    "application of your own there that may use device codes, and connect with "
+    "`--option client_id=ID`."
 )
 
 
@@ -37,16 +38,17 @@ def discover(request: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("Say which mailbox: `silas connect mail you@example.org`.")
     known = providers.by_domain(domain)
     named = [key for key in ("imap", "smtp") if hint.get(key)]
-    if known is not None and not known.takes_passwords and not named:
-        message = _OAUTH_ONLY.format(name=known.name)
-        return {"failure": failure("enterprise_policy_block", message, known.name)}
+    offered = offered_sign_in(hint, **(known.sign_in if known else {}))
+    if known is not None and not known.takes_passwords and not named and not offered:
+        raise ValueError(_OAUTH_ONLY.format(name=known.name))
     servers, source = _servers(domain, known)
+    user = servers.pop("user", "")
     servers.update({key: hint[key] for key in named})
     by_hand = len(named) == 2
     return {
         "auth_strategy": "secure_input",
         "provider": known.name if known else domain,
-        "username": hint.get("user") or address,
+        "username": hint.get("user") or (user and address.rpartition("@")[0]) or address,
         "endpoints": [providers.endpoint(kind, text) for kind, text in servers.items()],
         "identity_match": by_hand or source != "guess",
         "tenant_type": "consumer" if known else "unknown",
@@ -57,6 +59,7 @@ def discover(request: Mapping[str, Any]) -> dict[str, Any]:
             "app_registration": False,
             "servers_from": "owner" if by_hand else source,
         },
+        **offered,
     }
 
 
@@ -79,14 +82,17 @@ def _autoconfig(domain: str) -> dict[str, str] | None:
     if b"<!" in raw.replace(b"<!--", b""):
         raise ValueError("not understood")
     root = ET.fromstring(raw)  # noqa: S314 - it declares nothing, see above
-    found = {}
+    found, local = dict[str, str](), dict[str, str]()
     for kind, path in (("imap", "incomingServer"), ("smtp", "outgoingServer")):
         for server in root.iterfind(f".//{path}[@type='{kind}']"):
             tls = {"SSL": "tls", "STARTTLS": "starttls"}.get(server.findtext("socketType", ""))
-            host, port = server.findtext("hostname", ""), server.findtext("port", "")
+            host = server.findtext("hostname", "").strip().replace("%EMAILDOMAIN%", domain)
+            port = server.findtext("port", "").strip()
             if tls is not None and kind not in found:
                 found[kind] = f"{host}:{port}/{tls}"
-    return found if len(found) == 2 else None
+                if kind == "imap" and server.findtext("username") == "%EMAILLOCALPART%":
+                    local = {"user": "%EMAILLOCALPART%"}
+    return {**found, **local} if len(found) == 2 else None
 
 
 def _srv(domain: str) -> dict[str, str] | None:

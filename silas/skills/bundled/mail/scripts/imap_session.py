@@ -306,22 +306,39 @@ def _encoded(name: str) -> str:
     return re.sub(r"&|[^\x20-\x7e]+", piece, name)
 
 
+# In this order: the broker says AUTHENTICATIONFAILED, and then what the server has said of it.
 _KINDS = (
-    ("AUTHENTICATIONFAILED", "token_revoked", "The mail server does not take the password."),
-    ("AUTHORIZATIONFAILED", "enterprise_policy_block", "The account may not be read by programs."),
-    ("PRIVACYREQUIRED", "enterprise_policy_block", "The mail server wants another encryption."),
-    ("EXPIRED", "token_revoked", "The mail server says that the password has expired."),
-    ("CONTACTADMIN", "enterprise_policy_block", "The mail server wants you to ask its admin."),
-    ("WEBALERT", "mfa_required", "The provider wants you to sign in on its page first."),
-    ("LIMIT", "rate_limited", "The mail server takes no more requests for now."),
-    ("UNAVAILABLE", "service_unavailable", "The mail server is not available."),
+    (
+        r"\[WEBALERT\b|application-specific password|(?:two|2)-(?:step|factor)|second factor",
+        "mfa_required",
+        "The provider wants you to sign in on its page, or a password for programs.",
+    ),
+    (r"\[LIMIT\b|too many", "rate_limited", "The mail server takes no more requests for now."),
+    (r"\[EXPIRED\b", "token_revoked", "The mail server says that the password has expired."),
+    (
+        r"\[CONTACTADMIN\b",
+        "enterprise_policy_block",
+        "The mail server wants you to ask its admin.",
+    ),
+    (
+        r"\[AUTHORIZATIONFAILED\b",
+        "enterprise_policy_block",
+        "The account may not be read by programs.",
+    ),
+    (
+        r"\[PRIVACYREQUIRED\b",
+        "enterprise_policy_block",
+        "The mail server wants another encryption.",
+    ),
+    (r"\[UNAVAILABLE\b", "service_unavailable", "The mail server is not available."),
+    (r"\[AUTHENTICATIONFAILED\b", "token_revoked", "The mail server does not take the password."),
 )
 
 
 def _unavailable(error: Exception) -> Unavailable:
     said = " ".join(str(each) for each in error.args)
-    for word, kind, sentence in _KINDS:
-        if re.search(rf"\[{word}\b", said, re.IGNORECASE):
+    for pattern, kind, sentence in _KINDS:
+        if re.search(pattern, said, re.IGNORECASE):
             return Unavailable(kind, sentence)
     if isinstance(error, OSError):
         return Unavailable("service_unavailable", "The mail server does not answer.")

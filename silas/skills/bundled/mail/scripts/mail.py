@@ -7,7 +7,8 @@
 2. A command that changes something looks first whether every mail is where its id says, and does
    nothing otherwise. Afterwards it reads back, in a session of its own, what is there now.
 3. A command that can be undone says how, in `undo`: the tool, and the arguments for what was really
-   changed. The tool that undoes takes the same arguments as the one that it undoes.
+   changed. The tool that undoes takes the same arguments as the one that it undoes, and in `left`
+   the mails as the command has left them. Those that were moved since stay; `stayed` names them.
 4. What stands in mails is a stranger's text, and is given as it is.
 """
 
@@ -112,8 +113,10 @@ def _summaries(box: Mailbox, uids: Sequence[int], folder: str) -> list[dict[str,
     for uid, attributes, raw in box.fetch(uids, f"FLAGS RFC822.SIZE {_HEADERS}"):
         mail = letters.parsed(raw)
         flags = _flags(attributes)
+        named = letters.message_id(mail)
         found[uid] = {
-            "id": str(MailId(box.validity, uid, letters.message_id(mail), folder)),
+            "id": str(MailId(box.validity, uid, named, folder)),
+            "message_id": "" if named == "<>" else named,
             "from": letters.header(mail, "From"),
             "to": letters.header(mail, "To"),
             "subject": letters.header(mail, "Subject"),
@@ -121,6 +124,7 @@ def _summaries(box: Mailbox, uids: Sequence[int], folder: str) -> list[dict[str,
             "sender_verified": letters.is_verified(mail, _trusted()),
             "unread": "\\Seen" not in flags,
             "labels": sorted(each for each in flags if not each.startswith("\\")),
+            "mailing_list": bool(letters.header(mail, "List-Unsubscribe")),
         }
     return [found[uid] for uid in uids if uid in found]
 
@@ -175,7 +179,7 @@ def unarchive(args: Args) -> dict[str, Any]:
     """Move mails from the archive back to where they were."""
     with mailbox() as box:
         folder = box.special(*_ARCHIVE)
-    return _moved_back(args["mails"], folder)
+    return _moved_back(args["mails"], folder, args.get("left"))
 
 
 def move(args: Args) -> dict[str, Any]:
@@ -185,7 +189,7 @@ def move(args: Args) -> dict[str, Any]:
 
 def move_back(args: Args) -> dict[str, Any]:
     """Move mails from that folder back to where they were."""
-    return _moved_back(args["mails"], args["folder"])
+    return _moved_back(args["mails"], args["folder"], args.get("left"))
 
 
 def _moved(mails: Sequence[str], folder: str, inverse: str, more: Args) -> dict[str, Any]:
@@ -207,63 +211,107 @@ def _moved(mails: Sequence[str], folder: str, inverse: str, more: Args) -> dict[
             box.open(source, changing=True)
             box.move(box.locate(ids), folder)
     wanted = [each for ids in by_folder.values() for each in ids]
-    _require_there(wanted, folder)
-    undo = {"tool": inverse, "args": {"mails": [str(each) for each in wanted], **more}}
+    left = [str(each) for each in _require_there(wanted, folder)]
+    mails = [str(each) for each in wanted]
+    undo = {"tool": inverse, "args": {"mails": mails, "left": left, **more}}
     return {"moved": len(wanted), "folder": folder, "read_back": True, "undo": undo}
 
 
-def _moved_back(mails: Sequence[str], folder: str) -> dict[str, Any]:
-    by_folder = _by_folder(mails)
-    wanted = [each for ids in by_folder.values() for each in ids]
+def _moved_back(
+    mails: Sequence[str], folder: str, left: Sequence[str] | None = None
+) -> dict[str, Any]:
+    wanted = [each for ids in _by_folder(mails).values() for each in ids]
     with mailbox() as box:
         box.open(folder, changing=True)
-        there = {each: box.with_message_id(each.message_id) for each in wanted}
-        lost = [str(each) for each, found in there.items() if not found]
-        if lost:
-            raise Conflict(f"Nothing was done. Not in {folder} any more: {', '.join(lost)}")
+        there = _still_left(box, mails, left) if left is not None else _by_name(box, wanted)
+        lost = [str(each) for each in wanted if each not in there]
+        # If nobody knows how they were left, all of them are moved back or none.
+        if lost and (left is None or not there):
+            raise Conflict(
+                f"Nothing was done. Not in {folder} any more, or moved since: {', '.join(lost)}"
+            )
+        by_folder = _by_folder([str(each) for each in there])
         for source, ids in by_folder.items():
-            # If there are several copies, the last one is the one that was moved there.
-            box.move([there[each][-1] for each in ids], source)
+            box.move([there[each] for each in ids], source)
     for source, ids in by_folder.items():
         _require_there(ids, source)
-    return {"moved": len(wanted), "read_back": True}
+    done = {"moved": len(there), "read_back": True}
+    return {**done, "stayed": lost} if lost else done
 
 
-def _require_there(ids: Sequence[MailId], folder: str) -> None:
-    """Read back, in a session of its own (rule 2)."""
+def _by_name(box: Mailbox, wanted: Sequence[MailId]) -> dict[MailId, int]:
+    """The mails with these Message-IDs in the open folder. Of copies, the last was moved there."""
+    found = {each: box.with_message_id(each.message_id) for each in wanted}
+    return {each: uids[-1] for each, uids in found.items() if uids}
+
+
+def _still_left(box: Mailbox, mails: Sequence[str], left: Sequence[str]) -> dict[MailId, int]:
+    """The mails that lie in the open folder exactly as they were left there (rule 3)."""
+    pairs = zip(letters.flat(mails), letters.flat(left), strict=False)
+    ids = {MailId.parse(before): MailId.parse(after) for before, after in pairs}
+    same = [each for each in ids.values() if each.validity == box.validity]
+    here = box.message_ids([each.uid for each in same])
+    return {
+        before: after.uid
+        for before, after in ids.items()
+        if after in same and here.get(after.uid) == before.message_id
+    }
+
+
+def _require_there(ids: Sequence[MailId], folder: str) -> list[MailId]:
+    """Read back, in a session of its own (rule 2): the ids that the mails have there."""
     with mailbox() as box:
         box.open(folder)
-        lost = [str(each) for each in ids if not box.with_message_id(each.message_id)]
+        found = _by_name(box, ids)
+        validity = box.validity
+    lost = [str(each) for each in ids if each not in found]
     if lost:
         raise UnknownOutcome(
             f"The mail server said that it was done, but these mails are not in {folder}: "
             + ", ".join(lost)
         )
+    return [MailId(validity, found[each], each.message_id, folder) for each in ids]
 
 
 def label(args: Args) -> dict[str, Any]:
     """Give mails a label."""
     word = _label(args["label"])
-    return _flagged(args["mails"], "+", word, {"tool": "mail_unlabel", "label": args["label"]})
+    return _flagged(args, "+", word, {"tool": "mail_unlabel", "label": args["label"]})
 
 
 def unlabel(args: Args) -> dict[str, Any]:
     """Take a label away from mails."""
     word = _label(args["label"])
-    return _flagged(args["mails"], "-", word, {"tool": "mail_label", "label": args["label"]})
+    return _flagged(args, "-", word, {"tool": "mail_label", "label": args["label"]})
 
 
 def mark(args: Args) -> dict[str, Any]:
     """Mark mails as read, unread, flagged or unflagged."""
     sign, flag = _MARKS[args["mark"]]
-    return _flagged(args["mails"], sign, flag, {"tool": "mail_unmark", "mark": args["mark"]})
+    return _flagged(args, sign, flag, {"tool": "mail_unmark", "mark": args["mark"]})
 
 
 def unmark(args: Args) -> dict[str, Any]:
     """Take a mark back."""
     sign, flag = _MARKS[args["mark"]]
     other = "-" if sign == "+" else "+"
-    return _flagged(args["mails"], other, flag, {"tool": "mail_mark", "mark": args["mark"]})
+    return _flagged(args, other, flag, {"tool": "mail_mark", "mark": args["mark"]})
+
+
+def _in_place(args: Args) -> tuple[list[str], list[str]]:
+    """The mails that are still where they were left, and those that are not (rule 3)."""
+    if args.get("left") is None:
+        return args["mails"], []
+    here: list[str] = []
+    with mailbox() as box:
+        for folder, ids in _by_folder(args["left"]).items():
+            box.open(folder)
+            found = _still_left(box, [str(each) for each in ids], [str(each) for each in ids])
+            here += [str(each) for each in found]
+    stayed = [each for each in letters.flat(args["mails"]) if each not in here]
+    if not here:
+        raise Conflict(f"Nothing was done. These mails were moved since: {', '.join(stayed)}")
+    return here, stayed
 
 
 def _label(text: str) -> str:
@@ -272,7 +320,8 @@ def _label(text: str) -> str:
     return text
 
 
-def _flagged(mails: Sequence[str], sign: str, flag: str, inverse: Args) -> dict[str, Any]:
+def _flagged(args: Args, sign: str, flag: str, inverse: Args) -> dict[str, Any]:
+    mails, stayed = _in_place(args)
     by_folder, changed = _by_folder(mails), []
     with mailbox() as box:
         for folder, ids in by_folder.items():
@@ -288,9 +337,11 @@ def _flagged(mails: Sequence[str], sign: str, flag: str, inverse: Args) -> dict[
     _require_flags(by_folder, sign, flag)
     tool, *_ = (inverse["tool"],)
     rest = {name: value for name, value in inverse.items() if name != "tool"}
-    undo = {"tool": tool, "args": {"mails": changed, **rest}} if changed else None
+    inverted = {"mails": changed, "left": changed, **rest}
+    undo = {"tool": tool, "args": inverted} if changed else None
     unchanged = len(mails) - len(changed)
-    return {"changed": len(changed), "unchanged": unchanged, "read_back": True, "undo": undo}
+    done = {"changed": len(changed), "unchanged": unchanged, "read_back": True, "undo": undo}
+    return {**done, "stayed": stayed} if stayed else done
 
 
 def _carrying(box: Mailbox, uids: Sequence[int], flag: str) -> set[int]:
@@ -337,7 +388,7 @@ def draft(args: Args) -> dict[str, Any]:
         if not found:
             raise UnknownOutcome("The mail server took the draft, but it is not in its folder.")
         made = MailId(box.validity, found[-1], mail["Message-ID"], folder)
-    undo = {"tool": "mail_discard_draft", "args": {**args}}
+    undo = {"tool": "mail_discard_draft", "args": {**args, "left": str(made)}}
     return {"draft": str(made), **_shown(mail, args), "read_back": True, "undo": undo}
 
 
@@ -348,6 +399,10 @@ def discard_draft(args: Args) -> dict[str, Any]:
         folder = box.special(*_DRAFTS)
         box.open(folder, changing=True)
         found = box.with_message_id(identity)
+        if args.get("left"):
+            # A program that changes a draft puts a new one in its place, often by the same name.
+            left = MailId.parse(args["left"])
+            found = [left.uid] if box.validity == left.validity and found == [left.uid] else []
         if not found:
             raise Conflict("Nothing was done. The draft is not there any more, or was changed.")
         box.delete(found)

@@ -1,7 +1,9 @@
 """Mail providers by the domain of an address: their servers, and how one signs in there."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,8 @@ class Provider:
     guidance: str = "Make an app password in the settings of your account, under security."
     help_url: str | None = None
     authserv: tuple[str, ...] = ()
+    sign_in: Mapping[str, Any] = field(default_factory=dict)
+    """How one signs in at its own page, with a client of one's own (`offered_sign_in`)."""
 
 
 PROVIDERS = (
@@ -29,6 +33,12 @@ PROVIDERS = (
         guidance="Turn on 2-step verification, then make an app password for Silas.",
         help_url="https://myaccount.google.com/apppasswords",
         authserv=("mx.google.com",),
+        sign_in={
+            "issuer": "https://accounts.google.com",
+            "scopes": "https://mail.google.com/",
+            "flow": "browser_redirect",
+            "client_secret": True,
+        },
     ),
     Provider(
         "Fastmail",
@@ -70,6 +80,11 @@ PROVIDERS = (
         "outlook.office365.com:993",
         "smtp.office365.com:587/starttls",
         takes_passwords=False,
+        sign_in={
+            "issuer": "https://login.microsoftonline.com/common/v2.0",
+            "scopes": "https://outlook.office.com/IMAP.AccessAsUser.All "
+            "https://outlook.office.com/SMTP.Send offline_access",
+        },
     ),
 )
 

@@ -1,8 +1,8 @@
-"""Lets the owner sign in with an app password. It learns that there is one, and never which."""
+"""Lets the owner sign in, by an app password or at the provider. It never learns the secret."""
 
 import providers
 from imap_session import Conflict, Unavailable
-from lifecycle import SERVICE, failure, heard, look_inside, tell
+from lifecycle import SERVICE, failure, heard, look_inside, signed_in, tell
 
 STEP = "password"
 
@@ -22,10 +22,7 @@ def main() -> None:
             "help_url": provider.help_url if provider else None,
         },
     }
-    step = {"type": "secure_input", "request": request}
-    tell(type="setup_step", step_id=STEP, step=step)
-    tell(type="await_input", step_id=STEP)
-    if heard()["type"] != "step_result":
+    if not signed_in(start, request):
         return
     tell(
         type="setup_step",

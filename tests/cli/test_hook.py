@@ -1,0 +1,141 @@
+"""`silas hook`: a scripted Claude Code and Codex ask, on their documented protocols."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.machine import Machine, failure_of, output_of
+from tests.cli.test_devices import serving
+
+COMMAND = {
+    "session_id": "abc",
+    "transcript_path": "/tmp/transcript.jsonl",
+    "cwd": "/srv/shop",
+    "permission_mode": "default",
+    "hook_event_name": "PermissionRequest",
+    "tool_name": "Bash",
+    "tool_input": {"command": "rm -rf build", "description": "Remove the build"},
+}
+DENIED = {"hookEventName": "PermissionRequest", "decision": {"behavior": "deny"}}
+AGENTS = pytest.mark.parametrize(
+    ("agent", "file"), [("claude", ".claude/settings.json"), ("codex", ".codex/hooks.json")]
+)
+
+
+def install(owner: Machine, agent: str = "claude") -> None:
+    output_of(owner.run("hook", "install", agent, "--yes"))
+
+
+async def asks(owner: Machine, *options: str, agent: str = "claude", **changes: Any) -> Any:
+    request = json.dumps({**COMMAND, **changes})
+    done = await asyncio.to_thread(owner.run, "hook", agent, *options, stdin=request)
+    return json.loads(output_of(done))["hookSpecificOutput"]
+
+
+async def card(owner: Machine) -> dict[str, Any]:
+    while True:
+        listed = await asyncio.to_thread(owner.run, "review", "list", "--json")
+        if waiting := json.loads(output_of(listed))["questions"]:
+            return dict(waiting[0])
+
+
+def answer(owner: Machine, found: dict[str, Any], value: str, shown: str) -> None:
+    hashed = next(word for word in shown.split() if len(word) == 64)
+    output_of(owner.run("review", "answer", found["question_id"], value, "--hash", hashed))
+
+
+@AGENTS
+async def test_what_the_owner_allows_is_allowed(owner: Machine, agent: str, file: str) -> None:
+    with serving(owner):
+        install(owner, agent)
+        written = json.loads((Path(owner.environ["HOME"]) / file).read_text())
+        [entry] = written["hooks"]["PermissionRequest"]
+        assert entry["hooks"][0]["command"].endswith(f"hook {agent}")
+        waiting = asyncio.create_task(asks(owner, agent=agent))
+        found = await card(owner)
+        shown = output_of(owner.run("review", "show", found["question_id"]))
+        assert "rm -rf build" in shown
+        assert "/srv/shop" in shown
+        assert "transcript" not in shown
+        answer(owner, found, "approve", shown)
+        assert await waiting == {**DENIED, "decision": {"behavior": "allow"}}
+
+
+async def test_what_the_owner_declines_is_denied_and_so_is_silence(owner: Machine) -> None:
+    with serving(owner):
+        install(owner)
+        waiting = asyncio.create_task(asks(owner, hook_event_name="PreToolUse"))
+        found = await card(owner)
+        shown = output_of(owner.run("review", "show", found["question_id"]))
+        answer(owner, found, "decline", shown)
+        assert await waiting == {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": "The owner declined it.",
+        }
+        silent = await asks(owner, "--seconds", "1")
+        assert silent["decision"]["behavior"] == "deny"
+        assert json.loads(output_of(owner.run("review", "list", "--json")))["questions"] == []
+
+
+async def test_silas_that_dies_while_an_agent_waits_is_a_no(owner: Machine) -> None:
+    with serving(owner):
+        install(owner)
+        waiting = asyncio.create_task(asks(owner))
+        await card(owner)
+        output_of(owner.run("stop", "--kill"))
+        assert (await waiting)["decision"]["behavior"] == "deny"
+    answered = await asks(owner)
+    assert answered["decision"]["behavior"] == "deny"
+    assert "Silas is not running" in answered["decision"]["message"]
+
+
+async def test_an_agent_that_nobody_introduced_is_denied(owner: Machine) -> None:
+    with serving(owner):
+        answered = await asks(owner)
+        assert answered["decision"]["message"].endswith("silas hook install claude")
+        install(owner)
+        output_of(owner.run("clients", "remove", "Claude Code"))
+        assert (await asks(owner))["decision"]["behavior"] == "deny"
+        assert "No other program" in output_of(owner.run("clients", "list"))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        *("", "[]", "{", '{"hook_event_name": "Stop"}', "[" * 200_000),
+        json.dumps({**COMMAND, "tool_input": "rm"}),
+    ],
+    ids=["nothing", "a list", "half", "another hook", "too deep", "no input"],
+)
+def test_what_is_not_understood_is_refused(owner: Machine, request_: str) -> None:
+    done = owner.run("hook", "claude", stdin=request_)
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert done.stderr.startswith(b"Denied: ")
+
+
+@AGENTS
+async def test_installing_keeps_what_is_there_and_asks_first(
+    owner: Machine, agent: str, file: str
+) -> None:
+    settings = Path(owner.environ["HOME"]) / file
+    settings.parent.mkdir(parents=True)
+    before = {"model": "x", "hooks": {"PermissionRequest": [], "Stop": [{"hooks": []}]}}
+    settings.write_text(json.dumps(before))
+    with serving(owner):
+        _, shown = owner.type("hook", "install", agent, answers=[("[y/N]", "n")])
+        assert f"hook {agent}" in shown
+        assert json.loads(settings.read_text()) == before
+        install(owner, agent)
+        install(owner, agent)
+        after = json.loads(settings.read_text())
+        assert len(after["hooks"].pop("PermissionRequest")) == 1
+        assert after == {"model": "x", "hooks": {"Stop": [{"hooks": []}]}}
+        settings.write_text("{")
+        code, said = failure_of(owner.run("hook", "install", agent, "--yes"))
+        assert (code, "cannot be read" in said) == (2, True)
+        assert settings.read_text() == "{"
