@@ -1,55 +1,44 @@
 """Every surface, looked at by axe-core, light and dark, on a phone and at a desk."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from importlib import resources
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, ViewportSize, expect
+from playwright.async_api import Browser, ViewportSize
 
 from tests.web.browsing import DESK, PHONE, Person
 from tests.web.place import Place
 
 pytestmark = pytest.mark.slow
 AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
-# What is still fading in has other colours; on a busy machine it may have just begun to. A page
-# that the browser draws no frame of (it has stopped to, or the page is in the background) fades
-# nothing in, so nobody waits for a frame for ever.
-DRAWN = """Promise.race([
-    new Promise((done) => setTimeout(done, 60000)),
-    new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))
-        .then(() => Promise.allSettled(document.getAnimations()
-            .filter((each) => each.effect.getComputedTiming().endTime < Infinity)
-            .map((each) => each.finished))),
-]).then(() => true)"""
-STILL = "matchMedia('(prefers-reduced-motion: reduce)').matches"
+# While axe looks, a message may come and fade in, and a card that came hears nothing for half a
+# second and looks like it. Both are on their way to the colours that a person reads.
+AT_REST = """(rules) => {
+    window.atRest = new CSSStyleSheet();
+    window.atRest.replaceSync(rules);
+    document.adoptedStyleSheets = [...document.adoptedStyleSheets, window.atRest];
+}"""
+RULES = """*, *::before, *::after { animation: none !important; transition: none !important; }
+.card[data-arming] .card-actions button { opacity: 1 !important; }"""
+MOVING = """() => {
+    document.adoptedStyleSheets =
+        document.adoptedStyleSheets.filter((each) => each !== window.atRest);
+}"""
 RUN = """(rules) => axe.run({ resultTypes: ['violations'], ...(rules && { runOnly: rules }) })
     .then((found) => found.violations)"""
 
 
 async def violations(person: Person, *rules: str) -> list[str]:
     """What axe says about the page as it is."""
-    await expect(person.page.locator("[data-arming]")).to_have_count(0)
     await person.page.evaluate(AXE)
-    async with _nothing_fades(person.page):
-        await person.page.evaluate(DRAWN)
-        found: list[dict[str, Any]] = await person.page.evaluate(RUN, list(rules) or None)
+    await person.page.evaluate(AT_REST, RULES)
+    found: list[dict[str, Any]] = await person.page.evaluate(RUN, list(rules) or None)
+    await person.page.evaluate(MOVING)
     return [
         f"{each['id']} ({each['impact']}): {node['html'][:120]}"
         for each in found
         for node in each["nodes"]
     ]
-
-
-@asynccontextmanager
-async def _nothing_fades(page: Page) -> AsyncIterator[None]:
-    """What comes while axe looks is there at once: half faded in, it has too little contrast."""
-    before: Literal["reduce", "no-preference"]
-    before = "reduce" if await page.evaluate(STILL) else "no-preference"
-    await page.emulate_media(reduced_motion="reduce")
-    yield
-    await page.emulate_media(reduced_motion=before)
 
 
 async def violations_by_day_and_night(person: Person) -> list[str]:

@@ -23,7 +23,7 @@ from tests.web.test_connections_browser import open_connections
 
 __all__ = ["dovecot", "smtp"]
 pytestmark = pytest.mark.slow
-_LONG = 45_000
+_LONG = 180_000
 
 
 async def picture(person: Person, name: str) -> None:

@@ -16,7 +16,7 @@ from tests.web.test_cards import PICTURES
 
 __all__ = ["dovecot", "smtp"]
 pytestmark = pytest.mark.slow
-_LONG = 45_000
+_LONG = 180_000
 MINE = "Tuesday is fine.\n\nSee you at noon."
 
 
