@@ -20,7 +20,7 @@ Text on its way into a prompt:
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from importlib.resources import files
 from string import Template
@@ -207,8 +207,14 @@ def mode_line(mode: InteractionMode) -> str:
 
 
 def _listed(skills: Mapping[str, str]) -> str:
-    lines = [f"\n- {disarm(name)}: {scrubbed(text)}" for name, text in skills.items()]
-    return "".join(lines) + "\n"
+    return "".join(map(_listed_skill, skills.items())) + "\n"
+
+
+@lru_cache(maxsize=256)
+def _listed_skill(skill: tuple[str, str]) -> str:
+    """Kept, because every turn lists the same few, and looking for orders takes longest."""
+    name, text = skill
+    return f"\n- {disarm(name)}: {scrubbed(text)}"
 
 
 REPOSITORY = " (a git repository)"

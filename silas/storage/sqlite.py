@@ -153,7 +153,8 @@ class SqliteDatabase:
             self._writer.stop()
 
     def _begin_near(self) -> None:
-        self._check_open()
+        if self._closed:
+            raise self._is_closed()
         self._looks = 0
 
     def _is_long(self) -> bool:
@@ -177,7 +178,10 @@ class SqliteDatabase:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise DatabaseNotOpened(f"{self._path} has been closed. Open it again first.")
+            raise self._is_closed()
+
+    def _is_closed(self) -> DatabaseNotOpened:
+        return DatabaseNotOpened(f"{self._path} has been closed. Open it again first.")
 
 
 def _raise_unless_worth_a_thread(error: Exception, cause: BaseException | None) -> None:

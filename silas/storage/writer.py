@@ -37,6 +37,8 @@ from silas.kernel import DatabaseError
 from silas.storage.errors import translate
 from silas.storage.ports import Durability, Row, SqlValue, Transaction
 
+_ENDED = "This view of the database has ended. Ask for a new one."
+
 
 class ConnectionReader:
     """`Reader` on a connection, until `end`."""
@@ -84,12 +86,9 @@ class ConnectionReader:
             self._open_rows.pop().close(True)
 
     def _run(self, sql: str, params: Sequence[SqlValue]) -> apsw.Cursor:
-        self._check()
-        return self._connection.execute(sql, params or None)
-
-    def _check(self) -> None:
         if self._ended:
-            raise DatabaseError("This view of the database has ended. Ask for a new one.")
+            raise DatabaseError(_ENDED)
+        return self._connection.execute(sql, params or None)
 
 
 class ConnectionTransaction(ConnectionReader):
@@ -107,14 +106,19 @@ class ConnectionTransaction(ConnectionReader):
         return self._connection.total_changes() - before
 
     def execute_many(self, sql: str, params: Iterable[Sequence[SqlValue]]) -> list[Row]:
-        self._check()
+        self._require_transaction()
         try:
             return self._connection.executemany(sql, params).fetchall()
         except apsw.Error as error:
             raise translate(error, path=self._path) from error
 
-    def _check(self) -> None:
-        super()._check()
+    def _run(self, sql: str, params: Sequence[SqlValue]) -> apsw.Cursor:
+        self._require_transaction()
+        return self._connection.execute(sql, params or None)
+
+    def _require_transaction(self) -> None:
+        if self._ended:
+            raise DatabaseError(_ENDED)
         if not self._connection.in_transaction:
             # SQLite takes everything back by itself when, say, the disk is full. A body that went
             # on regardless would write outside of any transaction.

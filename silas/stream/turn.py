@@ -10,8 +10,9 @@ The owner can stop the steps that may take long: gates, and the agent. What was 
 then is the answer, marked as stopped, and nothing that was asked for is begun.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from typing import Any
 
 from silas.kernel import Provenance
 from silas.queue.models import MessageKind
@@ -52,7 +53,7 @@ class Step:
     """One step: its number in the specification, and the messages that take it."""
 
     number: str
-    run: Callable[[TurnContext, Turn], Awaitable[Turn]]
+    run: Callable[[TurnContext, Turn], Coroutine[Any, Any, Turn]]
     takes: frozenset[MessageKind]
     always: bool = False
     """Also after the turn was stopped."""
@@ -96,7 +97,8 @@ async def take_turn(services: TurnContext, turn: Turn) -> Turn:
     for step in STEPS:
         if kind not in step.takes or not _goes_on(step, turn):
             continue
-        turn = await (_until_stopped if step.may_last else _run)(services, step, turn)
+        run = _until_stopped(services, step, turn) if step.may_last else step.run(services, turn)
+        turn = await run
         if step.run is output_gates and not _asks_planner(turn):
             services.answers.settle(turn.message.trace_id)
     return turn
@@ -111,14 +113,10 @@ def _asks_planner(turn: Turn) -> bool:
     return turn.decision is not None and turn.decision.route == "planner"
 
 
-async def _run(services: TurnContext, step: Step, turn: Turn) -> Turn:
-    return await step.run(services, turn)
-
-
 async def _until_stopped(services: TurnContext, step: Step, turn: Turn) -> Turn:
     trace_id = turn.message.trace_id
     try:
-        return await services.answers.stoppable(trace_id, _run(services, step, turn))
+        return await services.answers.stoppable(trace_id, step.run(services, turn))
     except AnswerStopped:
         return _as_stopped(services, turn)
 

@@ -13,6 +13,7 @@ words in a file).
 
 import re
 import shutil
+from collections.abc import Iterator
 
 from silas.agents.brain.accounts import ACCOUNT_PHRASES
 from silas.agents.brain.files import FILE_PHRASES
@@ -412,11 +413,11 @@ def is_exact(text: str, with_files: bool = False) -> bool:
     if not _is_a_sentence(text):
         return False
     wish = _wish_of(text.strip())
-    phrase = next((each for each in PHRASES if _meaning(each, wish) is not None), None)
-    found = phrase.pattern.fullmatch(wish) if phrase else None
-    if phrase is None or found is None or (phrase.name == _SAVE and not with_files):
+    understood = next(_meanings(wish), None)
+    if understood is None:
         return False
-    return phrase.exact(found)
+    phrase, found, _ = understood
+    return phrase.exact(found) and (with_files or phrase.name != _SAVE)
 
 
 def understand(text: str) -> Intent:
@@ -430,10 +431,8 @@ def understand(text: str) -> Intent:
     if event is not None and event in FEEDBACK:
         return Remark(FEEDBACK[event].wanted)
     wish = _wish_of(text)
-    for phrase in PHRASES:
-        meant = _meaning(phrase, wish)
-        if meant is not None:
-            return meant
+    for _, _, meant in _meanings(wish):
+        return meant
     near = next((each.name for each in PHRASES if each.near and each.near.search(wish)), None)
     return _lacking(wish) or NotUnderstood(near, instead=() if near else nearest(wish))
 
@@ -555,9 +554,13 @@ def example_of(name: str) -> str:
     return next(phrase.match[0] for phrase in PHRASES if phrase.name == name)
 
 
-def _meaning(phrase: Phrase, wish: str) -> Intent | None:
-    found = phrase.pattern.fullmatch(wish)
-    return phrase.meaning(found) if found else None
+def _meanings(wish: str) -> Iterator[tuple[Phrase, re.Match[str], Intent]]:
+    """Every phrase that fits the wish and means something, in order; the first one counts."""
+    for phrase in PHRASES:
+        found = phrase.pattern.fullmatch(wish)
+        meant = phrase.meaning(found) if found else None
+        if found and meant is not None:
+            yield phrase, found, meant
 
 
 def _wish_of(text: str) -> str:
