@@ -7,7 +7,8 @@
    nothing of what Silas keeps, and none of the variables of this process or of the plan. A script
    of a connection sees in `SILAS_ACCOUNT` whose account it works with, and no credential.
 4. It reaches the hosts that its skill lists, and no others: neither those of the plan, nor those of
-   another skill. With a host to reach it is not contained, whatever it declares.
+   another skill. With a host to reach it is not contained, whatever it declares. With an account
+   it reaches the servers of that account alone: what it reads there is told to nobody else.
 5. What it prints is a stranger's text.
 """
 
@@ -88,7 +89,7 @@ class ScriptExecutor:
         inside = [each for each in config.filesystem_read if each.startswith(place)]
         own = {
             "work_dir": place,
-            "network_hosts": self.hosts,
+            "network_hosts": () if config.accounts else self.hosts,
             "filesystem_read": [*inside, str(self.directory)],
             "env": account_variables(config.accounts),
         }

@@ -54,6 +54,7 @@ SCRIPTS = {
 SIDECAR: dict[str, Any] = {
     "type": "connection",
     "auth_strategy": "secure_input",
+    "hosts": ["finding.example.org"],
     "permissions": {
         "initial": ["letters.observe"],
         "available": ["letters.observe", "letters.draft", "letters.act"],

@@ -53,12 +53,16 @@ async def run(
 
 
 def accounts_given(place: ConnectionPlace) -> list[BrokeredAccount]:
-    """Every account that a run in the sandbox is given from now on."""
+    """Every account that a run in the sandbox is given from now on.
+
+    The skill lists a host, for finding an account: with one, nothing else is reached.
+    """
     sandbox, given = place.skills.core.sandbox, []
     inner = sandbox.run
 
     async def noted(request: Any, **more: Any) -> Any:
         given.extend(request.accounts)
+        assert not (request.accounts and request.network), request.network
         return await inner(request, **more)
 
     sandbox.run = noted  # type: ignore[method-assign]
