@@ -5,7 +5,8 @@
 2. The gate `connection_permission` looks at every call (`silas.work.tool_calls`). What is decided
    there is decided again here: no permission, no account.
 3. A call gets the account as far as its own tool needs, and no further: who searches with a
-   connection that may send cannot send. A tool that sends sends one message.
+   connection that may send cannot send. A tool that sends sends one message, and if it names the
+   arguments with its recipients, to these alone: the ones that the owner has seen.
 4. *Just this once* is used up before the call is made.
 5. What work has read of one domain is not used with an account of another one, unless the owner
    has signed a policy for it (`domains`).
@@ -16,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from silas.audit.models import AuditTrail
 from silas.connections.domains import DomainPolicies, account_source
 from silas.connections.models import Connection, covered_by, tier_of
@@ -23,6 +26,7 @@ from silas.connections.registry import ConnectionStore
 from silas.egress.accounts import BrokeredAccount, Narrowing
 from silas.gates.risk import ActionKind
 from silas.kernel import Clock, TaintLevel, visible
+from silas.kernel.models import problem_text
 from silas.skills.format import Skill
 from silas.skills.sidecar import ACCOUNT, ArgumentType, ScriptArgument, ScriptDeclaration
 from silas.tools.declaration import ArgumentsRefused, Tool
@@ -66,7 +70,7 @@ class AccountTools:
         return Tool(
             tool.name,
             asked.arguments_model,
-            _AccountExecutor(use, tool.executor, self, _narrowed(declared)),
+            _AccountExecutor(use, tool.executor, self, declared),
             contained=False,
             effect=tool.effect,
             inverse=tool.inverse,
@@ -77,11 +81,20 @@ class AccountTools:
         )
 
 
-def _narrowed(declared: ScriptDeclaration) -> Narrowing:
-    """Rule 3."""
+def _narrowed(declared: ScriptDeclaration, args: Mapping[str, Any]) -> Narrowing:
+    """Rule 3; raises `ArgumentsRefused` if a recipient is no address."""
     # To unsubscribe is a mail to a list.
     sends = declared.action in (ActionKind.SEND, ActionKind.DESTROY)
-    return Narrowing(messages=1 if sends else 0)
+    uses, recipients = declared.uses, None
+    if uses.recipients is not None:
+        said = [args.get(name) or () for name in uses.recipients]
+        recipients = [to for each in said for to in ([each] if isinstance(each, str) else each)]
+    try:
+        return Narrowing(
+            messages=1 if sends else 0, http=uses.http, imap=uses.imap, recipients=recipients
+        )
+    except ValidationError as error:
+        raise ArgumentsRefused(problem_text(error)) from error
 
 
 @dataclass(frozen=True)
@@ -132,7 +145,7 @@ class _AccountExecutor:
     use: _Use
     inner: EphemeralExecutor
     tools: AccountTools
-    narrowed: Narrowing
+    declared: ScriptDeclaration
 
     async def execute(self, envelope: ExecutionEnvelope) -> ExecutionResult:
         """Rules 2 to 6."""
@@ -159,8 +172,9 @@ class _AccountExecutor:
             name = visible(connection.name, keep_newlines=False)
             raise ArgumentsRefused(f"{name} was not granted {permission or 'what this needs'}")
         account = connection.account(tier_of(permission))
+        narrowed = _narrowed(self.declared, envelope.args)
         await self.tools.policies.note(_work_of(envelope), connection.domain)
-        return account.model_copy(update={"narrowed": self.narrowed})
+        return account.model_copy(update={"narrowed": narrowed})
 
     async def _require_domain(self, connection: Connection, envelope: ExecutionEnvelope) -> None:
         """Rule 5."""

@@ -33,6 +33,7 @@ from silas.kernel.models import Data, FieldProblem, refuse, text_like
 
 MAX_ENDPOINTS = 8
 MAX_RULES = 100
+_MAX_RECIPIENTS = 200
 _SHORTEST_NEEDLE = 8
 
 _LOCAL_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII)
@@ -49,10 +50,12 @@ _Url = Annotated[
     str, Field(max_length=500), text_like(r"https?://[!-~]+", "must be an address `https://…`")
 ]
 _Method = Annotated[str, text_like(r"[A-Z]{1,20}", "must be a method such as `GET`")]
-_Command = Annotated[str, text_like(r"[A-Z]{1,20}", "must be a command such as `SEARCH`")]
+ImapCommand = Annotated[str, text_like(r"[A-Z]{1,20}", "must be a command such as `SEARCH`")]
 _Path = Annotated[
     str, Field(max_length=500), text_like(r"/[!-~]*", "must be a path such as `/notifications`")
 ]
+# One part of a path, whatever it is. A brace is in no path that a program may ask for (RFC 3986).
+_ANY_PART = re.compile(r"\{[a-z_]{1,40}\}", re.ASCII)
 _Recipient = Annotated[str, Field(max_length=320), text_like(r"[^\s<>]+@[^\s<>]+", "is no address")]
 
 
@@ -268,7 +271,8 @@ class Credential:
 
 
 class AllowedRequest(Data):
-    """A request that a connection makes. A path that ends with `/` holds all that lies below it."""
+    """A request that a connection makes. A path that ends with `/` holds all that lies below it;
+    a part in braces (`/repos/{owner}/issues`) holds any one part."""
 
     method: _Method
     path: _Path
@@ -276,15 +280,26 @@ class AllowedRequest(Data):
     def holds(self, method: str, path: str) -> bool:
         if method != self.method:
             return False
-        return path.startswith(self.path) if self.path.endswith("/") else path == self.path
+        wanted, asked = self.path.split("/"), path.split("/")
+        below = self.path.endswith("/")
+        if below and len(asked) >= len(wanted):
+            wanted, asked = wanted[:-1], asked[: len(wanted) - 1]
+        return len(wanted) == len(asked) and all(
+            part == said or (bool(said) and bool(_ANY_PART.fullmatch(part)))
+            for part, said in zip(wanted, asked, strict=True)
+        )
+
+
+HttpRules = Annotated[tuple[AllowedRequest, ...], Field(max_length=MAX_RULES)]
+ImapCommands = Annotated[tuple[ImapCommand, ...], Field(max_length=MAX_RULES)]
 
 
 class Narrowing(Data):
     """What a connection does not use of its tier (rule 4). None: everything that the tier has."""
 
-    http: Annotated[tuple[AllowedRequest, ...], Field(max_length=MAX_RULES)] | None = None
-    imap: Annotated[tuple[_Command, ...], Field(max_length=MAX_RULES)] | None = None
-    recipients: Annotated[tuple[_Recipient, ...], Field(max_length=MAX_RULES)] | None = None
+    http: HttpRules | None = None
+    imap: ImapCommands | None = None
+    recipients: Annotated[tuple[_Recipient, ...], Field(max_length=_MAX_RECIPIENTS)] | None = None
     """Mail goes to these addresses alone, such as those of the one mail that was approved."""
     messages: Annotated[int, Field(ge=0)] | None = None
     """So many mails are sent in one run, and no more."""

@@ -10,6 +10,8 @@
 4. A script that does several things is declared once for each: by its path, a blank, and the word
    that chooses (`scripts/mail.py search`). The word is the first that the script is called with.
 5. An example of a script has to fit its own arguments: it is what the trial run is made with.
+6. A script of a connection may take away from what its permission allows at the broker, and never
+   add to it (`uses`).
 """
 
 import json
@@ -22,6 +24,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
+from silas.egress.accounts import HttpRules, ImapCommands
 from silas.egress.hosts import Hosts
 from silas.gates.risk import ActionKind, DeclaredEffect, Reversibility
 from silas.kernel.models import Data, FieldProblem, refuse, text_like
@@ -177,6 +180,16 @@ class ScriptArgument(Data):
         )
 
 
+class AccountLimits(Data):
+    """What a script of a connection uses of its account, where that is less than its permission
+    allows (rule 6). The broker holds it to this."""
+
+    http: HttpRules | None = None
+    imap: ImapCommands | None = None
+    recipients: Annotated[tuple[ArgumentName, ...], Field(max_length=10)] | None = None
+    """The arguments that hold mail addresses: what it sends goes to these addresses alone."""
+
+
 class ScriptDeclaration(Data):
     """One script as a tool."""
 
@@ -194,6 +207,7 @@ class ScriptDeclaration(Data):
     permission: PermissionName | None = None
     """What its connection must have been granted for it. Only scripts of connections have one;
     where it is missing, no call of theirs passes the gate `connection_permission`."""
+    uses: AccountLimits = Field(default_factory=AccountLimits)
     contained: bool = False
     """It acts in the workspace and its sandbox, and nowhere else."""
     passes: Literal["options", "json"] = "options"
@@ -476,11 +490,14 @@ class SkillSidecar(Data):
         for path, script in self.scripts.items():
             place = ("scripts", path, "permission")
             if self.type is not SkillKind.CONNECTION:
-                if script.permission is not None:
+                if script.permission is not None or script.uses != AccountLimits():
                     problems.append(FieldProblem(place, "belongs to `type: connection` alone"))
                 continue
             if script.permission is not None and script.permission not in known:
                 problems.append(FieldProblem(place, "must be one of `permissions`"))
+            if not set(script.uses.recipients or ()) <= set(script.arguments):
+                words = "must be names of its own arguments"
+                problems.append(FieldProblem(("scripts", path, "uses", "recipients"), words))
             if ACCOUNT in script.arguments:
                 words = "is an argument of every tool of a connection; name yours otherwise"
                 problems.append(FieldProblem(("scripts", path, "arguments", ACCOUNT), words))

@@ -73,7 +73,12 @@ SIDECAR: dict[str, Any] = {
             "action": "send",
             "reversibility": "irreversible",
             "permission": "letters.act",
-            "arguments": {"text": {"type": "string", "max_length": 100}},
+            "arguments": {
+                "text": {"type": "string", "max_length": 100},
+                "to": {"type": "array", "optional": True},
+                "copy_to": {"type": "string", "optional": True},
+            },
+            "uses": {"recipients": ["to", "copy_to"], "imap": ["APPEND"]},
         },
     },
 }

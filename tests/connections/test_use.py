@@ -128,6 +128,25 @@ async def test_who_looks_cannot_send_whatever_was_granted(place: ConnectionPlace
     ]
 
 
+async def test_a_mail_goes_to_whom_the_call_names_and_to_nobody_else(
+    place: ConnectionPlace,
+) -> None:
+    await place.connect()
+    given = accounts_given(place)
+    call = (
+        '```call tool=letters_post\n{"text": "hello", "to": [%s], "copy_to": "b@b.example"}\n```'
+    )
+    sent, said = await run(place, call % '"ann@a.example"', POST, approver=FakeApprover())
+    assert sent.status in ENDED_WELL, (sent, said)
+    assert [each.narrowed.recipients for each in given] == [("ann@a.example", "b@b.example"), ()]
+    assert {each.narrowed.imap for each in given} == {("APPEND",)}
+    given.clear()
+    refused, said = await run(place, call % '"Ann <ann@a.example>"', approver=FakeApprover())
+    assert refused.status not in ENDED_WELL
+    assert "is no address" in said
+    assert given == []
+
+
 async def test_just_this_once_is_gone_with_the_call(place: ConnectionPlace) -> None:
     connection = await place.connect()
     asked = await place.service.allow(connection.name, "letters.act")

@@ -140,3 +140,19 @@ def test_a_path_holds_what_lies_below_it_only_if_it_ends_like_a_folder() -> None
     assert not below.holds("POST", "/repos/a/b")
     assert exact.holds("GET", "/notifications")
     assert not exact.holds("GET", "/notifications/threads")
+
+
+def test_a_part_in_braces_holds_one_part_whatever_it_is() -> None:
+    comments = AllowedRequest(method="POST", path="/repos/{owner}/{repository}/issues/{n}/comments")
+    assert comments.holds("POST", "/repos/octo/app/issues/7/comments")
+    for path in (
+        "/repos/octo/app/issues/7",
+        "/repos/octo/app/issues/7/comments/9",
+        "/repos/octo/app/pulls/7/comments",
+        "/repos/octo//issues/7/comments",
+        "/repos/octo/app/issues/7/comments/",
+    ):
+        assert not comments.holds("POST", path)
+    below = AllowedRequest(method="GET", path="/repos/{owner}/")
+    assert below.holds("GET", "/repos/octo/app/issues")
+    assert not below.holds("GET", "/repos/octo")

@@ -4,9 +4,11 @@ It checks nothing. What the broker lets through is tested with the broker.
 """
 
 import contextlib
+import functools
 import http.client
 import http.server
 import json
+import re
 import smtplib
 import socket
 import subprocess
@@ -18,6 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from silas.skills.format import parse_sidecar
+from silas.skills.sidecar import AccountLimits
 from tests.servers.dovecot import MailAccount
 from tests.servers.smtp import SmtpServer
 
@@ -45,6 +49,8 @@ class SignedIn:
     account: MailAccount
     imap_port: int
     smtp_port: int
+    commands: list[str]
+    """The IMAP commands that were asked for, in order; `UID X` is X."""
 
     def environment(self, imap_host: str = "imap.example.org") -> dict[str, str]:
         """What Silas says of the account."""
@@ -58,10 +64,18 @@ class SignedIn:
 @contextlib.contextmanager
 def signed_in(account: MailAccount, smtp: SmtpServer) -> Iterator[SignedIn]:
     """A way to one account, for as long as the test needs it."""
+    commands: list[str] = []
     with contextlib.ExitStack() as stack:
-        imap_port = stack.enter_context(_listening(lambda: _imap(account)))
-        smtp_port = stack.enter_context(_listening(lambda: _smtp(account, smtp)))
-        yield SignedIn(account, imap_port, smtp_port)
+        imap_port = stack.enter_context(_listening(lambda: _imap(account), commands))
+        smtp_port = stack.enter_context(_listening(lambda: _smtp(account, smtp), []))
+        yield SignedIn(account, imap_port, smtp_port, commands)
+
+
+@functools.cache
+def declared_uses(script: Path, word: str) -> AccountLimits:
+    """What this command of a connection says that it uses of its account."""
+    sidecar = parse_sidecar((script.parent.parent / "silas.yaml").read_text())
+    return sidecar.scripts[f"scripts/{script.name} {word}"].uses
 
 
 def run_script(
@@ -115,7 +129,7 @@ def _line(connection: socket.socket) -> bytes:
 
 
 @contextlib.contextmanager
-def _listening(connect: Any) -> Iterator[int]:
+def _listening(connect: Any, commands: list[str]) -> Iterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -131,8 +145,8 @@ def _listening(connect: Any) -> Iterator[int]:
                 client.close()
                 continue
             client.sendall(greeting)
-            for one, other in ((client, server), (server, client)):
-                threading.Thread(target=_pump, args=(one, other), daemon=True).start()
+            for way in ((client, server, commands), (server, client, [])):
+                threading.Thread(target=_pump, args=way, daemon=True).start()
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -144,9 +158,12 @@ def _listening(connect: Any) -> Iterator[int]:
         thread.join(_SECONDS)
 
 
-def _pump(source: socket.socket, target: socket.socket) -> None:
+def _pump(source: socket.socket, target: socket.socket, commands: list[str]) -> None:
     with contextlib.suppress(OSError):
         while data := source.recv(65536):
+            # As imaplib writes them: each by itself, behind a tag of its own form.
+            if command := re.match(rb"[A-P]{4}[0-9]+ (?:UID )?([A-Z]+)", data):
+                commands.append(command[1].decode())
             target.sendall(data)
     for each in (source, target):
         with contextlib.suppress(OSError):
@@ -155,13 +172,20 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 
 
 @contextlib.contextmanager
-def http_bridge(host: str, port: int, authorization: str) -> Iterator[int]:
-    """A proxy that takes plain requests for `host`, and passes them on with this header."""
+def http_bridge(
+    host: str, port: int, authorization: str, asked: list[tuple[str, str]] | None = None
+) -> Iterator[int]:
+    """A proxy that takes plain requests for `host`, and passes them on with this header.
+
+    `asked` gets the method and the path of each.
+    """
+    requests = [] if asked is None else asked
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def answer(self) -> None:
             parts = urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            requests.append((self.command, parts.path))
             if parts.netloc != host:
                 self.send_error(403)
                 return

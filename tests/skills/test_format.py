@@ -166,6 +166,10 @@ def test_refused_with_the_reason(folder: Path, text: str | bytes, reason: str) -
         ("ui: {icon: nowhere.svg}\n", "no file of the skill"),
         ("scripts: {../x.py: {description: x}}\n", "no file of the skill"),
         (SIDECAR.replace("    inverse: cancel_order\n", ""), "undoes it"),
+        (
+            SIDECAR.replace("    inverse: ", "    uses: {imap: [FETCH]}\n    inverse: "),
+            "belongs to",
+        ),
         (SIDECAR.replace("    reversibility: reversible\n", ""), "comes with"),
         (SIDECAR.replace("position: 1", "position: 2"), "positions"),
         (SIDECAR.replace("amount: 2", "amount: 0"), "does not fit"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import silas.skills
-from tests.servers.bridge import http_bridge, run_script
+from tests.servers.bridge import declared_uses, http_bridge, run_script
 from tests.servers.github import GitHub, github
 
 __all__ = ["github"]
@@ -30,18 +30,25 @@ def hub(github: tuple[GitHub, int]) -> GitHub:
 
 
 @pytest.fixture
-def proxy(github: tuple[GitHub, int]) -> Iterator[int]:
+def asked() -> list[tuple[str, str]]:
+    """The requests that were made, by method and path."""
+    return []
+
+
+@pytest.fixture
+def proxy(github: tuple[GitHub, int], asked: list[tuple[str, str]]) -> Iterator[int]:
     hub, port = github
     word = base64.b64encode(f"{hub.login}:{hub.token}".encode()).decode()
-    with http_bridge(f"{HOST}:443", port, f"Basic {word}") as proxy:
+    with http_bridge(f"{HOST}:443", port, f"Basic {word}", asked) as proxy:
         yield proxy
 
 
 @pytest.fixture
-def call(proxy: int) -> Call:
+def call(proxy: int, asked: list[tuple[str, str]]) -> Call:
     """Run one command of the connection, as its tool does."""
 
     def run(command: str, *, fails: bool = False, **args: Any) -> dict[str, Any]:
+        asked.clear()
         ran = run_script(
             SCRIPTS / "github.py",
             command,
@@ -52,6 +59,9 @@ def call(proxy: int) -> Call:
         assert ran.returncode == int(fails), ran.stdout + ran.stderr
         answer = json.loads(ran.stdout)
         assert ("error" in answer) == fails
+        rules = declared_uses(SCRIPTS / "github.py", command).http
+        for each in asked:
+            assert rules is None or any(rule.holds(*each) for rule in rules), each
         return answer
 
     return run

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import silas.skills
-from tests.servers.bridge import SignedIn, run_script, signed_in
+from tests.servers.bridge import SignedIn, declared_uses, run_script, signed_in
 from tests.servers.dovecot import Dovecot, MailAccount, dovecot, message
 from tests.servers.smtp import SmtpServer, smtp
 
@@ -49,6 +49,7 @@ def mail(way: SignedIn) -> Call:
         memory: int = 512 * MEBIBYTE,
         **args: Any,
     ) -> dict[str, Any]:
+        way.commands.clear()
         ran = run_script(
             SCRIPTS / "mail.py",
             command,
@@ -60,6 +61,8 @@ def mail(way: SignedIn) -> Call:
         assert ran.returncode == int(fails), ran.stdout + ran.stderr
         answer = json.loads(ran.stdout)
         assert ("error" in answer) == fails
+        allowed = declared_uses(SCRIPTS / "mail.py", command).imap
+        assert allowed is None or set(way.commands) <= set(allowed)
         return answer
 
     return call
@@ -493,7 +496,7 @@ def test_a_password_that_does_not_hold_is_said_to_be_so(way: SignedIn, dovecot: 
 
 
 def test_a_server_that_is_not_there_is_said_to_be_so(way: SignedIn) -> None:
-    nowhere = SignedIn(way.account, 9, 9)
+    nowhere = SignedIn(way.account, 9, 9, [])
     [answer] = ask(nowhere, "health_check.py", {"type": "health_check"})
     assert answer["failure"]["failure_type"] == "service_unavailable"
 
