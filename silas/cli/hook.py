@@ -2,11 +2,13 @@
 
 1. A hook answers what it was asked, and allows with the owner's signed yes to exactly that alone.
 2. Everything else is a no that the agent understands: no Silas, no answer in time, an error, a
-   request that is not understood. A hook that fell silent would leave the decision to the agent.
+   request that is not understood. A hook that fell silent would leave the decision to the agent, so
+   it answers before the agent's patience ends, also while Silas hangs or the agent breaks it off.
 3. It is installed where the owner sees first what is written.
 """
 
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -23,12 +25,20 @@ from silas.storage.files import PRIVATE_DIRECTORY, write_private_file
 
 _AGENTS = {"claude": "Claude Code", "codex": "Codex"}
 _FILES = {"claude": Path(".claude/settings.json"), "codex": Path(".codex/hooks.json")}
+_INSTALLED = {
+    "claude": "Claude Code asks you through Silas from now on. Without Silas, it is denied.",
+    "codex": "Codex runs no hook before you have trusted it there: type /hooks in Codex. From then "
+    "on it asks you through Silas. Without Silas, it is denied.",
+}
 _EVENT = "PermissionRequest"
 _BEFORE = "PreToolUse"
 _PATIENCE = 300
 _GRACE = 30
 """How much longer an agent waits for its hook than the hook does for the owner."""
 _WAIT_SECONDS = 20
+_SILENT_SECONDS = 10.0
+"""How much longer than it was asked to wait Silas may take for one answer. A question, a look that
+begins at the last moment and taking the card away end within `_GRACE`, whatever hangs."""
 _NOT_UNDERSTOOD = 2
 """The exit code with which both agents take a hook to refuse."""
 _SHOWN = ("tool_name", "tool_input", "cwd")
@@ -174,6 +184,8 @@ def _hook_command(agent: str) -> click.Command:
     @pass_cli
     def answer(cli: CliContext, seconds: int) -> None:
         try:
+            for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(each, _break_off)
             request = _read_request()
             allowed, reason = _decided(paths_of(cli), agent, request, seconds)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, it is a no (rule 2)
@@ -216,19 +228,21 @@ def _decided(paths: Paths, agent: str, asked: dict[str, Any], seconds: int) -> t
     request = {name: asked[name] for name in _SHOWN if name in asked}
     command = request["tool_input"].get("command")
     title = "run a command" if isinstance(command, str) else f"use {asked['tool_name']}"[:200]
+    end = time.monotonic() + seconds
     try:
         token = token_file(paths, _AGENTS[agent]).read_text().strip()
         kind = "command" if isinstance(command, str) else "tool"
         proposal = _ask(
             paths,
             "propose",
+            timeout=min(60.0, seconds + _SILENT_SECONDS),
             token=token,
             title=title,
             request=request,
             seconds=seconds,
             kind=kind,
         )
-        return _answer(paths, token, proposal, request, seconds)
+        return _answer(paths, token, proposal, request, end)
     except NotRunning:
         return False, "Silas is not running, so nobody could be asked. Start it: silas start"
     except FileNotFoundError:
@@ -238,18 +252,32 @@ def _decided(paths: Paths, agent: str, asked: dict[str, Any], seconds: int) -> t
 
 
 def _answer(
-    paths: Paths, token: str, proposal: dict[str, Any], request: dict[str, Any], seconds: int
+    paths: Paths, token: str, proposal: dict[str, Any], request: dict[str, Any], end: float
 ) -> tuple[bool, str]:
+    """What the owner says before `end`; a card that nobody waits for any more is taken away."""
     if proposal["answer"] != "waiting":  # a standing grant has answered
         return proposal["answer"] == "allow", proposal["reason"]
-    name, end = proposal["proposal_id"], time.monotonic() + seconds
+    name = proposal["proposal_id"]
     asked = {"token": token, "proposal_id": name, "request": request}
-    while (left := end - time.monotonic()) > 0:
-        told = _ask(paths, "status", **asked, wait_seconds=min(_WAIT_SECONDS, left))
-        if told["answer"] != "waiting":
-            return told["answer"] == "allow", told["reason"]
-    told = _ask(paths, "withdraw", **asked)
+    try:
+        while (left := end - time.monotonic()) > 0:
+            wait = min(_WAIT_SECONDS, left)
+            told = _ask(paths, "status", timeout=wait + _SILENT_SECONDS, **asked, wait_seconds=wait)
+            if told["answer"] != "waiting":
+                return told["answer"] == "allow", told["reason"]
+    except _BrokenOff:
+        _ask(paths, "withdraw", timeout=_SILENT_SECONDS, **asked)
+        return False, "The agent broke it off."
+    _ask(paths, "withdraw", timeout=_SILENT_SECONDS, **asked)
     return False, "Nobody answered in time."
+
+
+class _BrokenOff(Exception):
+    """The agent ends its hook: whoever asked is gone."""
+
+
+def _break_off(*_: object) -> NoReturn:
+    raise _BrokenOff
 
 
 def _reply(event: str, allowed: bool, reason: str) -> dict[str, Any]:
@@ -302,7 +330,7 @@ def install(cli: CliContext, agent: str, folder: Path | None, yes: bool) -> None
     if not installed:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_private_file(file, json.dumps(content, indent=2).encode() + b"\n")
-    text = f"{_AGENTS[agent]} asks you through Silas from now on. Without Silas, it is denied."
+    text = _INSTALLED[agent]
     cli.show({"file": str(file), "installed": True}, text)
 
 

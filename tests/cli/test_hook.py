@@ -2,11 +2,16 @@
 
 import asyncio
 import json
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from silas.app.client import ServerSilent
+from silas.cli import hook
+from silas.settings.paths import Paths
 from tests.cli.machine import Machine, failure_of, output_of
 from tests.cli.test_devices import serving
 
@@ -118,6 +123,52 @@ def test_what_is_not_understood_is_refused(owner: Machine, request_: str) -> Non
     assert done.stderr.startswith(b"Denied: ")
 
 
+@pytest.mark.parametrize("hangs_at", ["propose", "status", "last status", "withdraw"])
+@pytest.mark.parametrize("seconds", [1, 300])
+def test_a_silas_that_hangs_is_a_no_before_the_agent_loses_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs_at: str, seconds: int
+) -> None:
+    """An agent that ends its hook would decide by itself."""
+    now = 0.0
+
+    def served(_paths: Any, path: str, body: dict[str, Any], *, timeout: float) -> Any:
+        nonlocal now
+        command, wait = path.rpartition("/")[2], body.get("wait_seconds", 0.0)
+        last = command == "status" and now + wait >= seconds
+        if hangs_at == command or (hangs_at == "last status" and last):
+            now += timeout
+            raise ServerSilent
+        now += wait
+        return {"answer": "waiting", "proposal_id": "question_1", "reason": "It waits."}
+
+    monkeypatch.setattr(hook, "call_server", served)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    paths = Paths(data_dir=tmp_path, config_file=tmp_path / "silas.yaml")
+    hook.token_file(paths, "Claude Code").parent.mkdir()
+    hook.token_file(paths, "Claude Code").write_text("token")
+    allowed, _ = hook._decided(paths, "claude", COMMAND, seconds)
+    assert not allowed
+    assert now < seconds + hook._GRACE - 5, "it also takes a moment to start"
+
+
+async def test_an_agent_that_breaks_off_takes_its_card_away(owner: Machine) -> None:
+    with serving(owner):
+        install(owner)
+        asked = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "silas", "hook", "claude"),
+            env=owner.environ,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        said = asyncio.create_task(asked.communicate(json.dumps(COMMAND).encode()))
+        await card(owner)
+        asked.terminate()
+        stdout, _ = await said
+        decision = json.loads(stdout)["hookSpecificOutput"]["decision"]
+        assert decision == {"behavior": "deny", "message": "The agent broke it off."}
+        assert json.loads(output_of(owner.run("review", "list", "--json")))["questions"] == []
+
+
 @AGENTS
 async def test_installing_keeps_what_is_there_and_asks_first(
     owner: Machine, agent: str, file: str
@@ -130,7 +181,8 @@ async def test_installing_keeps_what_is_there_and_asks_first(
         _, shown = owner.type("hook", "install", agent, answers=[("[y/N]", "n")])
         assert f"hook {agent}" in shown
         assert json.loads(settings.read_text()) == before
-        install(owner, agent)
+        told = output_of(owner.run("hook", "install", agent, "--yes"))
+        assert ("/hooks" in told) is (agent == "codex"), "Codex skips a hook that nobody trusts"
         install(owner, agent)
         after = json.loads(settings.read_text())
         assert len(after["hooks"].pop("PermissionRequest")) == 1
