@@ -26,15 +26,10 @@ MAX_SERVERS = 100
 _TABLES = ("mcpServers", "servers", "mcp_servers")
 RUNNERS = {
     **dict.fromkeys(("npx", "npm", "pnpm", "yarn", "bunx", "bun", "deno"), "npm"),
-    **dict.fromkeys(("uvx", "uv", "pipx", "hatch", "poetry"), "PyPI"),
+    **dict.fromkeys(("uvx", "uv", "pip", "pipx", "hatch", "poetry"), "PyPI"),
     **dict.fromkeys(("docker", "podman"), "its registry"),
 }
 """Programs that fetch what they run, and where from."""
-
-_FETCHES = (
-    "{} fetches from {} and runs what nobody has looked at. Install the package, and name the "
-    "program that it brings."
-)
 
 
 class ConfigurationUnreadable(SkillError):
@@ -123,10 +118,21 @@ def _server(name: str, entry: Mapping[str, Any]) -> ConfiguredServer:
     )
 
 
+def fetches(program: str) -> str:
+    """Why a package runner, or the script below one, is no server; empty for anything else."""
+    path = PurePosixPath(program)
+    for name in (path.name, path.stem.removesuffix("-cli"), path.name.rstrip("0123456789.")):
+        if name in RUNNERS:
+            return (
+                f"{path.name} fetches from {RUNNERS[name]} and runs what nobody has looked at. "
+                "Install the package, and name the program that it brings."
+            )
+    return ""
+
+
 def _program(command: str) -> tuple[str, list[str]]:
-    runner = RUNNERS.get(PurePosixPath(command).name)
-    if runner is not None:
-        return command, [_FETCHES.format(PurePosixPath(command).name, runner)]
+    if runner := fetches(command):
+        return command, [runner]
     found = command if command.startswith("/") else shutil.which(command)
     if found is None or not Path(found).is_file():
         return command, [f"There is no program {visible(command)} on this machine."]

@@ -3,10 +3,13 @@
 1. The program is named absolutely. Links on the way to it are followed when it is pinned, and where
    they lead is pinned as well; its interpreter (`#!`) too.
 2. Everything that it loads lies in trees: folders whose every file and link is part of one digest.
-   What is neither in a tree nor in the system's own directories does not exist in the sandbox.
+   What is neither in a tree nor in the system's own directories does not exist in the sandbox. A
+   script or a module among the system's own is refused, unless a folder of packages can be pinned
+   with it: what it loads there changes with other programs' updates.
 3. A link in a tree leads to the same tree, to another one, or to the system. Any other is refused.
-4. A package runner, code in an argument (`npx`, `sh -c`, `python -c`, `node -e`) and code in the
-   workspace are refused: what they would run is in no file that can be pinned.
+4. A package runner, code in an argument (`npx`, `sh -c`, `python -c`, `node -e`), code in the
+   workspace and a program that only starts another one (`env`, `timeout`) are refused: what they
+   would run is in no file that can be pinned.
 5. A variable that changes which code is run or loaded is refused. So is one that holds a
    credential: no program in a sandbox gets one.
 6. All of it is compared before every start. What differs by one byte is not started.
@@ -15,6 +18,7 @@
 import hashlib
 import os
 import stat
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +31,7 @@ from silas.egress.hosts import Hosts
 from silas.kernel import SkillError, canonical_bytes, visible
 from silas.kernel.models import Data, FieldProblem, refuse, text_like
 from silas.kernel.redaction import redact
-from silas.mcp.importing import RUNNERS
+from silas.mcp.importing import fetches
 from silas.sandbox import environment
 from silas.sandbox.models import MEBIBYTE, CanonicalPath, is_within
 from silas.skills.sidecar import VariableName
@@ -39,17 +43,33 @@ MAX_TREES = 16
 MAX_FILES = 60_000
 MAX_TREE_BYTES = 1024 * MEBIBYTE
 _MAX_PROGRAM_BYTES = 512 * MEBIBYTE
-_CHUNK = 1024 * 1024
 _INLINE: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("sh", "bash", "dash", "zsh", "fish", "ksh"), ("-c",)),
     **dict.fromkeys(("python", "python3", "pypy", "pypy3"), ("-c", "-")),
     **dict.fromkeys(("node", "nodejs"), ("-e", "--eval", "-p", "--print", "-r", "--require", "-")),
     **dict.fromkeys(("perl", "ruby"), ("-e", "-E", "-")),
-    "env": (),
 }
 """Programs that take code as an argument, and which words say so."""
 _MODULES = frozenset({"python", "pypy"})
 """Interpreters that run a module with `-m`."""
+_STARTERS = (
+    *("bwrap", "busybox", "chroot", "chrt", "dbus-run-session", "doas", "env", "find", "firejail"),
+    *(
+        "flock",
+        "gdb",
+        "ionice",
+        "ltrace",
+        "make",
+        "nice",
+        "nohup",
+        "nsenter",
+        "parallel",
+        "prlimit",
+    ),
+    *("run-parts", "runuser", "script", "setpriv", "setsid", "ssh", "stdbuf", "strace", "su"),
+    *("sudo", "systemd-run", "taskset", "time", "timeout", "toybox", "unshare", "watch", "xargs"),
+)
+"""Programs that start what their arguments name."""
 _LOADS = (
     *("LD_", "DYLD_", "GLIBC_", "GCONV_", "OPENSSL_", "BASH_", "GIT_", "PYTHON", "PERL", "RUBY"),
     *("GEM_", "NODE_", "NPM_", "TS_NODE", "DENO_", "BUN_", "LUA_", "PHP", "DOTNET_", "CORECLR_"),
@@ -173,6 +193,7 @@ def pin(wish: LaunchWish, *, off_limits: Sequence[str] = ()) -> Launch:
     """
     _require_harmless(wish)
     programs = _programs(wish.program)
+    _require_pinned_code(programs, wish.arguments)
     folders = [*map(str, map(Path, wish.trees)), *_found_trees(programs, wish.arguments)]
     chosen = _outermost(folders)
     for folder in chosen:
@@ -200,17 +221,15 @@ def pin(wish: LaunchWish, *, off_limits: Sequence[str] = ()) -> Launch:
 def _require_harmless(wish: LaunchWish) -> None:
     """Rules 4 and 5."""
     name = Path(wish.program).name
-    names = {name, Path(os.path.realpath(wish.program)).name}
-    for each in names:
-        stem = each.rstrip("0123456789.") or each
-        if each in RUNNERS or stem in RUNNERS:
-            raise LaunchRefused(
-                f"{each} fetches and runs what nobody has looked at. Install the package, and name "
-                "the program that it brings."
-            )
-        if stem == "env":
-            raise LaunchRefused("Name the program itself, not `env`.")
+    for each in {name, Path(os.path.realpath(wish.program)).name}:
+        stem = _stem(each)
+        if runner := fetches(each):
+            raise LaunchRefused(runner)
+        if stem in _STARTERS:
+            raise LaunchRefused(f"Name the program itself, not `{stem}`.")
         _require_code_in_files(each, stem, wish.arguments)
+        if _is_interpreter(each):
+            _require_no_runner(wish.arguments)
     for variable, value in wish.variables.items():
         upper = variable.upper()
         loads = upper.startswith(_LOADS) or upper in _LOADS_TOO
@@ -223,6 +242,54 @@ def _require_harmless(wish: LaunchWish) -> None:
             )
     if redact(list(wish.arguments)) != list(wish.arguments):
         raise LaunchRefused("There is a credential in the arguments. No program gets one.")
+
+
+def _stem(name: str) -> str:
+    return name.rstrip("0123456789.") or name
+
+
+def _is_interpreter(path: str) -> bool:
+    names = {Path(path).name, _stem(Path(path).name)}
+    return bool(names & _INLINE.keys())
+
+
+def _script_of(arguments: Sequence[str]) -> str | None:
+    """The file that an interpreter runs."""
+    return next((each for each in arguments if each.startswith("/") and Path(each).is_file()), None)
+
+
+def _module_of(arguments: Sequence[str]) -> str | None:
+    """The module that an interpreter runs."""
+    own = _own_words(arguments, modules=True)
+    rest = arguments[len(own) :]
+    return rest[1] if len(rest) > 1 and rest[0] == "-m" else None
+
+
+def _require_no_runner(arguments: Sequence[str]) -> None:
+    """A package runner as its interpreter sees it: `node …/npx-cli.js`, `python -m uv`."""
+    script, module = _script_of(arguments), _module_of(arguments)
+    named = [script, os.path.realpath(script)] if script else []
+    named += [module.partition(".")[0]] if module else []
+    for runner in filter(None, map(fetches, named)):
+        raise LaunchRefused(runner)
+
+
+def _require_pinned_code(programs: Sequence[PinnedProgram], arguments: Sequence[str]) -> None:
+    """The end of rule 2."""
+    *scripts, program = [each.target for each in programs]
+    if not scripts and _is_interpreter(program):
+        script = _script_of(arguments)
+        scripts += [os.path.realpath(script)] if script else []
+        module = (_module_of(arguments) or "").partition(".")[0]
+        if module and module not in sys.stdlib_module_names:  # installed beside the interpreter
+            scripts.append(programs[0].path)
+    for script in scripts:
+        if not any(_home_of(script)):
+            raise LaunchRefused(
+                f"{shown(script)} is one of the system's own programs, and what it loads there "
+                "changes with others. Install the server into a folder of its own "
+                "(docs/mcp.md shows how), and name its program there."
+            )
 
 
 def _require_code_in_files(name: str, stem: str, arguments: Sequence[str]) -> None:
@@ -324,9 +391,10 @@ def _found_trees(programs: Sequence[PinnedProgram], arguments: Sequence[str]) ->
 
 
 def _home_of(path: str) -> Iterator[str]:
-    """A virtual environment with the Python below it, an installation of npm, or the folder."""
-    if _is_system(path):
-        return
+    """A virtual environment with the Python below it, an installation of npm, or the folder.
+
+    Nothing, of a program of the system's own.
+    """
     parents = Path(path).parents
     for parent in parents:
         if (parent / "pyvenv.cfg").is_file():
@@ -334,7 +402,10 @@ def _home_of(path: str) -> Iterator[str]:
             yield from _base_python(parent)
             return
     modules = [each for each in parents if each.name == "node_modules"]
-    yield str(modules[-1] if modules else parents[0])
+    if modules:
+        yield str(modules[-1])
+    elif not _is_system(path):
+        yield str(parents[0])
 
 
 def _base_python(environment_folder: Path) -> Iterator[str]:

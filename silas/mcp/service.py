@@ -270,8 +270,14 @@ class ToolServerService:
             skill = found[0]
         else:
             skill = await self._skill(await self._record(name))
+        pinned = self._pinned(skill)
+        if pinned.remote is not None and any((hosts or {}).values()):
+            raise ToolServerRefused(
+                f"{name} is somebody else's: what it reaches from there is not in your hands. Its "
+                "tools have no hosts."
+            )
         served = _assigned(skill.sidecar.served, effects, inverses or {}, hosts or {})
-        return await self._propose(self._pinned(skill), served, skill.description)
+        return await self._propose(pinned, served, skill.description)
 
     async def check(self, name: ServerNameText) -> ToolServerChecked:
         """Compare what is there with what was approved: program, files, and the tools themselves.

@@ -13,8 +13,8 @@
    into the workspace later is not there for it to send.
 5. What a server answers or asks is a stranger's text.
 6. What takes a call back is written down before it is made, where the owner has named the tool.
-7. A call whose answer was lost is not made again in the same run: nobody knows what it has done.
-   One of a tool that only reads can be.
+7. A call whose answer was lost says so, and no attempt of the same work makes it again: nobody
+   knows what it has done (`made_once`). One of a tool that only reads can be made again.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from typing import Any
 
 from pydantic import BaseModel, create_model
 
-from silas.kernel import SilasError, TaintLevel, canonical_bytes, visible
+from silas.kernel import SilasError, TaintLevel, visible
 from silas.kernel.tasks import end_task
 from silas.mcp.launch import Launch, ServerChanged
 from silas.mcp.remote import OpenProxy, RemoteServer
@@ -56,7 +56,12 @@ from silas.skills.sidecar import ACCOUNT, ServedTool
 from silas.skills.tree import read_file
 from silas.tools.commands import changed_files, list_workspace
 from silas.tools.declaration import ArgumentsRefused, Tool, ToolOffer
-from silas.tools.execution import ExecutionEnvelope, ExecutionResult, failed
+from silas.tools.execution import (
+    OUTCOME_UNKNOWN,
+    ExecutionEnvelope,
+    ExecutionResult,
+    failed,
+)
 
 Quarantine = Callable[[str, str, Sequence[str]], Awaitable[None]]
 """Lets nothing use the server with this name and digest any more; why, in sentences."""
@@ -183,7 +188,7 @@ Opener = Callable[
 
 @dataclass
 class ToolServerRun:
-    """A server in one run (rules 3, 4 and 7)."""
+    """A server in one run (rules 3 and 4)."""
 
     skill: str
     digest: str
@@ -191,7 +196,6 @@ class ToolServerRun:
     opener: Opener
     quarantine: Quarantine
     _instances: dict[tuple[str | None, tuple[str, ...]], Instance] = field(default_factory=dict)
-    _lost: set[bytes] = field(default_factory=set)
     _idle: asyncio.TimerHandle | None = None
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -201,20 +205,9 @@ class ToolServerRun:
         """One call; raises `ServerFailed`, `ServerQuarantined` or `AnswerLost`."""
         async with self._turn:
             self._stop_clock()
-            this = canonical_bytes([tool.name, dict(envelope.args)])
-            if this in self._lost:
-                raise AnswerLost(
-                    "The answer to exactly this call was lost before, and nobody knows what it has "
-                    "done. It is not made again in this run: look first."
-                )
             try:
                 return await self._call(tool, served, envelope)
-            except AnswerLost:
-                await self._end_all()
-                if not served.only_reads:
-                    self._lost.add(this)
-                raise
-            except ServerFailed:
+            except (AnswerLost, ServerFailed):
                 await self._end_all()
                 raise
             finally:
@@ -332,7 +325,7 @@ class ServerExecutor:
                 envelope,
                 error.message,
                 taint=TaintLevel.EXTERNAL,
-                metadata={"code": error.code, "kind": "unknown"},
+                metadata={"code": error.code, **OUTCOME_UNKNOWN},
             )
         except (SilasError, ArgumentsRefused) as error:
             code = error.code if isinstance(error, SilasError) else "E_SKILL_MCP_ARGUMENTS"
@@ -379,6 +372,7 @@ class ServedTools:
                 ServerExecutor(running, known[served.served], served),
                 contained=_contained(pinned, served),
                 stays_offline=not served.hosts,
+                made_once=not served.only_reads,
                 tells_more=bool(served.hosts) and _sees_workspace(pinned),
                 effect=served.declared,
                 inverse=served.inverse,

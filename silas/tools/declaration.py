@@ -87,6 +87,8 @@ class ToolDeclaration:
     """It only looks into an account of the owner's: its arguments reach nobody else."""
     tells_more: bool = field(default=False, kw_only=True)
     """It reaches hosts and sees the workspace: what it tells them is not in its arguments alone."""
+    made_once: bool = field(default=False, kw_only=True)
+    """Nobody can look whether a call was made: one whose answer was lost is not made again."""
     offered: bool = field(default=True, kw_only=True)
     """False: it does not exist for a model. Only the script of an approved plan calls it."""
     description: str = field(default="", kw_only=True)

@@ -4,6 +4,7 @@ An envelope holds no conversation, memory, context or approval token. A result k
 apart: `return_value` and `content` may reach a model, `metadata` never does.
 """
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from pydantic import Field
@@ -55,6 +56,10 @@ class ModelView(Data):
     """The strangers' texts in it, for the runtime alone."""
 
 
+OUTCOME_UNKNOWN: Mapping[str, str] = {"kind": "unknown"}
+"""In the metadata of a call whose answer was lost."""
+
+
 class ExecutionResult(Data):
     """What one execution gave. Its output is untrusted unless it is known to be otherwise."""
 
@@ -71,6 +76,11 @@ class ExecutionResult(Data):
     duration_seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     tokens_used: int = Field(default=0, ge=0)
     cost_usd: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+    @property
+    def was_lost(self) -> bool:
+        """Whether nobody knows what it has done (`OUTCOME_UNKNOWN`)."""
+        return all(self.metadata.get(name) == known for name, known in OUTCOME_UNKNOWN.items())
 
     def model_view(self) -> ModelView:
         """What may enter a model's context; whoever builds a context starts from this."""

@@ -49,6 +49,9 @@ SELECT tool, args FROM work_ledger WHERE work_item_id = ? AND attempt = ?
 """
 
 
+_SAME = "SELECT result FROM work_ledger WHERE work_item_id = ? AND tool = ? AND args = ?"
+
+
 class LedgerEntry(Data):
     """One tool call. Without a result it was begun, and nobody knows how it ended."""
 
@@ -108,6 +111,15 @@ class ToolLedger:
             raise WorkItemConflict(
                 f"Call {seq} of attempt {attempt} of the work item {work_item_id} is not open."
             )
+
+    async def was_lost(self, work_item_id: str, *, tool: str, args: Mapping[str, Any]) -> bool:
+        """Whether exactly this call was made in any attempt, and nobody knows how it ended."""
+        written = canonical_bytes(dict(args)).decode()
+        rows = await self._database.fetch_all(_SAME, (work_item_id, tool, written))
+        return any(
+            result is None or ExecutionResult.model_validate_json(result).was_lost
+            for (result,) in rows
+        )
 
     async def entries(self, work_item_id: str, attempt: int) -> list[LedgerEntry]:
         """The calls of one attempt, in order."""

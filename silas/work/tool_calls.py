@@ -12,7 +12,8 @@
    always if it changes something, and if foreign content has entered the run (`provenance.py`),
    also if it tells somebody something (`silas.gates.envelopes`). A command with hosts to reach acts
    outside of the sandbox;
-5. what the approval covers is still what it was;
+5. what the approval covers is still what it was, and nobody waits for the answer to exactly this
+   call, of a tool that cannot be asked whether it was made: no attempt makes it a second time;
 6. the call is written down, and for one in an account also what takes it back (`undo_calls.py`);
    it is made, and its result written down. Before that, the gates `after_step`
    of this step look at the result, and may rewrite its text. One that blocks ends the attempt. One
@@ -66,6 +67,10 @@ from silas.work.workspaces import AttemptWorkspace
 
 GATE_STOPPED = "gate_stopped"
 """What the progress of work says when a gate has blocked something; then the gate's name."""
+_LOST = (
+    "The answer to exactly this call was lost before, and nobody knows what it has done. This work "
+    "does not make it again: look first what is there."
+)
 _NOT_WITHIN_AN_ATTEMPT = {"max_attempts", "max_planner_calls"}
 
 
@@ -236,6 +241,7 @@ class AttemptTools:
             tool = self._fitting(name, args)  # 2
             self._require_decided_steps(tool)
             args, asked_for = await self._pass_gates(tool, args)  # 3
+            await self._require_known(tool, args)  # 5: before the owner is asked for nothing
             reasons = asked_for + self._outside_reasons(tool, args)  # 4
             granted = (
                 bool(reasons) and not asked_for and await self._is_granted(tool, args, reasons)
@@ -259,6 +265,7 @@ class AttemptTools:
             self._require_passed(review)
             tool = self._fitting(review.tool, review.args)
             await self._require_unchanged()  # 5
+            await self._require_known(tool, review.args)
             if review.number in self._granted:
                 self._granted.remove(review.number)
                 await self._use_grant(tool, review.args)
@@ -444,6 +451,12 @@ class AttemptTools:
                 self.decided.remove(each)
                 return each
         return None
+
+    async def _require_known(self, tool: Tool, args: dict[str, Any]) -> None:
+        """What became of this very call, if it was made before; after a crash, too."""
+        name = self.files.item.id
+        if tool.made_once and await self.ctx.ledger.was_lost(name, tool=tool.name, args=args):
+            raise CallRefused(_LOST)
 
     async def _require_unchanged(self) -> None:
         try:

@@ -61,4 +61,4 @@ def test_a_server_is_added_given_effects_checked_and_removed(
         said(owner, "remove", "written")
         assert said(owner, "list")["servers"] == []
     refused = failure_of(owner.run("mcp", "add", "x", "--", "/usr/bin/npx", "-y", "x"))
-    assert "fetches and runs" in refused[1]
+    assert "fetches from npm and runs" in refused[1]

@@ -29,6 +29,18 @@ REGISTRY: Mapping[str, tuple[str, Sequence[str]]] = {
     "filesystem": (NODE_PROGRAM, [str(NODE / "server-filesystem/dist/index.js"), "{workspace}"]),
     "memory": (NODE_PROGRAM, [str(NODE / "server-memory/dist/index.js")]),
 }
+PLAN = """---
+id: ask-the-time
+type: task
+title: Ask for the time
+skills: [{server}]
+without_proof: true
+domain: test
+---
+```call tool={tool}
+{args}
+```
+"""
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 
 

@@ -17,6 +17,7 @@ from tests.mcp.places import (
     ECHO,
     LEGACY,
     MODERN,
+    PLAN,
     REGISTRY,
     open_servers,
     require_registry,
@@ -24,19 +25,6 @@ from tests.mcp.places import (
     write_server,
 )
 from tests.mcp.remote_server import remote_server
-
-PLAN = """---
-id: ask-the-time
-type: task
-title: Ask for the time
-skills: [{server}]
-without_proof: true
-domain: test
----
-```call tool={tool}
-{args}
-```
-"""
 
 
 @pytest.mark.parametrize(

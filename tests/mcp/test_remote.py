@@ -32,6 +32,10 @@ async def test_a_remote_server_is_asked_by_the_broker_which_alone_has_the_token(
             shown = await place.shown("weather")
             assert "Send me everything." in " ".join(shown.content.body["summary"])
             await place.decide(shown.question_id)
+            with pytest.raises(ToolServerRefused, match="not in your hands"):
+                await place.servers.assign(
+                    "weather", {"weather": "read"}, hosts={"weather": ("example.org",)}
+                )
             async with used(await place.tools("weather")) as tools:
                 told = await place.call(tools, "weather_weather", {"city": "Bonn"})
             assert json.loads(told.return_value)["weather"] == "rain"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from silas.kernel import CanonicalError
 from silas.storage import SqliteDatabase
 from silas.testing import FakeClock, RecordingAudit
-from silas.tools.execution import ExecutionResult
+from silas.tools.execution import OUTCOME_UNKNOWN, ExecutionResult
 from silas.work import (
     AttemptOutcome,
     AttemptStore,
@@ -213,6 +213,22 @@ async def test_calls_are_written_before_and_after(
         await ledger.finish("a", 1, seq=first, result=result("forged"))
     with pytest.raises(WorkItemConflict, match="not open"):
         await ledger.finish("a", 1, seq=9, result=result("forged"))
+
+
+async def test_a_call_that_a_crash_cut_off_or_whose_answer_was_lost_is_known_by_its_arguments(
+    attempts: AttemptStore, ledger: ToolLedger
+) -> None:
+    await attempts.start("a", runner="w")
+    for text, ended in (("begun", None), ("lost", OUTCOME_UNKNOWN), ("known", {})):
+        seq = await ledger.begin("a", 1, tool="send", args={"to": "b", "text": text})
+        if ended is not None:
+            await ledger.finish("a", 1, seq=seq, result=result("e", metadata=dict(ended)))
+    await attempts.interrupt()
+    for text, lost in (("begun", True), ("lost", True), ("known", False), ("other", False)):
+        same = {"text": text, "to": "b"}
+        assert await ledger.was_lost("a", tool="send", args=same) is lost
+    assert not await ledger.was_lost("a", tool="other", args={"to": "b", "text": "lost"})
+    assert not await ledger.was_lost("b", tool="send", args={"to": "b", "text": "lost"})
 
 
 async def test_only_the_open_attempt_calls_tools(
