@@ -4,9 +4,10 @@
   them. What is not canonical, too large, or approved too weakly is not signed.
 - `prepare`, `issue_in`, `use_in`, `vouch`: the same in the transaction that stores the decision
   (`silas.review`): what is reported as failed has issued nothing.
-- `verify`: before authorising. Applies the rules (`rules.py`), then consumes one use in one atomic
-  step: counter, execution nonce and audit entry are written together or not at all. Of any number
-  of concurrent calls on a single-use token, in one process or several, exactly one succeeds.
+- `verify`: before authorising. Applies the rules (`rules.py`), asks the audit log what was used
+  before, whatever the counters say, then consumes one use in one atomic step: counter, execution
+  nonce and audit entry are written together or not at all. Of any number of concurrent calls on a
+  single-use token, in one process or several, exactly one succeeds.
 - `check`: at the door of execution. Applies the rules again and demands that `verify` has consumed
   a use for exactly this content, which has not been carried out yet. It changes nothing.
 - `enter`: the same, and the audit log bears it out (`RecordedUses`): counters that somebody has put
@@ -58,6 +59,10 @@ from silas.storage import Database, Durability, Transaction
 
 VALID = (True, "Valid")
 _STANDING = frozenset({ApprovalScope.STANDING})
+_LASTING = frozenset(
+    {ApprovalScope.STANDING, ApprovalScope.TOOL_TYPE, ApprovalScope.AUTONOMY_THRESHOLD}
+)
+"""What is in force for weeks, and asked about again and again: the vault knows what of it ended."""
 _NONCE_BYTES = 16
 
 
@@ -273,23 +278,30 @@ class ApprovalEngine:
         """The owner takes an approval back by its id, used or not; raises `TokenUnknown`.
 
         From now on `verify`, `check` and `check_goal` refuse it. The log forbids it as well, if
-        somebody puts the row back, and for a standing approval the vault. `also` is written in the
-        same transaction, so that nobody finds the approval gone and its work going on.
+        somebody puts the row back, and for what is in force for long, the vault. `also` is written
+        in the same transaction, so that nobody finds the approval gone and its work going on.
         """
         token = (await self.tokens.load(token_id)).token
-        if token.scope is ApprovalScope.STANDING:
+        if token.scope in _LASTING:
             await asyncio.to_thread(self._keys.withdrawn.add, token.token_id)
-        now, entry = format_timestamp(self._clock.now()), done_entry(token_id, token.plan_hash)
 
         def write(tx: Transaction) -> None:
-            void_token(tx, token_id, now=now, reason=TAKEN_BACK)
-            self._audit.append(tx, WITHDRAWN, {**entry, "work_item_id": token.work_item_id})
+            self.revoke_in(tx, token)
             if also is not None:
                 also(tx, token)
 
         await self._database.transaction(write, durability=Durability.TRUST)
         await self.vouch()
         return token
+
+    def revoke_in(self, tx: Transaction, token: ApprovalToken) -> None:
+        """The row and the log of taking back an approval that is good once; `vouch` comes after."""
+        now, entry = (
+            format_timestamp(self._clock.now()),
+            done_entry(token.token_id, token.plan_hash),
+        )
+        void_token(tx, token.token_id, now=now, reason=TAKEN_BACK)
+        self._audit.append(tx, WITHDRAWN, {**entry, "work_item_id": token.work_item_id})
 
     async def check_goal(self, token: ApprovalToken, goal: Approvable) -> tuple[bool, str]:
         """Whether a standing approval of exactly this goal is in force; consumes nothing.
@@ -353,9 +365,9 @@ class ApprovalEngine:
 
     async def _consume(self, token: ApprovalToken, content_hash: str) -> None:
         seal = None
+        await self._require_in_force(token, content_hash)
+        await self._recorded.require_left(token)
         if token.scope is ApprovalScope.STANDING:
-            await self._require_in_force(token, content_hash)
-            await self._recorded.require_left(token)
             began = self._clock.now()
             seal = await asyncio.to_thread(self._recorded.seal, token, content_hash, began)
         try:
@@ -399,7 +411,7 @@ class ApprovalEngine:
             raise Refused("The token was not issued here")
         if state.void_reason:
             raise Refused(f"The token is void: {state.void_reason}")
-        if token.scope is ApprovalScope.STANDING:
+        if token.scope in _LASTING:
             await asyncio.to_thread(self._require_not_withdrawn, token)
         return state
 

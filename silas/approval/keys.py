@@ -341,7 +341,7 @@ class KeyManager:
 
     @property
     def withdrawn(self) -> RevokedList:
-        """The standing approvals that the owner has taken back before their time."""
+        """What the owner has taken back before its time, of what is in force for long."""
         return RevokedList(self._vault, WITHDRAWN_REF, "approvals")
 
     def sign(self, payload: bytes) -> tuple[str, bytes]:

@@ -158,6 +158,12 @@ def void_token(tx: Transaction, token_id: str, *, now: str, reason: str) -> bool
     return bool(tx.execute(_VOID, (now, reason, token_id)))
 
 
+def is_open_in(tx: Transaction, token_id: str) -> bool:
+    """Whether a token is there and not void, as part of a transaction."""
+    query = "SELECT 1 FROM approval_tokens WHERE token_id = ? AND voided_at IS NULL"
+    return tx.fetch_one(query, (token_id,)) is not None
+
+
 def void_open_tokens(tx: Transaction, *, now: str, reason: str) -> int:
     """Void every token that could still be used; returns how many there were."""
     return tx.execute(_VOID_OPEN, (now, reason))
@@ -334,10 +340,15 @@ class RecordedUses:
         self._audit = audit
 
     async def require_left(self, token: ApprovalToken) -> None:
-        """Rule 2 for a standing approval that is about to be used once more."""
-        proven = await self._proven(token.issued_at, ISSUED, USED, DONE, about=token.token_id)
+        """Rules 2 to 4 for an approval that is about to be used, for the first time or again."""
+        asked = ISSUED, USED, DONE, WITHDRAWN
+        proven = await self._proven(token.issued_at, *asked, about=token.token_id)
         entries = proven.entries
         self._require_known(entries, ISSUED, token, None)
+        # A task of a goal is cancelled by itself; its goal's approval is in force then as before.
+        ended = [each.data.get("content_hash") for each in entries if each.event == WITHDRAWN]
+        if token.plan_hash in ended:
+            raise Refused(TAKEN_BACK)
         used = sum(each.event == USED for each in entries)
         done = {each.data.get("content_hash") for each in entries if each.event == DONE}
         if max(used, len(done)) >= token.max_executions:

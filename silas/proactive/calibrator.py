@@ -229,9 +229,11 @@ class AutonomyCalibrator:
             token = ApprovalToken.model_validate_json(kept_token)
         except (ValueError, KeyError, TypeError):
             return []
+        ended = self.ended
+        # A vault that does not open is no answer: it raises, before anything is refused for good.
+        await asyncio.to_thread(ended.until, payload.id)
         if not (await self.approvals.check(token, payload, accept=_ACCEPT))[0]:
             return []
-        ended = self.ended
         return [
             InForce(
                 each.key,

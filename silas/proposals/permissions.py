@@ -221,11 +221,14 @@ class Permissions:
     owner_id: str
 
     async def rules(self, client: Client) -> ClientRules:
-        """What holds for this client now (rules 1 and 2)."""
+        """What holds for this client now (rules 1 and 2): what was signed last, or nothing."""
         for question in await self.questions.asked_about(_about(RULES, client)):
+            if question.state != YES:
+                continue
             answered = await self.questions.answered(question.question_id)
-            if answered is not None and answered.value == YES:
-                return ClientRules.model_validate(_shown(question))
+            if answered is None or answered.value != YES:
+                break  # what it replaced does not come back when its device is revoked
+            return ClientRules.model_validate(_shown(question))
         return ClientRules()
 
     async def ask_rules(self, client: Client, rules: ClientRules) -> Question:

@@ -34,6 +34,7 @@ from silas.approval import (
 )
 from silas.approval.errors import NonceUsed
 from silas.approval.rules import digest
+from silas.approval.store import is_open_in
 from silas.audit.models import AuditTrail
 from silas.gates.envelopes import ActionEnvelope
 from silas.gates.risk import RiskLevel
@@ -69,6 +70,7 @@ from silas.review.questions import (
     QuestionChoice,
     QuestionContent,
     QuestionStore,
+    ShownPayload,
     proposal_payload,
 )
 from silas.storage import Database, Durability, Reader, Transaction
@@ -369,6 +371,8 @@ class ProposalService:
         name = f"{grant.grant_id}.{self.ids.new('use')}"
 
         def use(tx: Transaction) -> bool:
+            if not is_open_in(tx, grant.token_id):
+                return False  # taken back since it was looked at
             query, between = uses_query(grant.grant_id)
             if _count(tx, query, *between) >= grant.shape.times:
                 return False
@@ -465,6 +469,12 @@ class ProposalService:
         state = await self.approvals.tokens.load(approved.token_id)
         if state.token.signature != approved.signature or state.void_reason:
             raise ProofInvalid("The approval was taken back.")
+        payload = ShownPayload(approved.work_item_id, shown)
+        if await self.nonces.is_used(_REDEEMED, approved.token_id):
+            raise NonceUsed
+        valid, why = await self.approvals.enter(approved, payload, accept=_ONE_STEP)
+        if not valid:  # what the log knows, whatever the rows say
+            raise ProofInvalid(f"{why}.")
 
         def redeem(tx: Transaction) -> None:
             self.nonces.record_in(tx, _REDEEMED, approved.token_id)
@@ -472,6 +482,7 @@ class ProposalService:
             self.audit.append(tx, "proposal_redeemed", entry)
 
         await self.database.transaction(redeem, durability=Durability.TRUST)
+        await self.approvals.carried_out(approved, payload)
 
     async def withdraw(self, token: str, proposal_id: str, request: Request) -> Proposal:
         """Take the card away: nobody waits for its answer any more (rule 4)."""
@@ -543,6 +554,8 @@ class ProposalService:
             (format_timestamp(self.clock.now()), name),
         )
         await self.audit.log("proposal_allowed", card_id=name, client_id=client.client_id)
+        # A use that could be cut off the end of the log unnoticed could be told again.
+        await self.approvals.vouch()
         told = _told(asked, ProposalAnswer.ALLOW, "The owner allowed it, once.")
         return told.model_copy(update={"token_id": token.token_id})
 

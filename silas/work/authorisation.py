@@ -35,7 +35,6 @@ from silas.kernel import (
     ApprovalError,
     TaintLevel,
     canonical_bytes,
-    format_timestamp,
     join_taint,
 )
 from silas.review import Approval, OwnersWord, QuestionKind, ShownQuestion, Tokens
@@ -385,7 +384,7 @@ async def revoke_approvals(
 
         def stop(tx: Transaction, token: ApprovalToken, ended: list[Cancelled] = ended) -> None:
             ended[:] = _stop_work_of(tx, control, token)
-            revoke_undos(tx, token.token_id, now=format_timestamp(control.clock.now()))
+            revoke_undos(tx, token.token_id, approvals=approvals)
 
         tokens.append(await approvals.revoke(token_id, also=stop))
         stopped += await control.after_cancel(ended)

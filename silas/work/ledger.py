@@ -16,9 +16,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from silas.approval import ApprovalToken
+from silas.approval import ApprovalEngine, ApprovalToken
 from silas.approval.keys import Seal, Seals
-from silas.approval.store import TAKEN_BACK, void_token
 from silas.audit.models import OwnerKey
 from silas.kernel import Clock, canonical_bytes, format_timestamp, parse_timestamp, strict_loads
 from silas.kernel.models import Data, UtcDatetime
@@ -292,12 +291,10 @@ class CallUndos:
         return undo if held else undo.model_copy(update=unproven)
 
 
-def revoke_undos(tx: Transaction, approved_by: str, *, now: str) -> None:
+def revoke_undos(tx: Transaction, approved_by: str, *, approvals: ApprovalEngine) -> None:
     """Whoever takes back the approval of work takes back the tokens that would undo it."""
     for (token,) in tx.fetch_all(_UNDOS_OF_APPROVAL, (approved_by,)):
-        void_token(
-            tx, ApprovalToken.model_validate_json(token).token_id, now=now, reason=TAKEN_BACK
-        )
+        approvals.revoke_in(tx, ApprovalToken.model_validate_json(token))
 
 
 def _undo_row(undo: CallUndo) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from silas.approval.store import ISSUED
 from silas.testing import FakePlan, MemoryVault
 from tests.approval import worker
 from tests.approval.desk import YES, Desk, open_desk
@@ -76,6 +77,7 @@ async def test_killed_at_any_point_nothing_is_lost_and_nothing_is_used_twice(
     assert issued <= rows.keys(), "an approval that was acknowledged is there"
     assert all(rows[token_id] == 1 for token_id in used), "a use that was acknowledged is there"
     assert set(rows.values()) <= {0, 1}
+    desk.audit.entries += [(ISSUED, {"token_id": token_id}) for token_id in used]
     for token_id in used:
         token = (await desk.engine.tokens.load(token_id)).token
         assert len(token.execution_nonces) == 1

@@ -85,10 +85,45 @@ async def spawned(desk: Desk, task: FakePlan = TASK) -> ApprovalToken:
 class TestEntering:
     async def test_what_was_authorised_may_be_entered(self, desk: Desk, log: AskedAudit) -> None:
         token = await used(desk)
+        log.asked.clear()
         assert await desk.engine.enter(token, PLAN) == VALID
         assert await desk.engine.enter(token, PLAN, most=1) == VALID
         asked = (token.issued_at, frozenset({ISSUED, BEGUN, DONE, WITHDRAWN}), token.plan_hash)
         assert log.asked == [asked, asked]
+
+    async def test_an_approval_is_used_once_whatever_the_counters_say(
+        self, desk: Desk, log: AskedAudit
+    ) -> None:
+        token = await used(desk)
+        await desk.database.execute("UPDATE approval_tokens SET executions_used = 0")
+        await desk.database.execute("DELETE FROM approval_executions")
+        assert await desk.engine.verify(token, PLAN) == USED_UP
+
+    @pytest.mark.parametrize("scope", [ApprovalScope.FULL_PLAN, ApprovalScope.TOOL_TYPE])
+    async def test_what_was_taken_back_before_its_use_is_not_used(
+        self, desk: Desk, log: AskedAudit, scope: ApprovalScope
+    ) -> None:
+        token = await desk.engine.issue_token(PLAN, YES, scope)
+        await desk.engine.revoke(token.token_id)
+        await desk.database.execute(
+            "UPDATE approval_tokens SET voided_at = NULL, void_reason = NULL"
+        )
+        accept = frozenset({scope})
+        valid, reason = await desk.engine.verify(token, PLAN, accept=accept)
+        assert (valid, reason) == TAKEN_BACK
+
+    @pytest.mark.parametrize("scope", [ApprovalScope.TOOL_TYPE, ApprovalScope.AUTONOMY_THRESHOLD])
+    async def test_what_lasts_and_was_taken_back_opens_nothing_whatever_its_row_says(
+        self, desk: Desk, log: AskedAudit, scope: ApprovalScope
+    ) -> None:
+        token, accept = await desk.engine.issue_token(PLAN, YES, scope), frozenset({scope})
+        assert await desk.engine.verify(token, PLAN, accept=accept) == VALID
+        assert await desk.engine.check(token, PLAN, accept=accept) == VALID
+        await desk.engine.revoke(token.token_id)
+        await desk.database.execute(
+            "UPDATE approval_tokens SET voided_at = NULL, void_reason = NULL"
+        )
+        assert await desk.engine.check(token, PLAN, accept=accept) == TAKEN_BACK
 
     async def test_what_check_refuses_is_not_asked_about(self, desk: Desk, log: AskedAudit) -> None:
         token = await desk.engine.issue_token(PLAN, YES)
@@ -350,7 +385,8 @@ class TestStandingUses:
         assert await desk.engine.verify(token, GOAL, TASK) == VALID
         log.asked.clear()
         assert await desk.engine.verify(token, GOAL, SECOND) == VALID
-        assert log.asked == [(token.issued_at, frozenset({ISSUED, USED, DONE}), token.token_id)]
+        asked = frozenset({ISSUED, USED, DONE, WITHDRAWN})
+        assert log.asked == [(token.issued_at, asked, token.token_id)]
         await desk.database.execute("UPDATE approval_tokens SET executions_used = 0")
         await desk.database.execute("DELETE FROM approval_executions")
         assert await desk.engine.verify(token, GOAL, SECOND) == USED_UP

@@ -1,5 +1,6 @@
 """Standing grants and rules of other programs: signed, by shape, and never by a prefix."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,12 @@ import pytest
 from silas.approval import ApprovalScope
 from silas.gates.envelopes import ActionEnvelope
 from silas.kernel import TaintLevel
-from silas.proposals.clients import ClientRefused
+from silas.proposals.clients import Client, ClientRefused
 from silas.proposals.permissions import (
+    ClientGrant,
     ClientRules,
     GrantShape,
+    Permissions,
     ToolCall,
     covers,
     habit_of,
@@ -21,6 +24,7 @@ from silas.proposals.service import PermissionAsked, ProposalAnswer, ProposalRef
 from silas.review.errors import DecisionNotSigned, StrongerProofNeeded
 from tests.proposals.shop import Shop
 from tests.review.asking import SLIDE, TAP, forge_row
+from tests.stream.database_writer import OldRows
 
 ALLOW, WAITING = ProposalAnswer.ALLOW, ProposalAnswer.WAITING
 
@@ -105,6 +109,30 @@ async def test_a_grant_ends_with_its_days_its_revocation_its_client_and_its_devi
     await shop.answer(third.card_id, "approve")
     assert (await shop.propose(EDITS[0])).answer is ALLOW
     await shop.place.devices.revoke(shop.place.key_id)
+    assert (await shop.propose(EDITS[0])).answer is WAITING
+
+
+async def test_a_grant_that_was_taken_back_stays_so_whatever_its_row_says(shop: Shop) -> None:
+    asked, database = await granted(shop, *EDITS), shop.place.desk.database
+    held = await OldRows.of(database)
+    await shop.service.revoke_grant("Claude Code", asked.card_id)
+    await held.put_back(database)
+    assert (await shop.propose(EDITS[0])).answer is WAITING
+
+
+async def test_a_grant_that_is_taken_back_while_it_is_looked_at_allows_nothing(
+    shop: Shop,
+) -> None:
+    asked = await granted(shop, *EDITS)
+    permissions = shop.service.permissions
+
+    class TakenBackMeanwhile(Permissions):
+        async def granting(self, client: Client, request: Mapping[str, Any]) -> ClientGrant | None:
+            found = await super().granting(client, request)
+            await permissions.revoke(client, asked.card_id)
+            return found
+
+    vars(shop.service)["permissions"] = TakenBackMeanwhile(**vars(permissions))
     assert (await shop.propose(EDITS[0])).answer is WAITING
 
 
@@ -239,3 +267,18 @@ async def test_rules_are_signed_and_hold_for_one_client(shop: Shop) -> None:
     later = await shop.service.ask_rules("Claude Code", ClientRules())
     await shop.answer(later.card_id, "decline", TAP)
     assert (await shop.service.show_client("Claude Code")).rules == wanted, "a no changes nothing"
+
+
+async def test_rules_that_were_replaced_do_not_come_back_when_the_later_ones_fall(
+    shop: Shop,
+) -> None:
+    wide = ClientRules(taint=TaintLevel.AUTH, waiting=20, per_minute=60)
+    for rules in (wide, ClientRules(waiting=1)):
+        asked = await shop.service.ask_rules("Claude Code", rules)
+        await shop.answer(asked.card_id, "approve")
+        shop.place.desk.clock.advance(seconds=1)
+    assert (await shop.service.show_client("Claude Code")).rules == ClientRules(waiting=1)
+    await shop.place.desk.database.execute(
+        "UPDATE decisions SET key_id = 'dev_gone' WHERE question_id = ?", (asked.card_id,)
+    )
+    assert (await shop.service.show_client("Claude Code")).rules == ClientRules()

@@ -13,6 +13,7 @@ from silas.review.errors import CardNotOpen, DecisionNotSigned, StrongerProofNee
 from silas.review.questions import answer_bytes
 from tests.proposals.shop import REQUEST, Shop
 from tests.review.asking import PASSKEY, SLIDE, TAP, forge_row
+from tests.stream.database_writer import OldRows
 
 
 async def test_a_signed_yes_allows_these_bytes_once(shop: Shop) -> None:
@@ -282,3 +283,24 @@ async def test_a_rendering_stands_beside_the_bytes_and_not_in_their_place(shop: 
     said = {"rendering": "Look up the weather"}
     assert not (await shop.service.verify(shop.token, told.proof, said)).valid
     assert (await shop.service.verify(shop.token, told.proof, request)).valid
+
+
+async def test_a_yes_is_told_once_also_if_its_rows_are_put_back(shop: Shop) -> None:
+    proposal, database = await shop.propose(), shop.place.desk.database
+    await shop.decide(proposal, "approve")
+    unused = await OldRows.of(database)
+    assert (await shop.told(proposal)).answer is ProposalAnswer.ALLOW
+    await unused.put_back(database)
+    assert (await shop.told(proposal)).answer is ProposalAnswer.DENY
+
+
+async def test_a_token_is_redeemed_once_also_if_its_rows_are_put_back(shop: Shop) -> None:
+    proposal, database = await shop.propose(), shop.place.desk.database
+    await shop.decide(proposal, "approve")
+    told = await shop.service.result(shop.token, proposal.proposal_id, REQUEST)
+    assert told.proof is not None
+    unused = await OldRows.of(database)
+    assert (await shop.service.verify(shop.token, told.proof, REQUEST)).valid
+    await unused.put_back(database)
+    checked = await shop.service.verify(shop.token, told.proof, REQUEST)
+    assert (checked.valid, checked.reason) == (False, "What was approved has been carried out.")

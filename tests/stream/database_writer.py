@@ -31,6 +31,7 @@ class OldRows:
         """Let every row be as it was then."""
 
         def write(tx: Transaction) -> None:
+            tx.execute("PRAGMA defer_foreign_keys = ON")
             for name, rows in self.tables.items():
                 tx.execute(f"DELETE FROM {name}")
                 for row in rows:

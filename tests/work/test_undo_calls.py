@@ -12,6 +12,7 @@ import pytest
 from silas.gates import GateAction
 from silas.gates.risk import ActionKind, DeclaredEffect, Reversibility
 from silas.kernel.models import Data
+from silas.storage import SqliteDatabase
 from silas.testing.work import FakeGateRunner
 from silas.tools.declaration import Tool, ToolRegistry
 from silas.tools.execution import ExecutionEnvelope, ExecutionResult, failed, succeeded
@@ -20,6 +21,7 @@ from silas.work.authorisation import revoke_approvals
 from silas.work.errors import WorkItemConflict
 from silas.work.ledger import UndoState
 from silas.work.undo_calls import MadeCall, record_after, record_before, undo_calls, undo_plan
+from tests.stream.database_writer import OldRows
 from tests.work.shop import Shop, task
 
 TIDIES = DeclaredEffect(action=ActionKind.TIDY, reversibility=Reversibility.REVERSIBLE)
@@ -240,6 +242,35 @@ async def test_the_token_ends_with_the_window_and_with_the_approval(
     plan = await undo_plan(bench, "t1")
     assert plan is not None
     assert "call tool=move_back" in plan
+
+
+async def test_rows_that_are_put_back_take_nothing_back_twice(
+    room: Shop, account: Account, database: SqliteDatabase
+) -> None:
+    item = await room.approve(task())
+    await make(room, item, 1, "move", move("a"))
+    unused = await OldRows.of(database)
+    [first] = await undo_calls(room.bench, item.id)
+    assert first.undone
+    # Things are as the call has left them, so that the tool itself would not object.
+    account.places["a"], account.numbers["a"] = "archive", account.numbers["a"] - 1
+    await unused.put_back(database)
+    [again] = await undo_calls(room.bench, item.id)
+    assert not again.undone
+    assert account.places["a"] == "archive"
+
+
+async def test_an_undo_whose_approval_was_taken_back_stays_so_whatever_its_row_says(
+    room: Shop, account: Account, database: SqliteDatabase
+) -> None:
+    item = await room.approve(task())
+    await make(room, item, 1, "move", move("a"))
+    unused, bench = await OldRows.of(database), room.bench
+    await revoke_approvals(bench.approvals, bench.items, bench.control, item.id)
+    await unused.put_back(database)
+    [told] = await undo_calls(bench, item.id)
+    assert not told.undone
+    assert account.places["a"] == "archive"
 
 
 async def test_what_cannot_be_undone_is_written_down_as_such(room: Shop) -> None:
