@@ -389,6 +389,7 @@ export type Message = {
   work_item_id?: string | null;
   printed?: (PrintedOutput)[];
   undo_until?: string | null;
+  undo_items?: (UndoableItem)[];
   attachments?: (FileAttached)[];
   conversation?: string;
 };
@@ -528,6 +529,11 @@ export type SuggestionResponse = {
   freetext?: string | null;
 };
 export type TaintLevel = "owner" | "auth" | "external";
+export type UndoableItem = {
+  attempt: number;
+  call: number;
+  line: string;
+};
 export type Work = {
   type: "work";
   trace_id: string;

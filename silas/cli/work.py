@@ -383,6 +383,7 @@ def _entry_lines(entry: LedgerEntry) -> list[str]:
 @work.command("undo")
 @_ID
 @click.option("--call", "calls", type=int, multiple=True, metavar="N", help="Only this call.")
+@click.option("--attempt", type=int, metavar="A", help="Of which attempt, if there were several.")
 @click.option(
     "--plan",
     "target",
@@ -392,7 +393,12 @@ def _entry_lines(entry: LedgerEntry) -> list[str]:
 )
 @pass_cli
 def undo_work(
-    cli: CliContext, work_item_id: str, *, calls: tuple[int, ...], target: Path | None
+    cli: CliContext,
+    work_item_id: str,
+    *,
+    calls: tuple[int, ...],
+    attempt: int | None,
+    target: Path | None,
 ) -> None:
     """Take back what work did in your accounts: mails, events, issues."""
     if calls and target is not None:
@@ -408,7 +414,10 @@ def undo_work(
         cli.show({"written": str(target)}, told)
         return
     done = with_core(
-        cli, lambda core: undo_calls(open_executor(core).context, work_item_id, calls or None)
+        cli,
+        lambda core: undo_calls(
+            open_executor(core).context, work_item_id, calls or None, attempt=attempt
+        ),
     )
     lines = [f"call {each.seq}, {each.tool}: {each.told}" for each in done]
     if any(each.needs_plan for each in done):

@@ -125,10 +125,13 @@ class AutonomyService:
                 return _change(each)
         raise AutonomyChangeUnknown
 
-    async def tighten(self) -> Tightened:
-        """Take back everything that was widened, at once: the settings hold again."""
+    async def tighten(self, proposal_id: str | None = None) -> Tightened:
+        """Take back everything that was widened, at once: the settings hold again.
+
+        `proposal_id` is the card that the owner has answered so, if it was one.
+        """
         grants = await self.standing.revoke_all()
-        changes = len(await self.calibrator.tighten())
+        changes = len(await self.calibrator.tighten(proposal_id))
         parts = [_counted(changes, "change"), _counted(grants, "standing grant")]
         taken = " and ".join(part for part in parts if part)
         told = f"Taken back: {taken}." if taken else "There was nothing to take back."

@@ -3,8 +3,8 @@
 1. A batch is a work item of its own, so that it is listed, stopped and undone like other work. Its
    token is for the batch as it was shown (`BatchPayload`) and of a scope that opens no other door:
    nobody can execute the item in another way.
-2. The door is asked again before each call: the token, borne out by the audit log, and whether the
-   owner has stopped the batch meanwhile.
+2. The door asks for the token, borne out by the audit log. Before each call the token is checked
+   again, and whether the owner has stopped the batch meanwhile.
 3. Each call is one that stands in the batch: its tool, its arguments, and one id. It goes through
    the gates (`connection_permission` among them), the broker and the ledger like any call of work.
    What takes it back is written down before it is made (`silas.work.undo_calls`).
@@ -20,12 +20,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic import Field
 
 from silas.approval import ApprovalScope, ApprovalToken, BatchPayload
 from silas.gates import ActionEnvelope
 from silas.kernel import SilasError, visible
 from silas.kernel.models import Data
+from silas.queue.models import UndoableItem
 from silas.work.attempt_store import AttemptOutcome
 from silas.work.errors import WorkItemConflict
 from silas.work.execution_context import ExecutionContext
@@ -65,8 +68,9 @@ class ItemOutcome(Data):
     line: str
     state: ItemState
     told: str = ""
+    attempt: int = 0
     seq: int | None = None
-    """The number of its call: with it, this item alone is taken back."""
+    """The number of its call in that attempt: with both, this item alone is taken back."""
 
 
 class BatchReport(Data):
@@ -76,6 +80,8 @@ class BatchReport(Data):
     action: str
     outcomes: list[ItemOutcome]
     undo_until: datetime | None = None
+    undoable: list[UndoableItem] = Field(default_factory=list)
+    """The items that can be taken back one by one."""
     stopped: str = ""
     """Why it did not go on to the end, if it did not."""
 
@@ -229,23 +235,30 @@ class _Run:
 
     async def _fails_always(self, name: str, reason: str) -> bool:
         """Rule 5."""
-        entry = (await begun_calls(self.ctx, self.payload)).get(name)
-        if entry is None:
+        begun = (await begun_calls(self.ctx, self.payload)).get(name)
+        if begun is None:
             self.refusals[name] = _short(reason)
-        failed = entry is None or _told(entry)[0] is ItemState.UNKNOWN
+        failed = begun is None or _told(begun.entry)[0] is ItemState.UNKNOWN
         self.failed = self.failed + 1 if failed else 0
         return self.failed >= _MOST_FAILURES
 
 
-async def begun_calls(ctx: ExecutionContext, payload: BatchPayload) -> dict[str, LedgerEntry]:
+class BegunCall(NamedTuple):
+    """A call that was begun for an item; its number counts within its attempt."""
+
+    attempt: int
+    entry: LedgerEntry
+
+
+async def begun_calls(ctx: ExecutionContext, payload: BatchPayload) -> dict[str, BegunCall]:
     """The calls that were begun for the items, in all attempts, by the item (rule 4)."""
     by_args = {_key(args): args[payload.ids][0] for args in calls_in(payload)}
-    found: dict[str, LedgerEntry] = {}
+    found: dict[str, BegunCall] = {}
     for attempt in await ctx.attempts.list_of(payload.batch_id):
         for entry in await ctx.ledger.entries(payload.batch_id, attempt.attempt):
             name = by_args.get(_key(entry.args))
             if entry.tool == payload.tool and name is not None:
-                found[name] = entry
+                found[name] = BegunCall(attempt.attempt, entry)
     return found
 
 
@@ -264,16 +277,24 @@ async def batch_report(
     begun, why = await begun_calls(ctx, payload), refusals or {}
     outcomes = []
     for name, line in zip(payload.item_ids, payload.lines, strict=True):
-        entry = begun.get(name)
-        state, told = _told(entry) if entry else (ItemState.NOT_TRIED, why.get(name, _NOT_TRIED))
-        seq = entry.seq if entry else None
-        outcomes.append(ItemOutcome(item_id=name, line=line, state=state, told=told, seq=seq))
-    until = [each.until for each in await undo_offers(ctx, payload.batch_id) if not each.told]
+        made = begun.get(name)
+        state, told = (
+            _told(made.entry) if made else (ItemState.NOT_TRIED, why.get(name, _NOT_TRIED))
+        )
+        where = {"attempt": made.attempt, "seq": made.entry.seq} if made else {}
+        outcomes.append(ItemOutcome(item_id=name, line=line, state=state, told=told, **where))
+    offers = [each for each in await undo_offers(ctx, payload.batch_id) if not each.told]
+    open_ = {(each.attempt, each.seq) for each in offers}
     return BatchReport(
         batch_id=payload.batch_id,
         action=payload.action,
         outcomes=outcomes,
-        undo_until=max((each for each in until if each), default=None),
+        undo_until=max((each.until for each in offers if each.until), default=None),
+        undoable=[
+            UndoableItem(attempt=each.attempt, call=each.seq, line=each.line)
+            for each in outcomes
+            if each.seq is not None and (each.attempt, each.seq) in open_
+        ],
         stopped=stopped,
     )
 

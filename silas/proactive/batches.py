@@ -524,6 +524,7 @@ class Batches:
                     channel=_TOLD_TO,
                     work_item_id=payload.batch_id if report is not None else None,
                     undo_until=report.undo_until if report is not None else None,
+                    undo_items=report.undoable if report is not None else [],
                 ),
             )
         )
@@ -555,7 +556,10 @@ class Batches:
             ):
                 return
             entry = {"card_id": found.question.question_id, "verdict": value, "ticked": ticked}
-            self.audit.append(tx, "items_decided", {**entry, "items": len(body["items"])})
+            more = {"batch": body["batch"]["batch_id"], "taps": _taps(found, value)}
+            if body.get("chosen_from"):
+                more["chosen_from"] = body["chosen_from"]
+            self.audit.append(tx, "items_decided", {**entry, **more, "items": len(body["items"])})
 
         await self.database.transaction(write)
 
@@ -581,6 +585,15 @@ def _entry(choice: ItemChoice) -> dict[str, Any]:
         "anomaly": choice.anomaly,
         "ticked": choice.ticked,
     }
+
+
+def _taps(found: AnsweredQuestion, value: str) -> int:
+    """What the answer took: each tick that was changed, the answer, and a yes that asks twice."""
+    content = found.question.content
+    chosen = set(map(str, found.answer.get("selected_item_ids") or ()))
+    changed = sum((str(e["item_id"]) in chosen) != bool(e["ticked"]) for e in content.body["items"])
+    twice = value == YES and content.risk is not RiskLevel.LOW
+    return (changed if value == EDIT else 0) + 1 + int(twice)
 
 
 def _label_in(found: AnsweredQuestion, value: str) -> str:

@@ -12,10 +12,12 @@ How sure that is (`confidence`) is the share that was right, as the owner's own 
 was chosen by hand is right, what was taken out, declined or undone is wrong, and a tick that nobody
 touched says nothing. Before there are decisions, a guess stands in for some of them (`_PRIORS`).
 
-What is ticked beforehand: an item that a rule of the owner's has selected by what can be trusted,
-if that is sure enough, and nothing about it is odd. What was selected by a stranger's text, by
-habit or by a reader is not. Odd is whoever claims to be a sender that a rule names and is not
-vouched for, and what differs from the others that the same rule has selected.
+What is ticked beforehand: an item that a rule of the owner's has selected by a sender whom it names
+and the owner's provider vouches for, if that is sure enough, and nothing about it is odd. What was
+selected by a stranger's text, by habit or by a reader is not; a sender whom no rule names has said
+everything about the item, also that it is of a mailing list and how old it is. Odd is whoever
+claims to be a sender that a rule names and is not vouched for, and what differs from the others
+that the same rule has selected.
 """
 
 import re
@@ -269,7 +271,8 @@ def fit(condition: ItemCondition, item: SeenItem, now: datetime) -> _Fit:
         return _Fit(fits=False)
     if condition.sender is not None and not item.verified:
         return _Fit(fits=False, unvouched=True)
-    return _Fit(fits=True, trusted=item.verified and condition.subject is None)
+    by_stranger = condition.subject is not None or condition.sender is None
+    return _Fit(fits=True, trusted=item.verified and not by_stranger)
 
 
 def _is_of(item: SeenItem, sender: str) -> bool:

@@ -335,6 +335,15 @@ class ReplanRequest(BusData):
     failures: list[str] = Field(default_factory=list)
 
 
+class UndoableItem(BusData):
+    """One of several items with which something was done, and its call."""
+
+    attempt: int
+    call: int
+    line: str
+    """The line that was shown; may hold a stranger's text."""
+
+
 class AgentReply(BusData):
     """An answer for a person; its text is the content."""
 
@@ -357,6 +366,8 @@ class AgentReply(BusData):
     printed: list[PrintedOutput] = Field(default_factory=list)
     undo_until: UtcDatetime | None = None
     """Until when one tap takes back what the work did in accounts."""
+    undo_items: list[UndoableItem] = Field(default_factory=list)
+    """Of several items, each that can be taken back by itself."""
 
 
 class SystemEvent(BusData):

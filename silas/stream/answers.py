@@ -10,7 +10,7 @@
 | suggestion | do_it | the planner is asked, in a conversation of its own |
 | | do_it, of work to be kept | a skill is drafted, and asked about (`silas.stream.skills`) |
 | autonomy | approve | a token for exactly this change, then the change |
-| | tighten_now | back to the settings |
+| | tighten_now | back to the settings: changes and standing grants |
 | record | approve | exactly these changes of the memory and the journal |
 | place | approve, narrow | the place is open, and the request that needed it is answered |
 | batch | edit_selection | a batch of those that were chosen, to be approved by itself |
@@ -39,7 +39,7 @@ from silas.kernel.ids import person_of
 from silas.memory.changes import digest_of
 from silas.memory.models import MemoryChange, MemoryItem, MemoryOp, MemoryOpType, Words
 from silas.memory.trust import is_model_worded
-from silas.proactive.calibrator import AutonomyCalibrator
+from silas.proactive.autonomy import AutonomyService
 from silas.proactive.suggestions import ACCEPTED, DISMISSED, SuggestionEngine
 from silas.queue.consumer import Handled
 from silas.queue.models import (
@@ -233,7 +233,7 @@ class Answers:
     """Follows the answers of one data directory."""
 
     questions: QuestionStore
-    autonomy: AutonomyCalibrator
+    autonomy: AutonomyService
     suggestions: SuggestionEngine
     unasked: UnaskedCards
 
@@ -327,7 +327,7 @@ class Answers:
             await self.autonomy.tighten(name)
         elif verdict == "approve":
             try:
-                await self.autonomy.apply(answered)
+                await self.autonomy.calibrator.apply(answered)
             except ApprovalError as error:
                 await room.audit.log("autonomy_refused", reason=error.message)
         else:

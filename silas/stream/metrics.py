@@ -23,7 +23,13 @@ _MAX_ENTRIES = 1_000_000
 _ENOUGH = 10
 """Of fewer cases, a share says nothing: of two decisions none is declined by chance."""
 _CORRECTED = frozenset({"declined", "edit_requested"})
-_BATCH = "batch_decided"
+_BATCH, _ITEMS, _ITEMS_DONE, _TAKEN_BACK = (
+    "batch_decided",
+    "items_decided",
+    "items_done",
+    "call_undone",
+)
+_OF_ITEMS = {"approve": "approved", "edit_selection": "edit_requested", "decline": "declined"}
 _UNDOING = f"{UNDO}_"
 """What takes work back is a plan of its own, with an id that says so."""
 
@@ -97,11 +103,11 @@ def ux_metrics(
     made = list(decisions(entries))
     seen = Counter(entry.event for entry in entries)
     calls = [str(e.data.get("verdict")) for e in entries if e.event == "paused_call_decided"]
-    verdicts = [*(each.verdict for each in made if each.is_plan), *calls]
+    items = [_OF_ITEMS.get(str(e.data.get("verdict")), "") for e in entries if e.event == _ITEMS]
+    verdicts = [*(each.verdict for each in made if each.is_plan), *calls, *filter(None, items)]
     corrected = sum(verdict in _CORRECTED for verdict in verdicts)
     said = seen["turn_routed"]
-    done = [str(e.data.get("work_item_id")) for e in entries if e.event in _DONE]
-    undone = sum(item_id.startswith(_UNDOING) for item_id in done)
+    done, undone = _done_and_undone(entries)
     corrections = (
         (corrected + undone, len(verdicts))
         if decided is None
@@ -112,7 +118,7 @@ def ux_metrics(
         _seconds("decision_seconds_medium", _of_risk(made, "medium"), _MEDIUM_RISK),
         _middle("taps_per_batch", _taps(entries), _TAPS, unit="taps"),
         _share("decline_rate", verdicts.count("declined"), len(verdicts), _DECLINED),
-        _share("undo_rate", undone, len(done) - undone, _UNDONE),
+        _share("undo_rate", undone, done, _UNDONE),
         _share("correction_rate", *corrections, _CORRECTIONS),
         _per_week("fatigue_triggers", seen[FATIGUE], days, _TRIGGERS),
         _share("free_text_rate", said, said + len(verdicts), _FREE),
@@ -133,9 +139,36 @@ def _of_risk(made: Iterable[Decided], risk: str) -> list[float]:
     return [each.seconds for each in made if each.risk == risk]
 
 
+def _done_and_undone(entries: Iterable[AuditEntry]) -> tuple[int, int]:
+    """How much was done, and how much of it was taken back: work as a whole, a batch by item."""
+    done, batches, taken_back = list[str](), dict[str, int](), list[str]()
+    for entry in entries:
+        name = str(entry.data.get("work_item_id"))
+        if entry.event in _DONE:
+            done.append(name)
+        elif entry.event == _ITEMS_DONE:
+            batches[str(entry.data.get("batch"))] = int(entry.data.get("done") or 0)
+        elif entry.event == _TAKEN_BACK:
+            taken_back.append(name)
+    undoing = sum(name.startswith(_UNDOING) for name in done)
+    by_item = sum(name in batches for name in taken_back)
+    by_work = len({name for name in taken_back if name not in batches})
+    return len(done) - undoing + sum(batches.values()), undoing + by_item + by_work
+
+
 def _taps(entries: Iterable[AuditEntry]) -> list[float]:
-    taps = [entry.data.get("taps") for entry in entries if entry.event == _BATCH]
-    return [float(each) for each in taps if isinstance(each, int | float)]
+    """The taps for each batch that was approved, with those that chose from it before."""
+    found, before = list[float](), dict[str, float]()
+    for entry in entries:
+        taps = entry.data.get("taps")
+        if entry.event not in (_BATCH, _ITEMS) or not isinstance(taps, int | float):
+            continue
+        so_far = taps + before.get(str(entry.data.get("chosen_from")), 0.0)
+        if entry.event == _BATCH or entry.data.get("verdict") == "approve":
+            found.append(float(so_far))
+        else:
+            before[str(entry.data.get("batch"))] = so_far
+    return found
 
 
 def _seconds(name: str, values: Sequence[float], target: Target) -> Metric:
@@ -174,9 +207,9 @@ def _metric(name: str, value: float | None, target: Target, *, unit: str, sample
 _NAMES = {
     "decision_seconds_low": "Time to decide, low risk",
     "decision_seconds_medium": "Time to decide, medium risk",
-    "taps_per_batch": "Taps for several plans at once",
-    "decline_rate": "Plans that you declined",
-    "undo_rate": "Work that you undid",
+    "taps_per_batch": "Taps for several things at once",
+    "decline_rate": "What you declined",
+    "undo_rate": "What you undid, of all that was done",
     "correction_rate": "What you changed, declined or undid, of all that you decided",
     "fatigue_triggers": "Times that you decided too fast",
     "free_text_rate": "Typed, where a tap would do",

@@ -17,6 +17,7 @@ from silas.gates.risk import RiskLevel
 from silas.kernel import Clock, IdFactory, TaintLevel
 from silas.kernel.ids import person_of
 from silas.kernel.models import Data
+from silas.proactive.autonomy import AutonomyService
 from silas.proactive.calibrator import AutonomyCalibrator
 from silas.proactive.grants import StandingGrants
 from silas.proactive.suggestions import SuggestionEngine, SuggestionProposal, card_of
@@ -131,8 +132,10 @@ class ReviewService:
             return Handled()
         if answered is not None and self._skills is not None and _keeps_work(answered):
             return await self._skills.follow(self._attached, message, answered.question)
-        answers = Answers(self.questions, self.autonomy, self.suggestions, self.unasked)
-        return await answers.follow(self._attached, message, name)
+        room = self._attached
+        autonomy = AutonomyService(self.autonomy, self.grants, room.policy.owner_id)
+        answers = Answers(self.questions, autonomy, self.suggestions, self.unasked)
+        return await answers.follow(room, message, name)
 
     async def ask_changes(self, proposal: RecordProposal) -> Write | None:
         """A card with all changes of one turn; None if enough of them wait already."""

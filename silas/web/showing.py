@@ -207,6 +207,7 @@ def shown_delivery(delivery: Delivery) -> wire.Message:
         work_item_id=reply.work_item_id,
         printed=reply.printed,
         undo_until=reply.undo_until,
+        undo_items=reply.undo_items,
         conversation=conversation_of(message.scope_id),
     )
 

@@ -13,7 +13,7 @@ from silas.approval.devices import Attached
 from silas.gates.risk import RiskLevel
 from silas.kernel.ids import FIRST_CONVERSATION
 from silas.kernel.models import Data, UtcDatetime
-from silas.queue.models import ConversationId, FolderPath, PrintedOutput
+from silas.queue.models import ConversationId, FolderPath, PrintedOutput, UndoableItem
 from silas.review.cards import MAX_CHANGES_CHARS
 from silas.review.decisions import Step
 from silas.stream.attachments import MAX_FILES, FileKind
@@ -158,6 +158,8 @@ class Message(Data):
     """What commands and checks printed, shortened: their words, not Silas'."""
     undo_until: UtcDatetime | None = None
     """Until when what the work did in accounts is taken back with `/api/work/{id}/undo`."""
+    undo_items: list[UndoableItem] = Field(default_factory=list)
+    """Of several items, each that can be taken back by itself."""
     attachments: list[FileAttached] = Field(default_factory=list)
     conversation: str = FIRST_CONVERSATION
     """The conversation that it belongs to."""

@@ -63,7 +63,9 @@ class UndoWanted(Body):
     """Which calls are to be taken back."""
 
     calls: list[int] | None = Field(default=None, max_length=1000)
-    """Their numbers in the last attempt that made any; None: all."""
+    """Their numbers in an attempt; None: all."""
+    attempt: int | None = Field(default=None, ge=1)
+    """Of which attempt; None: of the only one that has such numbers."""
 
 
 class UndoDone(Data):
@@ -89,7 +91,8 @@ def work_routes(bench: ExecutionContext) -> Routes:
     @routes.post("/{work_item_id}/undo")
     @page(PageAccess.SIGNED)
     async def undo(work_item_id: str, wanted: UndoWanted) -> UndoDone:
-        return UndoDone(calls=await undo_calls(bench, work_item_id, wanted.calls))
+        done = await undo_calls(bench, work_item_id, wanted.calls, attempt=wanted.attempt)
+        return UndoDone(calls=done)
 
     @routes.get("/{work_item_id}/output/{attempt}/{seq}")
     @page(PageAccess.SESSION)

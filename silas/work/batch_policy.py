@@ -8,8 +8,8 @@ leads to is put before the owner as a batch (`silas.proactive.batches`).
 2. An action is one tool with fixed arguments. The ids of the items are all that is added to them.
 3. Of several rules that fit, the first one counts. `leave` says that an item stays where it is.
 4. A rule fits by what can be trusted, or by a stranger's text. The sender can be trusted only if
-   the owner's provider vouches for it; whether a mail is of a mailing list, unread or old is what
-   the account itself says beside a sender who is vouched for. The subject is a stranger's text.
+   the rule names it and the owner's provider vouches for it; whether a mail is of a mailing list,
+   and of when, a sender says who can be trusted. The subject is a stranger's text.
 """
 
 from collections.abc import Iterator

@@ -27,6 +27,7 @@ is the one door for taking back, whatever made the call.
 """
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -58,6 +59,9 @@ NOTHING_UNDOES = "Nothing takes this back."
 _UNKNOWN = "Nobody knows whether it was done. Look before you do anything about it."
 _UNPROVEN = "What was written down about it is not what Silas wrote. Nothing is taken back by it."
 _HALF = "Taking it back was begun, and nobody knows how it ended. Look before you do more."
+_WHICH = (
+    "Left as it is: several attempts have a call {call}. Say which: `--attempt {attempt}` for this."
+)
 _CLOSED = "The time for taking it back with one tap is over. It takes a plan now."
 _UNAPPROVED = "The approval of this work is not in force any more. It takes a plan now."
 
@@ -230,19 +234,28 @@ def answer_in(printed: str) -> dict[str, Any]:
 
 
 async def undo_calls(
-    ctx: ExecutionContext, work_item_id: str, calls: Collection[int] | None = None
+    ctx: ExecutionContext,
+    work_item_id: str,
+    calls: Collection[int] | None = None,
+    *,
+    attempt: int | None = None,
 ) -> list[UndoneCall]:
     """Take back calls of a work item, the last one first; raises `WorkItemUnknown`.
 
-    `calls` are numbers as `CallUndo.seq` has them, of the last attempt that made any; None: all
-    calls of every attempt.
+    `calls` are numbers as `CallUndo.seq` has them, of this attempt; without one, a number that
+    several attempts have is asked about: each began to count anew. None: all calls.
     """
     item = await require_item(ctx.items, work_item_id)
-    found = await ctx.undos.of(work_item_id)
+    found = [e for e in await ctx.undos.of(work_item_id) if attempt in (None, e.attempt)]
     if calls is not None:
-        last = max((each.attempt for each in found), default=0)
-        found = [each for each in found if each.attempt == last and each.seq in calls]
-    return [await _undone(ctx, item, each) for each in reversed(found)]
+        found = [each for each in found if each.seq in calls]
+    times = Counter(each.seq for each in found) if calls is not None else Counter[int]()
+    return [
+        _outcome(each, _WHICH.format(call=each.seq, attempt=each.attempt))
+        if times[each.seq] > 1
+        else await _undone(ctx, item, each)
+        for each in reversed(found)
+    ]
 
 
 async def _undone(ctx: ExecutionContext, item: WorkItem, undo: CallUndo) -> UndoneCall:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,14 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silas.approval import ApprovalDecision, ApprovalScope, ApprovalVerdict
+from silas.gates.envelopes import ActionEnvelope
 from silas.kernel import ApprovalError, format_timestamp
 from silas.proactive.autonomy import AutonomyChangeUnknown, AutonomyService
 from silas.proactive.calibrator import AutonomyCalibrator, Knob
+from silas.proactive.grants import StandingGrant
 from silas.proactive.outcomes import ActionOutcome, of_actions, record_outcome
 from silas.review.decisions import QuestionKind
 from silas.review.questions import Question, autonomy_payload
 from silas.stream.metrics import ux_metrics
-from tests.stream.test_review import Office, calibrator_of, grants_of, office
+from silas.work.before_images import BeforeImages
+from tests.stream.test_review import Office, calibrator_of, desk_of, grants_of, office
 
 __all__ = ["office"]
 GOOD, BAD = ActionOutcome.APPROVED, ActionOutcome.DECLINED
@@ -326,6 +330,39 @@ class TestService:
         figures = ux_metrics([], days=14, decided=decided)
         [found] = [each for each in figures if each.name == "correction_rate"]
         assert (found.value, found.samples) == (100 * shown.rate, shown.samples) == (25.0, 12)
+
+    async def test_the_one_tap_on_a_card_takes_back_all_that_it_says(
+        self, office: Office, tmp_path: Path
+    ) -> None:
+        """“Take everything back” is about standing grants, too."""
+        autonomy = await widened(office)
+        desk = desk_of(office, BeforeImages(office.desk.database, autonomy.clock, tmp_path))
+        desk.attach(office.room)
+        envelope = ActionEnvelope(tool="send", constraints={}, most=30)
+        grant = StandingGrant(
+            grant_id="grant_1",
+            scope_id="owner",
+            tool="send",
+            family="send",
+            envelope=envelope,
+            most_a_day=5,
+            until=autonomy.clock.now() + timedelta(days=30),
+        )
+        asked = await office.put(desk.grants._card(grant, [], name="question_grant"))
+        await office.questions.answer_with_vault(asked.question_id, {"selected_value": "approve"})
+        await desk.grants.answered(asked.about)
+        assert len(await desk.grants.in_force()) == 1
+        office.desk.clock.advance(minutes=1)
+        await record(office, [BAD] * 5)
+        question = await proposed(autonomy)
+        assert question is not None
+        await office.put(question)
+        tighten = {"verdict": "tighten_now"}
+        await office.questions.answer_with_vault(question.question_id, tighten)
+        message: Any = None
+        await desk.follow(message, question.question_id)
+        assert await autonomy.batch_size() == 10
+        assert await desk.grants.in_force() == []
 
     async def test_a_card_can_be_answered_with_the_one_tap(self, office: Office) -> None:
         autonomy = await widened(office)

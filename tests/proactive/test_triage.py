@@ -82,6 +82,16 @@ def test_what_a_stranger_wrote_is_never_ticked_beforehand() -> None:
     assert not later.ticked
 
 
+@pytest.mark.parametrize("when", [{"mailing_list": True}, {"older_than_days": 2}, {"unread": True}])
+def test_whoever_no_rule_names_does_not_tick_his_own_item(when: dict[str, Any]) -> None:
+    """A header that says "mailing list", and a date, are written by whoever sends the mail."""
+    rule = {"name": "all", "when": when, "then": "archive"}
+    policy = BatchPolicy.model_validate({**POLICY.model_dump(), "rules": [rule]})
+    sure = Knowledge(by_key={"rule:all": ItemEvidence(40, 0)})
+    [found] = Sorter(policy, Bands(), known=sure).choices([mail(sender="x@bad.example")], NOW)
+    assert (found.action, found.band, found.ticked) == ("archive", Band.HIGH, False)
+
+
 def test_whoever_claims_to_be_a_sender_and_is_not_vouched_for_is_flagged() -> None:
     [found] = sort(mail(verified=False))
     assert (found.band, found.ticked) == (Band.LOW, False)

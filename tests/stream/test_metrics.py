@@ -91,6 +91,22 @@ async def test_the_figures_and_what_they_say() -> None:
     assert log.named("fatigue_triggers").signal is Signal.GOOD
 
 
+async def test_batches_of_items_count_like_every_other_decision() -> None:
+    log = Log()
+    for number in range(8):
+        await log.log("items_decided", verdict="approve", batch=f"b{number}", taps=1)
+        await log.log("items_done", batch=f"b{number}", done=10)
+    await log.log("items_decided", verdict="edit_selection", batch="c", taps=4)
+    await log.log("items_decided", verdict="approve", batch="c.some", chosen_from="c", taps=1)
+    await log.log("items_decided", verdict="decline", batch="d", taps=1)
+    for number in range(4):
+        await log.log("call_undone", work_item_id="b1", call=number)
+    assert log.named("decline_rate").value == 9.09, "one of eleven answers"
+    assert log.named("undo_rate").value == 5.0, "four items of eighty"
+    taps = log.named("taps_per_batch")
+    assert (taps.value, taps.samples) == (1.0, 9)
+
+
 async def test_only_yes_is_rubber_stamping_and_only_no_are_bad_proposals() -> None:
     for verdict, means in (("approved", "rubber-stamping"), ("declined", "bad proposals")):
         log = Log()

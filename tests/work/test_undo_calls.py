@@ -121,16 +121,23 @@ def room(shop: Shop, account: Account) -> Shop:
 
 
 async def make(
-    shop: Shop, item: WorkItem, seq: int, tool: str, args: dict[str, Any], *, ends: bool = True
+    shop: Shop,
+    item: WorkItem,
+    seq: int,
+    tool: str,
+    args: dict[str, Any],
+    *,
+    attempt: int = 1,
+    ends: bool = True,
 ) -> None:
     """A call as an attempt makes it; without `ends`, the process is killed after it."""
     found = shop.bench.registry.get(tool)
     assert found is not None
-    call = MadeCall(1, seq, args, "conn_1")
+    call = MadeCall(attempt, seq, args, "conn_1")
     undo = await record_before(shop.bench, item, found, call)
     assert undo is not None
     envelope = ExecutionEnvelope(
-        execution_id=f"{item.id}.1.{seq}",
+        execution_id=f"{item.id}.{attempt}.{seq}",
         step_index=0,
         task_description="",
         action=tool,
@@ -279,6 +286,20 @@ async def test_what_cannot_be_undone_is_written_down_as_such(room: Shop) -> None
     [told] = await undo_calls(room.bench, item.id)
     assert told.told == "Nothing takes this back."
     assert not told.needs_plan
+
+
+async def test_a_number_that_two_attempts_have_is_asked_about(room: Shop, account: Account) -> None:
+    """Numbers begin anew after a crash: the call that is meant may be the other one."""
+    item = await room.approve(task())
+    await make(room, item, 1, "move", move("a"))
+    await make(room, item, 1, "move", move("b"), attempt=2)
+    unclear = await undo_calls(room.bench, item.id, [1])
+    assert not any(each.undone for each in unclear)
+    assert "`--attempt 1`" in unclear[-1].told
+    [one] = await undo_calls(room.bench, item.id, [1], attempt=1)
+    assert one.undone, one
+    assert (account.places["a"], account.places["b"]) == ("inbox", "archive")
+    assert [each.attempt for each in await undo_calls(room.bench, item.id)] == [2, 1]
 
 
 async def test_work_that_did_nothing_in_accounts_says_so(room: Shop) -> None:

@@ -110,33 +110,61 @@ async function takeBack(device, change) {
 }
 
 /**
- * Takes back what the work did in accounts, whole or call by call, with what became of each.
+ * Takes back what the work did in accounts, whole or item by item, with what became of each.
  * @param {Message} message
  */
 export function undoWorkView(message, device) {
   const id = message.work_item_id;
   if (!id || !message.undo_until) return null;
-  const known = takenBack.get(`work ${id}`);
-  const note = h("div", { class: "opened-note", role: "status" }, linesOf(known));
   const late = Date.now() >= Date.parse(message.undo_until);
-  const button = h(
-    "button",
-    { type: "button", class: "chip", hidden: late || known !== undefined },
-    "Undo",
+  const whole = undoing(`work ${id}`, "Undo", late, () => takeBackCalls(device, id, {}));
+  const items = message.undo_items ?? [];
+  if (items.length < 2) return whole;
+  const rows = items.map((each) => {
+    const key = `work ${id} ${each.attempt} ${each.call}`;
+    const wanted = { attempt: each.attempt, calls: [each.call] };
+    const button = undoing(key, "Take back", late, () => takeBackCalls(device, id, wanted));
+    return h("li", {}, visible(each.line), button);
+  });
+  const some = h(
+    "details",
+    { class: "undo-items" },
+    h("summary", {}, `One of these ${items.length}`),
+    h("ul", {}, rows),
   );
+  return h("div", {}, whole, some);
+}
+
+/** @param {object} wanted which calls; empty: all */
+async function takeBackCalls(device, id, wanted) {
+  const path = `/api/work/${encodeURIComponent(id)}/undo`;
+  const answer = await signedFetch(device, path, wanted).catch(() => null);
+  if (!answer) throw new Error("Silas did not answer. Look before you try again.");
+  const { calls } = await answerOf(answer, "That did not work.");
+  /** @type {string[]} */
+  const told = calls.map(
+    (/** @type {{tool: string, told: string}} */ each) => `${each.tool}: ${each.told}`,
+  );
+  // Ten times the same is said once.
+  const counted = [...new Set(told)].map((each) => {
+    const often = told.filter((other) => other === each).length;
+    return often > 1 ? `${often} times ${each}` : each;
+  });
+  return counted.join("\n");
+}
+
+function undoing(key, label, late, takeBack) {
+  const known = takenBack.get(key);
+  const note = h("div", { class: "opened-note", role: "status" }, linesOf(known));
+  const hidden = late || known !== undefined;
+  const button = h("button", { type: "button", class: "chip", hidden }, label);
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
-      const path = `/api/work/${encodeURIComponent(id)}/undo`;
-      const answer = await signedFetch(device, path, {}).catch(() => null);
-      if (!answer) throw new Error("Silas did not answer. Look before you try again.");
-      const { calls } = await answerOf(answer, "That did not work.");
-      const lines = calls.map(
-        (/** @type {{tool: string, told: string}} */ each) => `${each.tool}: ${each.told}`,
-      );
-      takenBack.set(`work ${id}`, lines.join("\n"));
+      const told = await takeBack();
+      takenBack.set(key, told);
       button.hidden = true;
-      note.replaceChildren(...linesOf(lines.join("\n")));
+      note.replaceChildren(...linesOf(told));
     } catch (problem) {
       button.disabled = false;
       note.textContent = problem.message;
