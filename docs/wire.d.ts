@@ -390,6 +390,7 @@ export type Message = {
   printed?: (PrintedOutput)[];
   undo_until?: string | null;
   undo_items?: (UndoableItem)[];
+  leaves_at?: string | null;
   attachments?: (FileAttached)[];
   conversation?: string;
 };

@@ -229,6 +229,9 @@ def _policy(settings: Settings, off_limits: OffLimits) -> TurnPolicy:
         max_tokens=planner.max_tokens_per_turn,
         max_cost_usd=planner.max_cost_usd_per_turn,
         starts_goals=settings.scheduler.enabled,
+        letters_wait=timedelta(minutes=settings.undo.window_minutes)
+        if settings.undo.delay_sending
+        else None,
         home=Path.home(),
         workspace=planner.workspace_dir,
         off_limits=off_limits,

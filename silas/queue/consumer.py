@@ -6,7 +6,8 @@ For every message that it leases, a consumer
 2. lets the handler work, and holds the lease for as long as that takes;
 3. commits in one transaction: the handler's writes, the messages that follow, the mark that it was
    processed, and the end of the lease. If the lease was lost, nothing of it remains;
-4. if the handler fails, gives the message back to be tried again, or gives it up with a sentence.
+4. if the handler fails, gives the message back to be tried again, or gives it up with a sentence;
+   if it says that the time has not come (`NotYet`), gives it back until then.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 from silas.kernel import DatabaseError, SilasError
-from silas.queue.errors import LeaseLost, MessageRefused, NoRoute, NotWorthRetrying
+from silas.queue.errors import LeaseLost, MessageRefused, NoRoute, NotWorthRetrying, NotYet
 from silas.queue.models import QueueMessage, QueueName
 from silas.queue.store import Bus, QueueStore, Write
 from silas.queue.table import Lease
@@ -148,6 +149,9 @@ class Consumer:
                 durability=handled.durability,
             )
             await self._tell(handled)
+        except NotYet as later:
+            with self._ending():
+                await self.store.postpone(lease, until=later.until)
         except LeaseLost as error:
             _log.warning("%s: %s [%s]", self.name, error.message, error.code)
         except _HOPELESS as error:

@@ -65,6 +65,14 @@ def release(tx: Transaction, row: table.QueuedRow, *, counted: bool) -> Woken:
     return {row.queue}
 
 
+def postpone(tx: Transaction, row: table.QueuedRow, *, until: datetime) -> Woken:
+    """Put a message back until then, as if it had not been leased."""
+    at, attempts = format_timestamp(until), row.attempts - 1
+    back = ("delayed", at, at, attempts, row.failures, row.expiries, row.last_error)
+    tx.execute(_PUT_BACK, (*back, row.message_id))
+    return set()
+
+
 @dataclass(frozen=True)
 class DeadLetterPolicy:
     """When a message is given up, and which others follow from that."""

@@ -1,5 +1,7 @@
 """What can go wrong on the bus, in words."""
 
+from datetime import datetime
+
 from silas.kernel import QueueError
 
 
@@ -31,6 +33,14 @@ class MessageInWork(QueueError):
     """The message is being worked on. Wait until it is done, or stop Silas first."""
 
     code = "E_QUEUE_IN_WORK"
+
+
+class NotYet(Exception):
+    """The message is to be handled later, and not because anything failed."""
+
+    def __init__(self, until: datetime) -> None:
+        super().__init__(str(until))
+        self.until = until
 
 
 class NotWorthRetrying(QueueError):

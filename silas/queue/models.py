@@ -305,6 +305,8 @@ class ExecutionRequest(BusData):
     connection_id: Identifier
     resume: bool = False
     """The run was paused for a decision that has been made."""
+    not_before: UtcDatetime | None = None
+    """The owner wants what is sent to wait so long, so that he can still stop it."""
 
 
 class ConsultRequest(BusData):
@@ -368,6 +370,8 @@ class AgentReply(BusData):
     """Until when one tap takes back what the work did in accounts."""
     undo_items: list[UndoableItem] = Field(default_factory=list)
     """Of several items, each that can be taken back by itself."""
+    leaves_at: UtcDatetime | None = None
+    """When the work that sends something begins; until then one tap stops it."""
 
 
 class SystemEvent(BusData):

@@ -245,6 +245,10 @@ class QueueStore:
         """Give it back untouched, at once and without counting the attempt; or `LeaseLost`."""
         await self._end(lease, lambda tx, row: dead_letters.release(tx, row, counted=False))
 
+    async def postpone(self, lease: Lease, *, until: datetime) -> None:
+        """Give it back until then, without counting the attempt; or `LeaseLost`."""
+        await self._end(lease, lambda tx, row: dead_letters.postpone(tx, row, until=until))
+
     async def dead_letter(self, lease: Lease, *, reason: str) -> None:
         """Give the message up, with a sentence why; or `LeaseLost`."""
         now = self._clock.now()

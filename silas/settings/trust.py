@@ -121,6 +121,11 @@ class UndoSettings(Section):
         description="Minutes for which what was done is taken back with one tap; after them it "
         "takes a plan.",
     )
+    delay_sending: bool = Field(
+        False,
+        description="Whether a letter that you approved leaves only when these minutes are over; "
+        "until then one tap keeps it here.",
+    )
     keep_days: Days = Field(
         30, description="Days for which what files held before a change or removal is kept."
     )

@@ -18,7 +18,8 @@ between settings that must hold before Silas starts:
 12. What does not exist yet is refused, never ignored: a PostgreSQL server, the Telegram channel.
 13. Gates have different names.
 14. No setting approves anything: `approval.auto_approve_risk_levels` is empty (INV-01).
-15. A certificate has its key and the https address that it is for; a public address is an origin.
+15. A letter that waits leaves while its approval is valid.
+16. A certificate has its key and the https address that it is for; a public address is an origin.
 
 The settings themselves see to the rest: ranges, what the shares of a context profile add up to,
 that a gate after a step names the step, that a search without a key is no search
@@ -286,6 +287,17 @@ def _nonces_outlive_approvals(settings: Settings) -> Iterator[Violation]:
         )
 
 
+def _letters_leave_in_time(settings: Settings) -> Iterator[Violation]:
+    most = settings.approval.default_ttl_minutes
+    if settings.undo.delay_sending and settings.undo.window_minutes >= most:
+        yield Violation(
+            _key("undo.window_minutes"),
+            f"must be below {most} (approval.default_ttl_minutes) as long as undo.delay_sending is "
+            "true: a letter leaves when these minutes are over, and needs its approval then",
+            (_key("undo.delay_sending"), _key("approval.default_ttl_minutes")),
+        )
+
+
 _BOUNDS = (
     ("skills.validation.description_min_chars", "skills.validation.description_max_chars"),
     ("personality.directive_tokens_min", "personality.directive_tokens_max"),
@@ -386,6 +398,7 @@ RULES: tuple[Rule, ...] = (
     _suggestions_need_the_scheduler,
     _imports_show_what_changed,
     _nonces_outlive_approvals,
+    _letters_leave_in_time,
     _bounds_are_in_order,
     _nothing_absent_is_wanted,
     _gates_are_distinct,

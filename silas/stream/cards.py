@@ -501,6 +501,8 @@ def _begin(
 ) -> Handled:
     if root.type is WorkItemType.GOAL and root.schedule is not None:
         return Handled((reply(room, message, origin, f"{root.title}: {_goal_begins(room, root)}"),))
+    waits = room.policy.letters_wait if letter_of(root) is not None else None
+    leaves_at = None if waits is None else room.clock.now() + waits
     request = follow(
         message,
         sender=Agent.RUNTIME,
@@ -508,7 +510,9 @@ def _begin(
         content=root.title,
         # A repair belongs to its goal, whose cycle goes on with it.
         payload=ExecutionRequest(
-            work_item_id=root.spawned_by or root.id, connection_id=origin.connection_id
+            work_item_id=root.spawned_by or root.id,
+            connection_id=origin.connection_id,
+            not_before=leaves_at,
         ),
         ids=room.ids,
         clock=room.clock,
@@ -516,5 +520,13 @@ def _begin(
         urgency=Urgency.INFORMATIONAL,
     )
     once = request.model_copy(update={"message_id": f"execute.{card_id}"})
-    begun = reply(room, message, origin, f"{root.title}: approved. I am starting.", final=False)
+    told = f"{root.title}: approved. I am starting."
+    if waits is not None:
+        minutes = int(waits.total_seconds() // 60)
+        told = f"{root.title}: approved. It leaves in {minutes} minutes, unless you keep it here: "
+        told += f"`silas approvals revoke {root.id}`."
+    begun = reply(room, message, origin, told, final=False)
+    if leaves_at is not None and isinstance(begun.payload, AgentReply):
+        stays = {"work_item_id": root.id, "leaves_at": leaves_at}
+        begun = begun.model_copy(update={"payload": begun.payload.model_copy(update=stays)})
     return Handled((once, begun))

@@ -5,6 +5,7 @@ Text of others is marked as such before an agent reads it (`mark_foreign`).
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,8 @@ class TurnPolicy(Data):
     max_cost_usd: float = 0.5
     starts_goals: bool = True
     """Whether anything is begun at set times."""
+    letters_wait: timedelta | None = None
+    """For how long an approved letter can still be kept here before it leaves; None: not at all."""
     off_limits: OffLimits
     home: Path = Path("/")
     """What `~` stands for, and what relative paths are relative to where nothing else is."""

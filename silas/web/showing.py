@@ -208,6 +208,7 @@ def shown_delivery(delivery: Delivery) -> wire.Message:
         printed=reply.printed,
         undo_until=reply.undo_until,
         undo_items=reply.undo_items,
+        leaves_at=reply.leaves_at,
         conversation=conversation_of(message.scope_id),
     )
 

@@ -160,6 +160,8 @@ class Message(Data):
     """Until when what the work did in accounts is taken back with `/api/work/{id}/undo`."""
     undo_items: list[UndoableItem] = Field(default_factory=list)
     """Of several items, each that can be taken back by itself."""
+    leaves_at: UtcDatetime | None = None
+    """When it is sent: until then `/api/approvals/{work_item_id}/revoke` keeps it here."""
     attachments: list[FileAttached] = Field(default_factory=list)
     conversation: str = FIRST_CONVERSATION
     """The conversation that it belongs to."""

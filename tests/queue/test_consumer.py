@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 
@@ -19,6 +20,7 @@ from silas.queue import (
     QueueName,
     QueueStore,
 )
+from silas.queue.errors import NotYet
 from silas.storage import SqliteDatabase
 from silas.testing import FakeClock
 from tests.queue.messages import answer, message, plan_request
@@ -84,6 +86,29 @@ async def test_a_conversation_runs_over_three_queues_and_keeps_its_trace(
         await until(answered)
     assert heard == [("m3", "trace_9")]
     assert await database.fetch_all("SELECT 1 FROM queue_messages") == []
+
+
+async def test_what_is_to_be_done_later_comes_back_then_and_has_not_failed(
+    store: QueueStore, consumer: Make, clock: FakeClock, database: SqliteDatabase
+) -> None:
+    seen: list[int] = []
+    until_then = clock.now() + timedelta(days=3)
+
+    async def later(lease: Lease) -> Handled:
+        seen.append(lease.attempt)
+        if clock.now() < until_then:
+            raise NotYet(until_then)
+        return Handled()
+
+    await store.enqueue(message("m1"))
+    working = consumer(later)
+    for _ in range(4):
+        await working.run_until_empty()
+    assert seen == [1], "it waits, and is not tried again and again"
+    clock.advance(days=3)
+    await working.run_until_empty()
+    assert seen == [1, 1]
+    assert await reasons(database) == []
 
 
 async def test_what_was_processed_before_is_ended_and_not_done_again(

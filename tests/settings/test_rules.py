@@ -55,6 +55,11 @@ from tests.settings.project import Project
             "must lie side by side",
         ),
         ("sandbox.verify_dir: data", "sandbox.verify_dir", "must not be data_dir"),
+        (
+            "undo.delay_sending: true\nundo.window_minutes: 30",
+            "undo.window_minutes",
+            "must be below 30",
+        ),
         ("sandbox.verify_dir: /", "sandbox.verify_dir", "must not be data_dir"),
         ("sandbox.customer_context_dir: other", "sandbox.customer_context_dir", "inside data_dir"),
         ("sandbox.customer_context_dir: data", "sandbox.customer_context_dir", "inside data_dir"),

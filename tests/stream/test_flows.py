@@ -1,6 +1,7 @@
 """The flows of the overview: a question, a task with research, a goal, and what goes wrong."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ from silas.app.agents import Agents
 from silas.approval import ApprovalVerdict
 from silas.kernel import SystemClock, TaintLevel
 from silas.queue import QueueMessage
-from silas.queue.models import AgentReply, Urgency
+from silas.queue.models import AgentReply, QueueName, Urgency
+from silas.stream import cards
 from silas.stream.models import AgentResponse, AgentTurn, RouteDecision
 from silas.stream.ports import Finding, Research
+from silas.testing import FakeClock
 from silas.testing.stream import (
     FakeContext,
     FakeMemory,
@@ -24,6 +27,8 @@ from silas.testing.stream import (
     to_planner,
 )
 from silas.work import WorkItemStatus
+from silas.work.authorisation import revoke_approvals
+from silas.work.letters import Letter
 from silas.work.ports import ToolCaller
 from tests.stream.house import FAILING, open_house, plan, writing
 
@@ -269,6 +274,57 @@ async def test_an_autonomous_goal(tmp_path: Path) -> None:
         assert (site / "page.html").read_text() == "hello\n"
         assert await house.reviews.waiting() == []
         assert await house.dead() == []
+
+
+@pytest.fixture
+def letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no mailbox here: the plan that is approved counts as a letter."""
+    sent = Letter("mail_send", {"to": ["ann@example.org"]}, "Tuesday is fine.")
+    monkeypatch.setattr(cards, "letter_of", lambda _item: sent)
+
+
+@pytest.mark.usefixtures("letter")
+@pytest.mark.parametrize("kept", [True, False])
+async def test_an_approved_letter_leaves_when_the_window_is_over_unless_it_is_kept(
+    tmp_path: Path, *, kept: bool
+) -> None:
+    clock = FakeClock()
+    environ = {"SILAS_UNDO__DELAY_SENDING": "true", "SILAS_UNDO__WINDOW_MINUTES": "5"}
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
+    async with open_house(tmp_path, agents, clock=clock, environ=environ) as house:
+        await house.say("Write to Ann")
+        await house.reviews.decide(await house.card())
+        [told] = await house.until(lambda: house.containing("It leaves in 5 minutes"))
+        assert payload(told).leaves_at == clock.now() + timedelta(minutes=5)
+        row = "SELECT state FROM queue_messages WHERE queue = 'executor_queue'"
+        await house.row(f"{row} AND state = 'delayed'")
+        clock.advance(minutes=4, seconds=59)
+        house.stream.queue.bus.notify([QueueName.EXECUTOR])
+        assert (await house.row(row)) == ("delayed",)
+        items, bench = house.stream.turns.items, house.stream.work.context
+        item = await items.get("hello")
+        assert item is not None
+        assert (item.attempts, item.approval_token is not None) == (0, True)
+        if kept:
+            taken = await revoke_approvals(bench.approvals, items, bench.control, "hello")
+            assert [each.id for each in taken.stopped] == ["hello"]
+        clock.advance(seconds=2)
+        house.stream.queue.bus.notify([QueueName.EXECUTOR])
+        await house.idle()
+        item = await items.get("hello")
+        assert item is not None
+        assert item.attempts == (0 if kept else 1), "begun under the same approval"
+
+
+@pytest.mark.usefixtures("letter")
+async def test_where_nobody_wants_letters_to_wait_they_leave_at_once(tmp_path: Path) -> None:
+    agents = Agents(proxy=FakeProxy(always_plan), planner=planning(writing("a.txt")))
+    async with open_house(tmp_path, agents) as house:
+        await house.say("Write to Ann")
+        await house.reviews.decide(await house.card())
+        [told] = await house.until(lambda: house.containing("I am starting."))
+        assert payload(told).leaves_at is None
+        await house.idle()
 
 
 @pytest.mark.parametrize("stop", ["cancel", "pause"])

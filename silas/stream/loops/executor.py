@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from silas.gates.escalation import Escalator
 from silas.kernel import Provenance, join_taint
 from silas.queue.consumer import Handled
-from silas.queue.errors import NotWorthRetrying
+from silas.queue.errors import NotWorthRetrying, NotYet
 from silas.queue.models import (
     Agent,
     ExecutionRequest,
@@ -195,6 +195,9 @@ class ExecutorLoop:
         item = await room.items.get(request.work_item_id)
         if item is None:
             raise NotWorthRetrying(f"There is no work item {request.work_item_id}.")
+        waits = request.not_before is not None and room.clock.now() < request.not_before
+        if waits and request.not_before is not None and not item.is_cancelled:
+            raise NotYet(request.not_before)
         message = message.model_copy(update={"task_id": item.id})
         if item.type is WorkItemType.PROJECT:  # a task says it itself, when its attempt is started
             await room.enqueue(started_message(room, message, item))

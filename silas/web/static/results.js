@@ -135,6 +135,20 @@ export function undoWorkView(message, device) {
   return h("div", {}, whole, some);
 }
 
+/** Keeps here what leaves only after a while. @param {Message} message */
+export function keepHereView(message, device) {
+  const id = message.work_item_id;
+  if (!id || !message.leaves_at) return null;
+  const late = Date.now() >= Date.parse(message.leaves_at);
+  return undoing(`keep ${id}`, "Keep it here", late, async () => {
+    const path = `/api/approvals/${encodeURIComponent(id)}/revoke`;
+    const answer = await signedFetch(device, path, {}).catch(() => null);
+    if (!answer) throw new Error("Silas did not answer. Look before you try again.");
+    const { stopped } = await answerOf(answer, "That did not work: it may have left already.");
+    return stopped.length ? "It stays here. Nothing was sent." : "It has left already.";
+  });
+}
+
 /** @param {object} wanted which calls; empty: all */
 async function takeBackCalls(device, id, wanted) {
   const path = `/api/work/${encodeURIComponent(id)}/undo`;

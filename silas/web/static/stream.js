@@ -6,7 +6,7 @@ import { commandList } from "/commands.js";
 import { day, h, icon, sync, time } from "/dom.js";
 import { folderLine } from "/folder.js";
 import { markdown } from "/markdown.js";
-import { printedView, textOf, undoView, undoWorkView } from "/results.js";
+import { keepHereView, printedView, textOf, undoView, undoWorkView } from "/results.js";
 import { conversationBar } from "/conversations.js";
 import {
   answeringHere,
@@ -296,6 +296,7 @@ function messageView(message, { isLast, say, show, device }) {
     printedView(message),
     undoView(message, device),
     undoWorkView(message, device),
+    keepHereView(message, device),
     message.card_id && planLine(state.cards.get(message.card_id), show),
     isLast && (explores(message) ? options(message.chips, say) : chips(message.chips, say)),
     isLast && waitingFor(message) > 0 && reviewLine(waitingFor(message), show),
