@@ -18,6 +18,7 @@ from silas.cli.commands import (
     passphrase_prompt,
     paths_of,
 )
+from silas.kernel import parse_timestamp
 from silas.kernel.process import PASSPHRASE_VARIABLE
 from silas.settings.paths import Paths
 
@@ -109,9 +110,9 @@ def _in_words(found: dict[str, Any]) -> str:
 def _running(found: dict[str, Any]) -> str:
     if not found["running"]:
         return "Silas is not running."
-    who = "process {pid}, since {started_at}".format_map(
-        {"pid": "unknown", "started_at": "?"} | found["holder"]
-    )
+    who = f"process {found['holder'].get('pid', 'unknown')}"
+    if begun := found["holder"].get("started_at"):
+        who += f", since {parse_timestamp(begun).astimezone():%Y-%m-%d %H:%M}"
     if not found["server"]:
         return f"Silas does not answer ({who})."
     if found["server"].get("locked"):

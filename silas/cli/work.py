@@ -7,6 +7,7 @@ signed with the owner's own key.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -70,7 +71,35 @@ from silas.work.wording import status_of
 
 _YES = ApprovalDecision(verdict=ApprovalVerdict.APPROVED)
 _NO = ApprovalDecision(verdict=ApprovalVerdict.DECLINED)
-_ID = click.argument("work_item_id", metavar="ID")
+_AN_ID = re.compile(r"[a-z]+_[0-9a-z]{26}")
+_MOST_LISTED = 5
+
+
+def _named(context: click.Context, _parameter: click.Parameter, said: str) -> str:
+    """The id of the work that is meant: an id, or words of a title that only one has."""
+    cli = context.find_object(CliContext)
+    if cli is None or _AN_ID.fullmatch(said):
+        return said
+    return with_core(cli, lambda core: _id_of(core, said))
+
+
+async def _id_of(core: Core, said: str) -> str:
+    items = open_executor(core).context.items
+    if await items.get(said) is not None:
+        return said
+    known = [item for status in WorkItemStatus for item in await items.list_by_status(status)]
+    titles = [(item, item.title.casefold()) for item in known if not is_unused_offer(item)]
+    wanted = said.casefold().strip()
+    exactly = [item for item, title in titles if title == wanted]
+    meant = exactly or [item for item, title in titles if wanted and wanted in title]
+    if len(meant) > 1:
+        newest = sorted(meant, key=lambda item: (str(item.created_at), item.id))[-_MOST_LISTED:]
+        lines = [f"  {item.id}  {visible(item.title, keep_newlines=False)}" for item in newest]
+        raise click.UsageError("\n".join([f"{len(meant)} have “{said}” in their title:", *lines]))
+    return meant[0].id if meant else said
+
+
+_ID = click.argument("work_item_id", metavar="WORK", callback=_named)
 _SECONDS_TO_STOP = 30.0
 _NO_CALL = "No call waits for you. `silas review list` shows plans and questions that do."
 _MAX_OUTPUT_CHARS = 400
@@ -79,7 +108,10 @@ _MAX_FILES_COMPARED = 50
 
 @click.group(cls=JsonGroup)
 def work() -> None:
-    """Show work items, and stop or resume them."""
+    """Show work items, and stop or resume them.
+
+    WORK is the id of a work item, or words of its title.
+    """
 
 
 @work.command("list")

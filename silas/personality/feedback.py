@@ -1,8 +1,8 @@
 """What a message tells about the manner: the context that it belongs to, praise, and feedback.
 
 Fixed words decide, never a model: the same message always moves the same. Feedback is about how
-Silas speaks (“that was too harsh”), not about what something is (“the report is too long”), so the
-words must say whose manner is meant, and the message must be short.
+Silas speaks (“that was too harsh”, “be more formal”), not about what something is (“the report is
+too long”), so the words must say whose manner is meant, and the message must be short.
 """
 
 import re
@@ -53,6 +53,29 @@ _REMARKS = {
     )
     for event, each in FEEDBACK.items()
 }
+_SAY = (
+    r"(?:be|sound|speak|talk|answer(?: me)?|reply|write(?: to me)?|keep (?:it|your answers)"
+    r"|make your answers)"
+)
+_WISHES = {
+    f"feedback_{event}": re.compile(
+        rf"^(?:please )?(?:{_SAY} (?:a (?:bit|little) )?(?:{words})"
+        rf"|(?:use a )?(?:{words}) (?:tone|style|answers|replies))"
+        r"(?:,? please|,? from now on|,? with me)*\W*$",
+        re.IGNORECASE,
+    )
+    for event, words in (
+        ("too_harsh", "gentler|softer|less (?:harsh|rude|blunt)|more gentle"),
+        ("too_soft", "firmer|more (?:direct|firm)|less (?:soft|timid|vague)"),
+        ("too_wordy", "short|shorter|brief|briefer|more (?:concise|brief)|less (?:wordy|chatty)"),
+        ("too_brief", "longer|more (?:detailed|verbose|chatty)|less (?:brief|terse)"),
+        ("too_cold", "warmer|friendlier|more (?:warm|friendly|personal)|less (?:cold|distant)"),
+        ("too_warm", "cooler|more (?:matter-of-fact|sober)|less (?:warm|emotional|gushing)"),
+        ("too_formal", "more (?:casual|relaxed|informal)|less (?:formal|stiff)"),
+        ("too_casual", "formal|more (?:formal|polite)|less (?:casual|chummy)"),
+    )
+}
+"""The same as a wish: “be more formal”, “shorter answers, please”."""
 _PRAISE = re.compile(
     r"^(?:(?:thanks|thank you)[,.!]? )?(?:well done|(?:good|great|nice) (?:job|work)|perfect"
     r"|excellent|brilliant|you(?:'re| are) (?:great|amazing|awesome|the best)|i love (?:it|this)"
@@ -66,8 +89,8 @@ def spoken_event(text: str) -> str | None:
     remark = text.strip()
     if len(remark) > _LONGEST_REMARK:
         return None
-    for event, pattern in _REMARKS.items():
-        if pattern.search(remark):
+    for event in FEEDBACK:
+        if _REMARKS[event].search(remark) or _WISHES[event].search(remark):
             return event
     return "compliment" if _PRAISE.match(remark) else None
 

@@ -47,6 +47,10 @@ PLANNED = (PlanActionType.PROPOSE, PlanActionType.REVISE)
 
 ALL_WATCHES = "*"
 """In the place of the id of work that is to be stopped: everything that is watched."""
+WHAT_RUNS = "*running"
+"""The same: what this conversation has set going and has not ended."""
+LAST_UNDO = "*undo"
+"""In the place of the id of work to go on with: the undo that was offered last."""
 WHAT_CAN_BE_SAID = "the owner asks what can be said"
 """The reason of an answer that only lists requests: agents are not told of it later."""
 

@@ -63,6 +63,19 @@ JOIN conversation_work AS work ON work.work_item_id = item.id
 WHERE item.status IN ('running', 'paused') AND COALESCE(work.scope_id, '') = ?
 ORDER BY item.created_at DESC, item.id LIMIT ?
 """
+_UNDER_WAY = """
+SELECT item.id FROM work_items AS item
+JOIN conversation_work AS work ON work.work_item_id = item.id
+WHERE work.scope_id = ? AND item.parent IS NULL AND item.type <> 'goal' AND (
+    item.status = 'running' OR (item.status = 'pending' AND item.approval_token IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM work_attempts WHERE work_item_id = item.id AND ended_at IS NULL)
+) ORDER BY item.created_at, item.id
+"""
+_LAST_UNDO = """
+SELECT id FROM review_cards
+WHERE scope_id = ? AND requested_by = 'undo' AND state = 'open' AND expires_at > ?
+ORDER BY created_at DESC, id LIMIT 1
+"""
 _PLANNED = """
 SELECT item.id FROM conversation_work AS work
 JOIN work_items AS item ON item.id = work.work_item_id
@@ -223,6 +236,16 @@ class ConversationStore:
         """How many decisions of the owner's this scope waits for."""
         row = await self._database.fetch_one(_OPEN_CARDS, (scope_id,))
         return row[0] if row else 0
+
+    async def under_way(self, scope_id: str) -> list[str]:
+        """The work of this scope that is being done, or waits for a call; goals are none of it."""
+        rows = await self._database.fetch_all(_UNDER_WAY, (scope_id,))
+        return [work_item_id for (work_item_id,) in rows]
+
+    async def last_undo(self, scope_id: str, *, now: datetime) -> str | None:
+        """The card of the undo that was offered last in this scope, while it can be decided."""
+        row = await self._database.fetch_one(_LAST_UNDO, (scope_id, format_timestamp(now)))
+        return row[0] if row else None
 
     async def prune(self, *, before: datetime) -> int:
         """Forget where old requests came from, unless work or a card still belongs to them."""

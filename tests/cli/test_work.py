@@ -57,6 +57,9 @@ def test_list_show_and_log(quick: Machine) -> None:
     assert "quick (task): done, 1 attempt" in output_of(quick.run("work", "list"))
     assert output_of(quick.run("work", "list", "--status", "stuck")) == "There is no work yet.\n"
     shown = output_of(quick.run("work", "show", "quick"))
+    assert shown == output_of(quick.run("work", "show", "takes its"))
+    unknown = quick.run("work", "show", "nothing of that name")
+    assert b"There is no work item nothing of that name." in unknown.stderr
     assert "attempt 1" in shown
     assert "check failed before, passes now: ended" in shown
     assert "Done, and checked." in shown

@@ -288,6 +288,36 @@ async def test_a_watch_ends_by_the_owners_exact_words_and_not_by_a_models(tmp_pa
         await heard(line, "I watch nothing.")
 
 
+async def test_stop_and_undo_that_can_be_said(tmp_path: Path) -> None:
+    script = Script(proxy=[direct("A model answers this.")], planner=[], executor=[])
+    async with with_model(tmp_path, script) as owner:
+        line, files = owner.line, tmp_path / "files"
+        await line.say("Undo that")
+        await heard(line, "There is no change of files here that I can take back now")
+        await line.say("stop")
+        await heard(line, "Nothing runs in this conversation.")
+        await owner.ask('Create a file a.txt with "one"')
+        undo = await line.until("approval_request", title="Undo: Write a.txt")
+        await line.say("Undo that")
+        await line.until("message", sender="silas", card_id=undo["request_id"])
+        await line.send(line.decision(undo, "approved"))
+        await line.until("work", work_item_id=undo["items"][0]["id"], status="done")
+        assert not (files / "a.txt").exists()
+
+        await line.say('Run `sh -c "sleep 60; touch late.txt"`')
+        card = await line.until("approval_request")
+        await line.send(line.decision(card, "approved"))
+        await line.until("work", work_item_id=card["items"][0]["id"], status="running")
+        await line.say("Stop")
+        await heard(line, "I stop “Run sh -c")
+        await heard(line, "is stopped.")
+        item = await owner.place.core.work.items.get(card["items"][0]["id"])
+        assert item is not None
+        assert item.is_cancelled
+        assert owner.model is not None
+        assert owner.model.heard == []
+
+
 async def heard(line: Line, text: str) -> None:
     """Wait until Silas says this."""
     while text not in (await line.until("message", sender="silas"))["text"]:

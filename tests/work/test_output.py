@@ -55,6 +55,7 @@ def test_it_is_said_whether_there_is_more_than_is_shown() -> None:
     assert not outputs_to_show([call(1, numbers(13)), call(2, ""), call(3, "x", tool="read_file")])[
         -1
     ].more
+    assert not outputs_to_show([call(1, "milk\n")], [check("milk", passed=True)])[-1].more
     long = [
         ([call(1, numbers(100))], []),
         ([call(each, "line") for each in range(4)], []),

@@ -34,7 +34,9 @@ from silas.agents.brain.intents import (
     RunCommand,
     SaveAttachment,
     StopWatching,
+    StopWork,
     Thanks,
+    UndoLast,
     Watch,
     WatchedKind,
     WhatDidYouDo,
@@ -82,6 +84,41 @@ def _stop_watching(found: re.Match[str]) -> StopWatching:
     return StopWatching("" if about.lower() in ("it", "that", "this") else about)
 
 
+def _run(found: re.Match[str]) -> Intent:
+    """The command; words that name no program, such as "the tests", are none."""
+    command = need(found, "command")
+    if not (is_marked(found, "command") or _may_be_a_program(command)):
+        first = command.split(maxsplit=1)[0]
+        unknown = "Which command is that?" if _PROSE.match(command) else f"I know no “{first}”."
+        return NotUnderstood(
+            lacks=f"{unknown} Say it between backticks, as you would type it. To find out by "
+            "myself, I need a model: Settings → Model in the page, or `silas models detect`.",
+            instead=(example_of("run a command"), example_of("help")),
+        )
+    return RunCommand(
+        command=command,
+        where=got(found, "where"),
+        expected=got(found, "expected"),
+        check=got(found, "check"),
+    )
+
+
+def _may_be_a_program(command: str) -> bool:
+    """Whether it begins like a command line: a program, a file in the folder, a shell's word."""
+    first = command.split(maxsplit=1)[0]
+    if "/" in first or "=" in first or first in _SHELL_WORDS:
+        return True
+    return shutil.which(first) is not None
+
+
+def _make(found: re.Match[str]) -> Intent | None:
+    """The file. What is not called one must look like one: `soup` in "make soup" is none."""
+    path, named = need(found, "path"), found["file"] is not None
+    if not (_is_a_file_name(path) or (named and path.casefold() != "file")):
+        return None
+    return MakeFile(path, need(found, "content"))
+
+
 def _append(path: str, content: str) -> AppendToFile | None:
     return AppendToFile(path, content) if _is_a_file_name(path) else None
 
@@ -113,6 +150,7 @@ _PROSE = re.compile(
     r"(?:a|an|the|all|my|your|our|this|that|it|for|with|to|on|and|until|again|suite|some|every)\b",
     re.IGNORECASE,
 )
+_SHELL_WORDS = frozenset({"cd", "for", "if", "until", "while", "{", "("})
 _WHERE = rf"(?:\s+(?:in|inside|under)\s+(?:the\s+(?:folder|directory)\s+)?{path_of('where')})?"
 _PRINTS = (
     r"(?:\s*,?\s+(?:and|then)\s+(?:check|verify|make sure|expect)(?:\s+that)?"
@@ -217,17 +255,34 @@ PHRASES: tuple[Phrase, ...] = (
         exact=always,
     ),
     Phrase(
+        name="stop what runs",
+        pattern=pattern(
+            r"(?:stop|halt|abort|cancel)(?:\s+(?:it|that|this|everything|working|the\s+work|"
+            r"what\s+you(?:'re|\s+are)\s+doing))?(?:\s+(?:now|at\s+once|immediately))?"
+        ),
+        meaning=lambda _found: StopWork(),
+        match=("Stop", "cancel that"),
+        not_match=("stop the timer", "stop the music", "cancel my subscription"),
+        exact=always,
+    ),
+    Phrase(
+        name="undo",
+        pattern=pattern(
+            r"(?:undo(?:\s+(?:it|that|this|(?:the|your|my)\s+last\s+(?:one|thing|step|change|work)|"
+            r"what\s+you\s+(?:just\s+)?did(?:\s+last)?))?|(?:take|put)\s+(?:it|that|this)\s+back)"
+        ),
+        meaning=lambda _found: UndoLast(),
+        match=("Undo that", "take it back"),
+        not_match=("undo the knot", "take the book back"),
+        exact=always,
+    ),
+    Phrase(
         name="run a command",
         pattern=pattern(
             r"(?:run|execute)\s*:?\s+(?:the\s+(?:command|program|script)\s+)?"
             rf"{code('command')}{_WHERE}{_PRINTS}{_CHECK}"
         ),
-        meaning=lambda found: RunCommand(
-            command=need(found, "command"),
-            where=got(found, "where"),
-            expected=got(found, "expected"),
-            check=got(found, "check"),
-        ),
+        meaning=_run,
         match=(
             "Run `uname -a`",
             "run echo hello and check that it prints hello",
@@ -239,17 +294,22 @@ PHRASES: tuple[Phrase, ...] = (
     Phrase(
         name="make a file",
         pattern=pattern(
-            r"(?:create|make|write)\s+(?:a|the)?\s*(?:new\s+)?(?:text\s+)?(?:file\s+)?"
+            r"(?:create|make|write)\s+(?:a|the)?\s*(?:new\s+)?(?:text\s+)?(?P<file>file\s+)?"
             rf"(?:named\s+|called\s+)?{path_of()}\s*(?:with(?:\s+the)?(?:\s+(?:content|contents|text))?|"
             rf"containing|that says|saying|:)\s*:?\s+{text_of('content')}"
         ),
-        meaning=lambda found: MakeFile(need(found, "path"), need(found, "content")),
+        meaning=_make,
         match=(
             "Create a file notes/today.txt with buy milk",
             "create ~/notes/list.md:\n```\n- milk\n- bread\n```",
             'write hello.txt saying "Hello there"',
         ),
-        not_match=("create a file", "make me a sandwich"),
+        not_match=(
+            "create a file",
+            "make me a sandwich",
+            "make a file with my shopping list",
+            "make soup with carrots",
+        ),
         exact=lambda found: is_marked(found, "content"),
         near=re.compile(r"\b(?:create|make|write)\b.*\bfile\b", re.IGNORECASE),
     ),
@@ -331,6 +391,14 @@ PHRASES: tuple[Phrase, ...] = (
         match=("Remember that the spare key is at the neighbour's", "note: dentist on Friday"),
         not_match=("do you remember me?", "remember"),
         exact=begins(r"remember(?:\s+that\b|:)|note:|keep in mind(?:\s+that\b|:)"),
+    ),
+    Phrase(
+        name="say how to be called",
+        pattern=pattern(r"(?P<text>my\s+name\s+is\s+[^\n,.!?]{1,80})"),
+        meaning=lambda found: Remember(found["text"].strip()),
+        match=("My name is Ada",),
+        not_match=("my name is Ada, and I need a cake", "is my name there?"),
+        near=re.compile(r"^(?:call\s+me|i\s+am\s+called|i'm\s+called)\b", re.IGNORECASE),
     ),
     Phrase(
         name="say my name",

@@ -94,6 +94,16 @@ class StopWatching:
 
 
 @dataclass(frozen=True)
+class StopWork:
+    """Stop what is being done right now."""
+
+
+@dataclass(frozen=True)
+class UndoLast:
+    """Take back what was done last."""
+
+
+@dataclass(frozen=True)
 class WhoAmI:
     """Say the person's name."""
 
@@ -224,6 +234,8 @@ Planned = RunCommand | MakeFile | AppendToFile | EditFile | SaveAttachment | App
 Said = (
     ListWatches
     | StopWatching
+    | StopWork
+    | UndoLast
     | Remember
     | RecallIntent
     | Forget

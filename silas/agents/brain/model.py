@@ -49,7 +49,9 @@ from silas.agents.brain.intents import (
     Said,
     SaveAttachment,
     StopWatching,
+    StopWork,
     Thanks,
+    UndoLast,
     Watch,
     WhatDidYouDo,
     WhoAmI,
@@ -60,7 +62,7 @@ from silas.agents.models.errors import ModelNotUsable
 from silas.agents.prompting import REPOSITORY, WORK_BY_DEFAULT, WORK_HERE, disarm
 from silas.journal.conversation import JournalOp
 from silas.stream.attachments import FileKind, size_words
-from silas.stream.models import ALL_WATCHES, WHAT_CAN_BE_SAID
+from silas.stream.models import ALL_WATCHES, LAST_UNDO, WHAT_CAN_BE_SAID, WHAT_RUNS
 from silas.work.plan import parse
 
 _REQUEST = re.compile(r"<request>\n(?P<text>.*?)\n</request>", re.DOTALL)
@@ -229,7 +231,7 @@ _CAN = (
     "- keep your journal: “{task}”, “{timer}”, “{plan}”, “{today}”\n"
     "- look into accounts that you connect: “{inbox}”, “{calendar}”, “{ci}”\n"
     "- answer mails and move events: “{answer}”, “{move}”; “{brief}”\n"
-    "- tell you what I did: “{did}”\n\n"
+    "- stop and take back: “{stop}”, “{undo}”; tell you what I did: “{did}”\n\n"
     "For everything else, set up a model: Settings → Model in the page, or `silas models detect`."
 )
 
@@ -241,7 +243,7 @@ _CONNECT = (
     "shows you what I could then do, and nothing is connected before your yes."
 )
 _TOO_HARD = "I need a model for that: Settings → Model in the page, or `silas models detect`."
-_NO_NAME = "You have not told me your name yet. Say “Remember that my name is …”."
+_NO_NAME = "You have not told me your name yet. Say “My name is …”."
 _MY_NAME = re.compile(r"(?:my|the owner's) name is (?P<name>[^\n.]{1,80})", re.IGNORECASE)
 
 
@@ -300,6 +302,10 @@ def _say(wish: Said, heard: Heard) -> Move:  # noqa: PLR0911 - one return for ea
             return _journal(wish, heard)
         case ListWatches() | StopWatching():
             return _watches(wish, heard)
+        case StopWork():
+            return _direct("", plan_action={"action": "abort", "continuation_of": WHAT_RUNS})
+        case UndoLast():
+            return _direct("", plan_action={"action": "execute_next", "continuation_of": LAST_UNDO})
         case LookAtFiles() | WhatDidYouDo():
             return _read(wish, heard)
         case LookAtAccount() | ConnectAccount():
@@ -367,6 +373,8 @@ def what_i_can() -> str:
         plan=example_of("plan a block"),
         today=example_of("look at a day"),
         did=example_of("say what was done"),
+        stop=example_of("stop what runs"),
+        undo=example_of("undo"),
         inbox=example_of("look into the inbox"),
         calendar=example_of("look at the calendar"),
         ci=example_of("say what failed in CI"),

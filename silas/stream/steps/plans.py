@@ -3,6 +3,7 @@
 An agent may say `needs_approval=false`. Its plan never has a token, so it always needs approval.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,9 @@ from silas.stream.cards import STOP_WORK, asking, fresh_copy
 from silas.stream.gate_checks import known_of
 from silas.stream.models import (
     ALL_WATCHES,
+    LAST_UNDO,
     PLANNED,
+    WHAT_RUNS,
     InteractionRegister,
     PlanAction,
     PlanActionType,
@@ -52,6 +55,16 @@ _UNCHANGED = "It is the plan that you wanted changed, word by word. Say it in ot
 _NOT_REVISED = "“{title}” stays sent back: nothing of it is done. Ask again in other words."
 _NO_SUCH_WORK = "I do not know which work is meant. `silas work list` shows what there is."
 _HOW_TO_GO_ON = "`silas work list` shows what goes on, `silas review list` what waits for you."
+_NOTHING_RUNS = (
+    "Nothing runs in this conversation. What waits for your yes is not done before it; "
+    "“What are you watching?” lists what is looked at again and again."
+)
+_UNDO_CARD = "This is what I would take back. Nothing happens before your yes."
+_NO_UNDO = (
+    "There is no change of files here that I can take back now: that is possible for five minutes. "
+    "A change of your journal or in an account has *Undo* under its answer; Memory shows what I "
+    "remember, with its changes."
+)
 _AGAIN = "Here is the plan again. Nothing happens before your yes."
 _OVER = ENDED_WELL | {WorkItemStatus.FAILED, WorkItemStatus.REPLACED}
 _STOPPED = frozenset(
@@ -248,10 +261,8 @@ async def about_known_work(room: TurnContext, turn: Turn, action: PlanAction) ->
     has set up, the owner ends.
     """
     name = action.continuation_of or _result_of(turn).continuation_of
-    if name == ALL_WATCHES and action.action is PlanActionType.ABORT and is_owners(room, turn):
-        for each in await watches(room.items):
-            turn = _stopping(room, turn, each)
-        return turn
+    if _NAMED.get(name) is action.action and is_owners(room, turn):
+        return await _about_all(room, turn, name)
     item = await room.items.get(name) if name else None
     in_scope = item is not None and (
         is_owners(room, turn) or item.id in await room.store.of_scope(turn.scope_id, [item.id])
@@ -261,6 +272,30 @@ async def about_known_work(room: TurnContext, turn: Turn, action: PlanAction) ->
     if action.action is PlanActionType.ABORT:
         return _stopping(room, turn, item)
     return await _going_on(room, turn, item)
+
+
+_NAMED: Mapping[str | None, PlanActionType] = {
+    ALL_WATCHES: PlanActionType.ABORT,
+    WHAT_RUNS: PlanActionType.ABORT,
+    LAST_UNDO: PlanActionType.EXECUTE_NEXT,
+}
+
+
+async def _about_all(room: TurnContext, turn: Turn, name: str | None) -> Turn:
+    """What the owner has named by what it is, and not by its id."""
+    if name == LAST_UNDO:
+        card_id = await room.store.last_undo(turn.scope_id, now=room.clock.now())
+        if card_id is None:
+            return _adding(turn, _NO_UNDO)
+        return replace(_adding(turn, _UNDO_CARD), card_id=card_id)
+    if name == WHAT_RUNS:
+        ids = await room.store.under_way(turn.scope_id)
+        meant = [item for each in ids if (item := await room.items.get(each)) is not None]
+    else:
+        meant = await watches(room.items)
+    for each in meant:
+        turn = _stopping(room, turn, each)
+    return turn if meant else _adding(turn, _NOTHING_RUNS)
 
 
 def _stopping(room: TurnContext, turn: Turn, item: WorkItem) -> Turn:

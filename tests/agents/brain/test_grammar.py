@@ -298,3 +298,33 @@ def test_long_text_in_a_block_is_understood() -> None:
     assert understand(f"Create a file a.txt with:\n```\n{content}```") == MakeFile(
         "a.txt", content.rstrip("\n")
     )
+
+
+@pytest.mark.parametrize("text", ["run the tests", "run nosuchprogram please", "run it again"])
+def test_words_that_name_no_program_are_no_command(text: str) -> None:
+    meant = understand(text)
+    assert isinstance(meant, NotUnderstood)
+    assert "backticks" in meant.lacks
+
+
+@pytest.mark.parametrize(
+    "command", ["./build.sh", "for each in 1 2; do echo $each; done", "A=1 env"]
+)
+def test_what_begins_like_a_command_line_is_one(command: str) -> None:
+    assert understand(f"run {command}") == RunCommand(command)
+
+
+def test_a_name_is_taken_and_asked_for() -> None:
+    assert understand("My name is Ada.") == Remember("My name is Ada")
+    meant = understand("call me Bob")
+    assert isinstance(meant, NotUnderstood)
+    assert meant.near == "say how to be called"
+
+
+def test_a_file_is_called_as_the_wish_calls_it() -> None:
+    assert understand("make a file with my shopping list") == NotUnderstood(
+        "make a file", instead=()
+    )
+    assert understand("create a file notes with milk") == MakeFile("notes", "milk")
+    assert understand('create "Dear Ann.txt" with hello') == MakeFile("Dear Ann.txt", "hello")
+    assert isinstance(understand("make soup with carrots"), NotUnderstood)
