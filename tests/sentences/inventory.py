@@ -897,6 +897,21 @@ FAMILIES: tuple[tuple[str, str, str], ...] = (
         _REVIEW + "test_what_is_risky_is_decided_by_itself",
     ),
     ("stream/cards.py", "is stopped", _ABORT),
+    (
+        "cli/work.py",
+        "Of which attempt",
+        "work/test_undo_calls.py::test_a_number_that_two_attempts_have_is_asked_about",
+    ),
+    (
+        "web/static/results.js",
+        "It stays here",
+        "stream/test_flows.py::test_an_approved_letter_leaves_when_the_window_is_over_unless_it_is_kept",
+    ),
+    (
+        "stream/steps/plans.py",
+        "Nothing runs|take back",
+        "web/test_ordinary_requests.py::test_stop_and_undo_that_can_be_said",
+    ),
     ("stream/steps/plans.py", "to stop|plan again|work list|which work", _ABORT),
     (
         "stream/steps/plans.py",
