@@ -399,7 +399,7 @@ class ImapSession:
             name = re.sub(rb"\\(.)", rb"\1", found[2][1:-1]) if found[2][:1] == b'"' else found[2]
             if b"\\drafts" in found[1].lower().split():
                 marked.add(name)
-            elif name.rpartition(b"/")[2].rpartition(b".")[2] == b"Drafts":
+            elif name.rpartition(b"/")[2].rpartition(b".")[2].lower() in _DRAFTS:
                 named.add(name)
         return frozenset(marked or (named if len(named) == 1 else ()))
 
@@ -512,6 +512,11 @@ class ImapSession:
             await self._writer.drain()
 
 
+# As IMAP writes them; what a mail client finds by name has to be the same.
+_DRAFTS = frozenset(
+    {b"drafts", b"draft", b"entw&apw-rfe", b"brouillons", b"borradores", b"bozze", b"rascunhos"}
+    | {b"concepten"}
+)
 _FOLDER = re.compile(
     rb'\* LIST \(([^()]*)\) (?:NIL|"(?:[^"\\]|\\.)*") ("(?:[^"\\]|\\.)*"|[^ "(){}]+)(?: \(.*)?'
 )

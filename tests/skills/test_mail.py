@@ -159,6 +159,110 @@ def test_a_broken_mail_is_read_as_far_as_it_goes(mail: Call, account: MailAccoun
     assert "what" in mail("read", mail=one)["text"]
 
 
+NOTE = b"Message-ID: <l@example.com>\nFrom: Ann <ann@example.com>\nSubject: Hello\n"
+ALTERNATIVE = (
+    NOTE
+    + b"Content-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/plain\n\n %s\n"
+    + b"--b\nContent-Type: text/html; charset=utf-8\n\n<html><head><meta charset=utf-8><body>"
+    + b"<p>In the page</p>\n--b--\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        pytest.param(ALTERNATIVE % b"", "In the page", id="the plain form is empty"),
+        pytest.param(ALTERNATIVE % b"In words", "In words", id="of two forms the plain one"),
+        pytest.param(NOTE + "\nGrüße".encode(), "Grüße", id="no charset, and UTF-8"),
+        pytest.param(
+            NOTE + "\nGrüße €".encode("cp1252"), "Grüße €", id="no charset, and Windows"
+        ),
+        pytest.param(
+            NOTE + b"Content-Type: text/plain; charset=x-mac-klingon\n\nGr\xc3\xbc\xc3\x9fe",
+            "Grüße",
+            id="a charset that nobody knows",
+        ),
+        pytest.param(
+            NOTE
+            + b"Content-Type: multipart/mixed; boundary=b\n\n--b\n"
+            + b"Content-Type: text/plain; charset=x-unknown\n\nHello\n--b\n"
+            + b"Content-Type: application/pdf; name*=utf-8''r%C3%A9.pdf\n\nx\n--b--\n",
+            "Hello",
+            id="the same among several parts",
+        ),
+        pytest.param(
+            NOTE + b"Content-Type: text/plain; charset=utf-8\n\nGr\xc3\xbc\xc3",
+            "Gr\u00fc\ufffd",
+            id="cut within a letter",
+        ),
+    ],
+)
+def test_a_mail_says_what_it_says(raw: bytes, text: str) -> None:
+    letters = module("letters")
+    assert letters.text_of(letters.parsed(raw)).strip() == text
+
+
+BROKEN = (
+    b"To: undisclosed-recipients:;\xe9",
+    b"From: =?utf-8?q?x?= <a@b.org>;:\xff",
+    b"Subject: =?utf-16?b?2AA=?=",
+    b"Date: \xff\xfe",
+    b'Content-Disposition: attachment; filename="\xff.pdf"',
+    b"Content-Type: text/plain; name*0*=\xff''%\xff",
+    b"Authentication-Results: \xff(((",
+    b'Content-Type: ="',
+)
+
+
+def test_no_mail_of_a_strangers_hides_the_others(mail: Call, account: MailAccount) -> None:
+    account.deliver(message("Still here"), *(NOTE + each + b"\n\nText\n" for each in BROKEN))
+    found = mail("search")
+    assert len(found["mails"]) == len(BROKEN) + 1
+    assert found["mails"][-1]["subject"] == "Still here"
+    for each in found["mails"]:
+        mail("read", mail=each["id"])
+
+
+class Listing:
+    """A server that lists these folders."""
+
+    capabilities = ("IMAP4REV1",)
+
+    def __init__(self, *lines: bytes) -> None:
+        self.lines = list(lines)
+
+    def list(self, *_: str) -> tuple[str, list[bytes]]:
+        return "OK", self.lines
+
+
+GERMAN = b'(\\All) "/" "[Gmail]/Alle Nachrichten"'
+
+
+@pytest.mark.parametrize(
+    ("use", "lines", "chosen"),
+    [
+        ("SENT", [b'() "." INBOX', b'() "." "INBOX.Sent"'], "INBOX.Sent"),
+        ("DRAFTS", [b'() "/" Entw&APw-rfe'], "Entwürfe"),
+        ("SENT", [b'() NIL "Gesendete Objekte"'], "Gesendete Objekte"),
+        ("ARCHIVE", [b'() "/" INBOX', GERMAN], "[Gmail]/Alle Nachrichten"),
+        ("ARCHIVE", [GERMAN, b'() "\\\\" "Mine\\\\Archiv"'], "Mine\\Archiv"),
+        ("ARCHIVE", [b'() "/" Archives', b'(\\Archive) "/" Old'], "Old"),
+    ],
+)
+def test_the_folder_for_something_is_found_on_every_server(
+    monkeypatch: pytest.MonkeyPatch, use: str, lines: list[bytes], chosen: str
+) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    box = module("imap_session").Mailbox(Listing(*lines))
+    assert box.special(*getattr(module("mail"), f"_{use}")) == chosen
+
+
+def test_a_mailbox_without_such_a_folder_says_what_to_do() -> None:
+    session = module("imap_session")
+    with pytest.raises(session.Conflict, match="Make one that is called Sent"):
+        session.Mailbox(Listing(b'() "/" INBOX')).special("sent", {"sent"})
+
+
 def test_a_long_text_goes_on(mail: Call, account: MailAccount) -> None:
     account.deliver(message("Long", text="word " * 9000))
     [one] = ids(mail("search"))
@@ -191,6 +295,14 @@ GENUINE = "mx.google.com; dkim=pass header.i=@example.com; dmarc=pass header.fro
         # The sender's own line is below the one that the receiving server has written.
         (["mx.google.com; dmarc=fail header.from=example.com", GENUINE], False),
         (["mx.google.com; none (dmarc=pass header.from=example.com)"], False),
+        # What the server repeats of the sender's is no finding, however it is put.
+        (["mx.google.com; none ((x) dmarc=pass header.from=example.com y)"], False),
+        (["mx.google.com; none ((x); dmarc=pass header.from=example.com ; )"], False),
+        (['mx.google.com; spf=pass smtp.mailfrom="; dmarc=pass header.from=example.com ;"'], False),
+        (["mx.google.com; spf=pass smtp.mailfrom=x dmarc=pass header.from=example.com"], False),
+        (["mx.google.com; dmarc=pass header.from=example.com header.from=evil.example"], False),
+        (["mx.google.com; none (; dmarc=pass header.from=example.com"], False),
+        ([r"mx.google.com; none (\); dmarc=pass header.from=example.com)"], False),
     ],
 )
 def test_a_sender_counts_if_the_receiving_server_says_so(results: list[str], counts: bool) -> None:

@@ -299,7 +299,8 @@ def main() -> int:
         answer = {"error": str(error), "kind": "unknown_outcome"}
     except Unavailable as error:
         answer = {"error": str(error), "kind": error.kind}
-    print(json.dumps(answer, ensure_ascii=False))
+    # Half of a letter, which some programs write, is in no UTF-8.
+    print(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace").decode())
     return 1 if "error" in answer else 0
 
 

@@ -12,7 +12,7 @@ import binascii
 import contextlib
 import imaplib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ imaplib._MAXLINE = 10_000_000  # type: ignore[attr-defined]  # noqa: SLF001 - th
 
 _ID = re.compile(r"(\d{1,10})\.(\d{1,10})(<[^<>\s]{0,250}>)(.{1,250})", re.DOTALL)
 _MESSAGE_ID = re.compile(rb"<[!-;=?-~]{1,248}>")
-_LISTED = re.compile(rb'\(([^)]*)\) ("[^"]*"|NIL) (.*)', re.DOTALL)
+_LISTED = re.compile(rb'\(([^)]*)\) (?:"(\\?.)"|NIL) (.*)', re.DOTALL)
 
 
 class Conflict(Exception):
@@ -65,6 +65,12 @@ class Folder:
 
     name: str
     flags: frozenset[str]
+    separator: str = ""
+    """What stands between a folder and those in it; nothing if there are none."""
+
+    @property
+    def last_name(self) -> str:
+        return self.name.rpartition(self.separator)[2] if self.separator else self.name
 
     @property
     def can_be_opened(self) -> bool:
@@ -101,26 +107,42 @@ class Mailbox:
     def folders(self) -> list[Folder]:
         """All folders."""
         found = []
-        for line in self._ok(*self.imap.list('""', '"*"')):
+        for line in self._listed():
             raw = b"".join(line) if isinstance(line, tuple) else line
-            parts = _LISTED.fullmatch(raw or b"")
+            parts = _LISTED.match(raw or b"")
             if parts is None:
                 continue
             flags = frozenset(parts[1].decode("ascii", "replace").lower().split())
-            found.append(Folder(_decoded(_unquoted(parts[3], line)), flags))
+            separator = (parts[2] or b"").decode("ascii", "replace")[-1:]
+            found.append(Folder(_decoded(_unquoted(parts[3], line)), flags, separator))
         return found
 
-    def special(self, use: str, names: Sequence[str]) -> str:
-        """The folder for drafts, sent mail or the archive; raises `Conflict` if there is none."""
+    def _listed(self) -> list[Any]:
+        # Some servers say what a folder is for only if they are asked (RFC 6154).
+        if not {"SPECIAL-USE", "LIST-EXTENDED"} <= {
+            each.upper() for each in self.imap.capabilities
+        }:
+            return self._ok(*self.imap.list('""', '"*"'))
+        answer, said = self.imap.xatom("LIST", '""', '"*"', "RETURN (SPECIAL-USE)")
+        self._ok(answer, said)
+        return self.imap.response("LIST")[1]
+
+    def special(self, use: str, names: Collection[str], otherwise: str = "") -> str:
+        """The folder for drafts, sent mail or the archive; raises `Conflict` if there is none.
+
+        That is the one that the server calls so, or one with a usual name, or the one that the
+        server calls `otherwise`.
+        """
         folders = [each for each in self.folders() if each.can_be_opened]
-        for each in folders:
-            if f"\\{use}" in each.flags:
-                return each.name
-        for name in names:
-            for each in folders:
-                if each.name.rpartition("/")[2].casefold() == name:
-                    return each.name
-        raise Conflict(f"The mailbox has no folder for this ({names[0]}).")
+        called = [each for each in folders if f"\\{use}" in each.flags]
+        named = [each for each in folders if each.last_name.casefold() in names]
+        second = [each for each in folders if otherwise and f"\\{otherwise}" in each.flags]
+        for each in (*called, *named, *second):
+            return each.name
+        raise Conflict(
+            f"The mailbox has no folder that is known to be for this ({use}). Make one that is "
+            f"called {use.capitalize()}."
+        )
 
     def open(self, folder: str, *, changing: bool = False) -> None:
         """Open a folder; raises `Conflict` if it is not there (rule 4)."""

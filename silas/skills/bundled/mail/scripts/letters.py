@@ -9,10 +9,11 @@
    written, and not sent, twice.
 """
 
+import contextlib
 import hashlib
 import html.parser
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from email.errors import MessageError
@@ -21,7 +22,9 @@ from email.utils import format_datetime, getaddresses
 
 MAX_TEXT = 20_000
 _ADDRESS = re.compile(r"[^\s<>,;:\"()\[\]\\@]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250})")
-_COMMENT = re.compile(r"\([^()]*\)")
+_MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,248}>")
+# What the parser of the standard library lets out where a mail is not as it should be.
+_UNREADABLE = (MessageError, ValueError, LookupError, AttributeError, TypeError)
 
 
 class NotWritten(Exception):
@@ -30,21 +33,38 @@ class NotWritten(Exception):
 
 def parsed(raw: bytes) -> EmailMessage:
     """A mail, or its header."""
-    return message_from_bytes(raw, policy=policy.default)
+    raw = raw.replace(b"\0", b"")
+    try:
+        return message_from_bytes(raw, policy=policy.default)
+    except _UNREADABLE:
+        # Its own account of how it is put together leads nowhere: it is read as it stands there.
+        plain = re.sub(rb"(?im)^content-", b"X-Content-", raw)
+        return message_from_bytes(plain, policy=policy.default)
+
+
+def readable(text: str) -> str:
+    """A text that can be written as UTF-8: bytes of no known charset are read as it."""
+    text = re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text)
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _raw(mail: EmailMessage, name: str) -> list[str]:
+    """The lines of this header as they stand in the mail, the first one first."""
+    return [str(value) for key, value in mail.raw_items() if key.lower() == name.lower()]
 
 
 def header(mail: EmailMessage, name: str) -> str:
     """A header as one line; what cannot be read is given as it stands there."""
     try:
         value = mail.get(name)
-    except (MessageError, ValueError, IndexError, KeyError, AttributeError):
-        value = next((each for key, each in mail.raw_items() if key.lower() == name.lower()), "")
-    return re.sub(r"\s+", " ", str(value or "")).strip()[:1000]
+    except _UNREADABLE:
+        value = next(iter(_raw(mail, name)), "")
+    return re.sub(r"\s+", " ", readable(str(value or ""))).strip()[:1000]
 
 
 def message_id(mail: EmailMessage) -> str:
     """The Message-ID; `<>` if the mail has none that can be compared."""
-    found = re.search(r"<[!-;=?-~]{1,248}>", header(mail, "Message-ID"))
+    found = _MESSAGE_ID.search("".join(_raw(mail, "Message-ID")[:1]))
     return found[0] if found else "<>"
 
 
@@ -55,12 +75,11 @@ def addresses(mail: EmailMessage, name: str) -> list[str]:
 
 def is_verified(mail: EmailMessage, trusted: Sequence[str]) -> bool:
     """Whether the receiving server vouches for the domain of the sender (rule 2)."""
-    senders = addresses(mail, "From")
-    results = mail.get_all("Authentication-Results") or []
-    if len(senders) != 1 or not results or len(mail.get_all("From") or []) != 1:
+    senders, results = addresses(mail, "From"), _raw(mail, "Authentication-Results")
+    if len(senders) != 1 or not results or len(_raw(mail, "From")) != 1:
         return False
     domain = senders[0].rpartition("@")[2].casefold()
-    server, *found = _COMMENT.sub(" ", str(results[0])).split(";")
+    server, *found = _without_comments(results[0]).split(";")
     name = server.split()[0].casefold() if server.split() else ""
     if not domain or not any(_is_server(name, each) for each in trusted):
         return False
@@ -72,42 +91,94 @@ def _is_server(name: str, trusted: str) -> bool:
     return name.endswith(trusted) if trusted.startswith(".") else name == trusted
 
 
+def _without_comments(text: str) -> str:
+    """What a server says, without what it repeats of the mail in comments and between quotes.
+
+    Both can hold words of the sender's: of one that does not end, nothing counts.
+    """
+    kept, depth, quoted, skip = list[str](), 0, False, False
+    for letter in text:
+        if skip or letter == "\\":
+            skip = not skip
+        elif letter == '"' and not depth:
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif letter in "()":
+            depth += 1 if letter == "(" else -1
+            kept.append(" ")
+        elif not depth:
+            kept.append(letter)
+        if depth < 0:
+            return ""
+    return "" if depth or quoted else "".join(kept)
+
+
 def _vouches(result: str, domain: str) -> bool:
-    words = result.split()
-    said = dict(each.casefold().partition("=")[::2] for each in words)
-    if said.get("dmarc") == "pass":
+    """What one method has found; its own word comes first, and each word once (RFC 8601)."""
+    words = [each.casefold().partition("=")[::2] for each in result.split()]
+    said = dict(words)
+    if not words or len(said) != len(words):
+        return False
+    if words[0] == ("dmarc", "pass"):
         return said.get("header.from", "") == domain
-    if said.get("dkim") != "pass":
+    if words[0] != ("dkim", "pass"):
         return False
     signed = said.get("header.d") or said.get("header.i", "").rpartition("@")[2]
     return signed == domain
 
 
 def text_of(mail: EmailMessage) -> str:
-    """What a mail says, as plain text."""
+    """What a mail says, as plain text. Of two forms, the plain one counts unless it is empty."""
+    plain = _body(mail, "plain")
+    if plain.strip():
+        return plain
+    page = _body(mail, "html")
+    return _from_html(page) if page.strip() else plain
+
+
+def _body(mail: EmailMessage, kind: str) -> str:
     try:
-        body = mail.get_body(preferencelist=("plain", "html"))
-        if body is None:
-            return ""
-        text = body.get_content()
-    except (MessageError, ValueError, LookupError, AttributeError):
-        payload = mail.get_payload(decode=True)
-        return payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
-    if not isinstance(text, str):
-        return ""
-    return _from_html(text) if body.get_content_subtype() == "html" else text
+        part = mail.get_body(preferencelist=(kind,))
+    except _UNREADABLE:
+        part = next((each for each in _parts(mail) if each.get_content_subtype() == kind), None)
+    content = part.get_payload(decode=True) if part is not None else None
+    return _decoded(content, part) if isinstance(content, bytes) else ""
+
+
+def _parts(mail: EmailMessage) -> Iterator[EmailMessage]:
+    for part in mail.walk():
+        if part.get_content_maintype() == "text":
+            yield part
+
+
+def _decoded(content: bytes, part: EmailMessage) -> str:
+    """By the charset that the part names; one that names none, or one that nobody knows, is read
+    as UTF-8, and else as what most old programs have written."""
+    with contextlib.suppress(*_UNREADABLE):
+        named = part.get_content_charset("us-ascii")
+        if named not in ("us-ascii", "ascii"):
+            return content.decode(named, "replace")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content.decode("cp1252", "replace")
 
 
 def attachments(mail: EmailMessage) -> list[dict[str, object]]:
     """What is attached: names, types and sizes."""
     found = []
     for part in mail.walk():
-        name = part.get_filename()
-        if part.is_multipart() or not (name or part.get_content_disposition() == "attachment"):
+        try:
+            name, placed = part.get_filename() or "", part.get_content_disposition()
+        except _UNREADABLE:
+            name, placed = "", "attachment"
+        if part.is_multipart() or not (name or placed == "attachment"):
             continue
         content = part.get_payload(decode=True)
         size = len(content) if isinstance(content, bytes) else 0
-        found.append({"name": name or "", "type": part.get_content_type(), "bytes": size})
+        kind = readable(part.get_content_type())
+        found.append({"name": readable(name)[:250], "type": kind, "bytes": size})
     return found[:50]
 
 
@@ -121,7 +192,8 @@ class _Text(html.parser.HTMLParser):
         self._hidden = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._hidden += tag in self._HIDDEN
+        # Where the head was not closed, the body still begins here.
+        self._hidden = 0 if tag == "body" else self._hidden + (tag in self._HIDDEN)
         if tag in self._BREAKS:
             self.parts.append("\n")
 
@@ -166,7 +238,7 @@ def written(
     if answers is not None and (threaded := message_id(answers)) != "<>":
         before = header(answers, "References") or header(answers, "In-Reply-To")
         mail["In-Reply-To"] = threaded
-        known = re.findall(r"<[!-;=?-~]{1,248}>", before)
+        known = _MESSAGE_ID.findall(before)
         mail["References"] = " ".join([*known[-20:], threaded])
     mail.set_content(text)
     return mail
@@ -180,7 +252,7 @@ def message_id_for(sender: str, said: str) -> str:
 
 def answer_subject(mail: EmailMessage) -> str:
     """The subject of an answer to a mail."""
-    subject = header(mail, "Subject")
+    subject = re.sub(r"[\x00-\x1f\x7f]", "", header(mail, "Subject"))
     return subject if re.match(r"(?i)(re|aw|sv|antw)\s*:", subject) else f"Re: {subject}".strip()
 
 

@@ -31,9 +31,28 @@ from letters import NotWritten
 RELAY = ("127.0.0.1", 1587)
 READ_BYTES = 1024 * 1024
 BATCH = 50
-_ARCHIVE = ("archive", ["archive", "archives", "all mail", "archiv"])
-_DRAFTS = ("drafts", ["drafts", "draft", "entwürfe"])
-_SENT = ("sent", ["sent", "sent mail", "sent items", "sent messages", "gesendet"])
+# What servers call these folders, and the names that they have where servers do not say it. Gmail
+# has no archive: what is archived there is in `All Mail` alone, whatever that is called.
+_ARCHIVE = (
+    "archive",
+    frozenset({"archive", "archives", "archiv", "archivo", "archivio", "archief", "arquivo"}),
+    "all",
+)
+_DRAFTS = (
+    "drafts",
+    frozenset(
+        {"drafts", "draft", "entwürfe", "brouillons", "borradores", "bozze", "rascunhos"}
+        | {"concepten"}
+    ),
+)
+_SENT = (
+    "sent",
+    frozenset(
+        {"sent", "sent mail", "sent items", "sent messages", "gesendet", "gesendete objekte"}
+        | {"gesendete elemente", "envoyés", "éléments envoyés", "messages envoyés", "enviados"}
+        | {"elementos enviados", "inviati", "posta inviata", "verzonden", "verzonden items"}
+    ),
+)
 _HEADERS = (
     "BODY.PEEK[HEADER.FIELDS (FROM TO SUBJECT DATE MESSAGE-ID AUTHENTICATION-RESULTS "
     "LIST-UNSUBSCRIBE)]"
@@ -608,7 +627,8 @@ def main() -> int:
         answer = {"error": str(error), "kind": "unknown_outcome"}
     except Unavailable as error:
         answer = {"error": str(error), "kind": error.kind}
-    print(json.dumps(answer, ensure_ascii=False))
+    # Half of a letter, which some programs write, is in no UTF-8.
+    print(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace").decode())
     return 1 if "error" in answer else 0
 
 
