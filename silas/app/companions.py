@@ -10,6 +10,7 @@ from pathlib import Path
 
 from silas.agents.companion_gateway import Destinations, ReferencedSecrets
 from silas.app.agents import companion_choices, without_reading
+from silas.app.context import MemoryServices, forget_memories, open_traces
 from silas.app.core import Core, OpenDatabase
 from silas.app.gates import open_gates
 from silas.app.jobs import PeriodicJob
@@ -47,6 +48,7 @@ from silas.review.questions import QuestionStore
 from silas.settings.paths import Paths
 from silas.settings.services import CompanionSettings
 from silas.storage import Database, SqliteDatabase, load_migrations, migrate
+from silas.stream.companions import CompanionTraces
 
 _LOOK = timedelta(minutes=1)
 _PRUNE = timedelta(days=1)
@@ -112,11 +114,12 @@ def build_companions(
     compaction: CompactionPolicy | None = None,
     run: RunCompanion | None = None,
     tell: TellOwner | None = None,
+    talked: Elsewhere | None = None,
 ) -> CompanionServices:
     """Companions on these ports, standing still. What is absent is a no.
 
     `run` takes the place of the workflow, for whoever looks at waking alone; `tell` is told what
-    of a run is for the owner's eyes.
+    of a run is for the owner's eyes; `talked` erases what was said in other conversations.
     """
     registry = companion_tools()
     switches = StopSwitches(store, fence=journal.fence.move)
@@ -169,7 +172,7 @@ def build_companions(
     worker = WakeWorker(store, run or workflow.run, ended=run_ended)
     erasure = Erasure(
         store,
-        elsewhere=companion_places(queue, approvals),
+        elsewhere=companion_places(queue, approvals, talked),
         wipe=without_erased(store.database, queue.database),
         call_off=worker.call_off,
         fence=journal.fence.move,
@@ -225,13 +228,18 @@ def build_companions(
     )
 
 
-def companion_places(queue: QueueStore, approvals: ActionApprovals | None) -> list[Elsewhere]:
+def companion_places(
+    queue: QueueStore, approvals: ActionApprovals | None, talked: Elsewhere | None
+) -> list[Elsewhere]:
     """Where companions' words go outside of their own file."""
 
     async def on_the_bus(about: ErasedElsewhere) -> dict[str, int]:
+        if not about.really:
+            return {}
         return {"messages on the bus": await queue.forget(QueueName.COMPANION, about.fits)}
 
-    return [on_the_bus, *([approvals.forget] if approvals is not None else [])]
+    cards = approvals.forget if approvals is not None else None
+    return [on_the_bus, *(each for each in (cards, talked) if each is not None)]
 
 
 def without_erased(*databases: Database) -> Callable[[], Awaitable[bool]]:
@@ -307,6 +315,7 @@ def make_companions(
     gates: GateRunner | None = None,
     models: Destinations | None = None,
     tell: TellOwner | None = None,
+    memory: MemoryServices | None = None,
 ) -> CompanionServices:
     """Companions as the settings say, standing still.
 
@@ -327,6 +336,9 @@ def make_companions(
         kinds=core.paths.companion_kinds,
         compaction=CompactionPolicy(model_attempts=settings.summary_model_attempts),
         tell=tell,
+        talked=CompanionTraces(
+            core.database, forget_memories(core, memory, traces=open_traces(core))
+        ),
     )
 
 
@@ -341,6 +353,7 @@ async def open_companions(
     gates: GateRunner | None = None,
     models: Destinations | None = None,
     tell: TellOwner | None = None,
+    memory: MemoryServices | None = None,
 ) -> AsyncIterator[CompanionServices]:
     """Companions, awake for as long as the block lasts."""
     async with open_companion_store(
@@ -360,6 +373,7 @@ async def open_companions(
             gates=gates,
             models=models,
             tell=tell,
+            memory=memory,
         )
         await companions.service.recover()
         try:

@@ -6,7 +6,7 @@ the disk. The names of the settings become those of the packages.
 
 import importlib.util
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -112,7 +112,6 @@ def curation_of(
     core: Core, memory: MemoryServices, scope_id: str, context: ContextService | None = None
 ) -> MemoryCuration:
     """What is remembered in one scope, for its owner; `context` may show some of it right now."""
-    archive = FileArchive(core.paths.archive, clock=core.clock)
     return MemoryCuration(
         memory.memories,
         memory.retriever,
@@ -121,7 +120,7 @@ def curation_of(
         ids=core.ids,
         policy=preference_policy(core.settings),
         index=memory.index,
-        traces=ConversationTraces(core.database, archive, clock=core.clock),
+        traces=open_traces(core),
         changed=partial(context.drop_memories, scope_id) if context else nobody_shows,
     )
 
@@ -146,15 +145,6 @@ def open_search(
     Without `memory`, it is opened when something is to be forgotten.
     """
     owner, clock = core.settings.owner_id, core.clock
-
-    async def forget(memory_ids: Sequence[str]) -> int:
-        async with AsyncExitStack() as stack:
-            opened = memory
-            if opened is None:
-                opened = await stack.enter_async_context(open_memory(core))
-            forgetting = Forgetting(opened.memories, owner, index=opened.index)
-            return (await forgetting.forget(Selection(tuple(memory_ids)))).memories
-
     conversations = ConversationList(
         core.database,
         owner_id=owner,
@@ -163,10 +153,36 @@ def open_search(
         clock=clock,
         redact=core.redact,
         archive_files=FileArchive(core.paths.archive, clock=clock),
-        forget=forget,
+        forget=forget_memories(core, memory),
         drop_context=drop_context,
     )
     return Search(core.database, conversations, core.work.items, clean=core.redact)
+
+
+def forget_memories(
+    core: Core, memory: MemoryServices | None = None, *, traces: ConversationTraces | None = None
+) -> Callable[[Sequence[str]], Awaitable[int]]:
+    """What forgets memories of the owner's by their ids, and with `traces` what they came from.
+
+    Without `memory`, it is opened when something is to be forgotten.
+    """
+
+    async def forget(memory_ids: Sequence[str]) -> int:
+        async with AsyncExitStack() as stack:
+            opened = memory
+            if opened is None:
+                opened = await stack.enter_async_context(open_memory(core))
+            owner = core.settings.owner_id
+            forgetting = Forgetting(opened.memories, owner, index=opened.index, traces=traces)
+            return (await forgetting.forget(Selection(tuple(memory_ids)))).memories
+
+    return forget
+
+
+def open_traces(core: Core) -> ConversationTraces:
+    """Where the conversations of this data directory have left their texts."""
+    archive = FileArchive(core.paths.archive, clock=core.clock)
+    return ConversationTraces(core.database, archive, clock=core.clock)
 
 
 def memory_jobs(core: Core, memory: MemoryServices) -> list[PeriodicJob]:

@@ -192,6 +192,7 @@ async def open_runtime(
                 gates=gates,
                 models=companion_gateway(core, environ=environ, heard=hear_companion),
                 tell=partial(_tell_word, core),
+                memory=memory,
             ) as companions,
             in_background(_channel(core.queue, deliveries).run()),
         ):

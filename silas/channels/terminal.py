@@ -266,9 +266,9 @@ class TerminalChannel:
     ) -> list[Delivery]:
         """Send one message and show what comes back, until there is nothing more to wait for.
 
-        That is the first answer; or, if it brought a card which was approved, the end of the work.
-        With `wait`, a card that cannot be asked about now is waited for as well. `ask` is for what
-        gates want to know.
+        That is the first answer that no other one follows; or, if it brought a card which was
+        approved, the end of the work. With `wait`, a card that cannot be asked about now is waited
+        for as well. `ask` is for what gates want to know.
         """
         number = await self.deliveries.last(self.connection_id)
 
@@ -293,7 +293,8 @@ class TerminalChannel:
             if delivery.message.trace_id != sent.trace_id:
                 continue
             heard.append(delivery)
-            answered = answered or delivery.reply.in_reply_to == sent.message_id
+            reply = delivery.reply
+            answered = answered or (reply.final and reply.in_reply_to == sent.message_id)
             card = await self._show(delivery)
             if isinstance(card, Question):
                 answer = await ask(f"{self.show_question(card)}\n{_asks(card)}")

@@ -20,6 +20,7 @@ from silas.app.client import NotRunning, call_server
 from silas.app.companions import make_companions, open_companion_store
 from silas.app.core import Core
 from silas.app.journal import open_journal
+from silas.app.review import open_questions
 from silas.cli.commands import CliContext, JsonCommand, pass_cli, with_core
 from silas.companions.errors import CompanionInvalid, CompanionUnknown
 from silas.companions.service import CompanionService
@@ -104,7 +105,9 @@ async def open_companion_service(core: Core) -> AsyncIterator[CompanionService]:
             core.paths, clock=core.clock, ids=core.ids, host_id=journal.host_id
         ) as store,
     ):
-        companions = make_companions(core, journal, store, queue=core.queue)
+        # Without them, cards would outlive a companion that is ended, or forgotten.
+        questions = open_questions(core, core.queue)
+        companions = make_companions(core, journal, store, queue=core.queue, questions=questions)
         yield companions.service
 
 

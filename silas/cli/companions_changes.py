@@ -504,18 +504,6 @@ def models(
 
 
 _NOT_FOUND = "Nothing of it was found."
-_RECORDS = {
-    "agents": "companions",
-    "agent_messages": "messages",
-    "agent_message_payloads": "texts of messages",
-    "agent_run_traces": "traces",
-    "agent_reports": "reports",
-    "agent_operations": "actions",
-    "agent_prompt_items": "questions",
-    "agent_prompt_responses": "answers",
-    "wake_run_log": "wakes",
-}
-"""What is counted is said in words where people know it; the rest by its table."""
 
 
 @click.command(cls=JsonCommand)
@@ -587,12 +575,4 @@ def _lines(receipt: Mapping[str, Any]) -> Iterator[str]:
 
 def _counted(receipt: Mapping[str, Any]) -> Iterator[str]:
     done = "Gone" if receipt["done"] else "This would go"
-    gone = ", ".join(_amounts(receipt["removed"])) or "no whole record"
-    yield f"{done}: {gone}"
-    if receipt["redacted"]:
-        over = "Written over in" if receipt["done"] else "This would be written over in"
-        yield f"{over}: {', '.join(_amounts(receipt['redacted']))}"
-
-
-def _amounts(rows: Mapping[str, int]) -> Iterator[str]:
-    return (f"{count} {_RECORDS.get(table, table)}" for table, count in rows.items())
+    yield f"{done}: {', '.join(receipt['in_words']) or 'nothing'}"

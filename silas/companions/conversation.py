@@ -78,6 +78,8 @@ _SKIPPED_WORDS = {
     WakeStatus.SKIPPED_DESTROYED: "It was ended for good, so nobody answers.",
     WakeStatus.SKIPPED_SLEEPING: "It sleeps, so it did not hear this. Wake it, and say it again.",
 }
+_CALLED_OFF = "It was called off before it had answered."
+_NOTHING_SAID = "It had nothing to say."
 _OUTCOMES = {
     OperationStatus.DONE: "done",
     OperationStatus.DECLINED: "you said no",
@@ -139,7 +141,7 @@ class ConversationReader:
             asked = run.job.reason in _BY_OWNER
             if not asked and (run.status in _UNSEEN or not worth_showing(turn, before)):
                 return None
-            text = spoken(turn)
+            text = spoken(turn) or (_unanswered(turn) if run.job.reply_to else "")
             if not text:
                 return None
             day = f"{self._store.clock.now():%Y-%m-%d}"
@@ -261,6 +263,11 @@ def spoken(turn: TurnView) -> str:
     if turn.problem:
         lines.append(turn.problem)
     return "\n\n".join(lines)
+
+
+def _unanswered(turn: TurnView) -> str:
+    """Whoever waits elsewhere is told that no answer comes."""
+    return _CALLED_OFF if turn.status is WakeStatus.CANCELLED else _NOTHING_SAID
 
 
 def _is_looked_at(run: WakeRun) -> bool:

@@ -14,9 +14,11 @@
    away twice; retention takes it when its time is over.
 7. Cards of the erased actions lose what they show, tokens the bytes that were approved. What was
    signed stays as it was signed: it holds digests.
-8. A preview is the same transaction, taken back. A receipt counts what went, table by table, names
-   what stays, and holds no erased word, only its digest.
-9. The files are written anew without what was deleted; where that cannot be done, the receipt says
+8. What companions have left elsewhere (cards, the bus, the conversation with Silas) goes first, and
+   once more afterwards: whatever dies in between, asking again finds everything that is left.
+9. A preview is the same transaction, taken back. A receipt counts what went, names what stays, and
+   holds no erased word, only its digest. It is written in the transaction that erases.
+10. The files are written anew without what was deleted; where that cannot be done, the receipt says
    so.
 """
 
@@ -28,6 +30,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, Self
 
@@ -77,6 +80,7 @@ from silas.companions.models import (
 )
 from silas.companions.store import TABLES, CompanionStore, upsert
 from silas.companions.tools.catalogue import companion_tools
+from silas.companions.words import RECORDS
 from silas.kernel import format_timestamp, parse_timestamp
 from silas.kernel.models import Data, UtcDatetime
 from silas.storage import Durability, Transaction
@@ -136,6 +140,7 @@ _DERIVED: Mapping[type[Data], str] = MappingProxyType(
 )
 _ERASED = "erased"
 _ACTION = '"type":"companion_action"'
+_TRACE = "trace_"
 _RUNNING = WakeStatus.RUNNING.value
 _LEAST = 3
 _SUBSCRIPTIONS = "SELECT id FROM agent_subscriptions WHERE agent_id = ?"
@@ -189,13 +194,25 @@ class ErasureWish(Data):
 
 @dataclass(frozen=True)
 class ErasedElsewhere:
-    """What another place is told: of whom, which actions, and what a text must be like."""
+    """What another place is told: of whom, which of their actions, and what is wished."""
 
     agent_ids: frozenset[str]
     operation_ids: frozenset[str]
-    everything: bool
-    holds: Callable[[str], bool]
-    """Whether a text holds the word; without one, never."""
+    message_ids: frozenset[str]
+    """What the owner has said to them in another conversation, by its id."""
+    wish: ErasureWish
+    really: bool = True
+    """False: it is only counted."""
+
+    @cached_property
+    def holds(self) -> Callable[[str], bool]:
+        """Whether a text holds the word; without one, never."""
+        return _matcher(self.wish.words)
+
+    @property
+    def everything(self) -> bool:
+        """Whether all of theirs goes, whatever is in it."""
+        return not self.wish.part
 
     def fits(self, text: str) -> bool:
         """Whether this JSON goes: all of theirs, the erased actions', or what holds the word."""
@@ -205,6 +222,15 @@ class ErasedElsewhere:
             return True  # nobody can say what is in it
         mine = _any(value, self._is_theirs)
         return mine and (self.everything or self._is_named(value) or _any(value, self.holds))
+
+    def fits_word(self, agent_id: str | None, text: str, at: datetime) -> bool:
+        """Whether a word of a companion's goes that was told at that moment.
+
+        With `None` nobody knows whose it is: it counts as theirs.
+        """
+        mine = agent_id is None or agent_id in self.agent_ids
+        told = self.wish.words is None or self.holds(text)
+        return mine and bool(self.agent_ids) and told and self.wish.in_span(at)
 
     def fits_action(self, text: str) -> bool:
         """The same, if it is an action of a companion's."""
@@ -220,7 +246,7 @@ class ErasedElsewhere:
 Elsewhere = Callable[[ErasedElsewhere], Awaitable[Mapping[str, int]]]
 """Erases what companions have left outside of `agent.db`; returns how much of what."""
 Wipe = Callable[[], Awaitable[bool]]
-"""Writes the files anew without what was deleted; False if that cannot be done now (rule 9)."""
+"""Writes the files anew without what was deleted; False if that cannot be done now (rule 10)."""
 
 
 @dataclass
@@ -228,7 +254,20 @@ class _Erased:
     removed: Counter[str] = field(default_factory=Counter)
     redacted: Counter[str] = field(default_factory=Counter)
     operations: set[str] = field(default_factory=set)
+    messages: set[str] = field(default_factory=set)
     agents: set[str] = field(default_factory=set)
+    concerned: set[str] = field(default_factory=set)
+    """Whoever may have left something elsewhere, also if nothing of theirs is here any more."""
+
+    def elsewhere(self, wish: ErasureWish, *, really: bool = True) -> ErasedElsewhere:
+        """The same for another place."""
+        return ErasedElsewhere(
+            frozenset(self.agents | self.concerned),
+            frozenset(self.operations),
+            frozenset(self.messages),
+            wish,
+            really,
+        )
 
 
 class _OnlyLooking(Exception):
@@ -254,7 +293,12 @@ class Erasure:
         self._fence = fence
 
     async def preview(self, wish: ErasureWish) -> ErasureReceipt:
-        """What would go (rule 8); nothing is changed."""
+        """What would go (rule 9); nothing is changed."""
+        found = await self._look(wish)
+        others = await self._everywhere(found.elsewhere(wish, really=False))
+        return self._receipt(wish, found, others, done=False)
+
+    async def _look(self, wish: ErasureWish) -> _Erased:
         found: list[_Erased] = []
 
         def look(tx: Transaction) -> None:
@@ -263,34 +307,35 @@ class Erasure:
 
         with contextlib.suppress(_OnlyLooking):
             await self._store.transaction(look)
-        return self._receipt(wish, found[-1], {}, done=False)
+        return found[-1]
 
     async def erase(self, wish: ErasureWish) -> ErasureReceipt:
-        """Let it go, for good; the receipt stays."""
-        gone = await self._store.transaction(
-            lambda tx: _erase_in(tx, self._store, wish), durability=Durability.TRUST
-        )
+        """Let it go, for good; the receipt stays (rules 8 and 9)."""
+        others = await self._everywhere((await self._look(wish)).elsewhere(wish))
+
+        def write(tx: Transaction) -> tuple[_Erased, ErasureReceipt]:
+            gone = _erase_in(tx, self._store, wish)
+            receipt = self._receipt(wish, gone, others, done=True)
+            return gone, self._store.put_in(tx, receipt)
+
+        gone, receipt = await self._store.transaction(write, durability=Durability.TRUST)
         for agent_id in gone.agents:
             self._call_off(agent_id)
         if self._fence is not None:
             await self._fence()
-        everything, holds = not wish.part, _matcher(wish.words)
-        others = await self._everywhere(
-            ErasedElsewhere(frozenset(gone.agents), frozenset(gone.operations), everything, holds)
-        )
+        others.update(await self._everywhere(gone.elsewhere(wish)))
         wiped = self._wipe is None or await self._wipe()
-        receipt = self._receipt(wish, gone, others, done=True)
+        whole = self._receipt(wish, gone, others, done=True).model_copy(
+            update={"id": receipt.id, "created_at": receipt.created_at}
+        )
         if not wiped:
-            receipt = receipt.model_copy(update={"stays": (*receipt.stays, _STAYS_IN_FILE)})
+            whole = whole.model_copy(update={"stays": (*whole.stays, _STAYS_IN_FILE)})
         return await self._store.transaction(
-            lambda tx: self._store.put_in(tx, receipt), durability=Durability.TRUST
+            lambda tx: self._store.put_in(tx, whole), durability=Durability.TRUST
         )
 
-    async def lost_category(self, agent_id: str, operation_ids: frozenset[str]) -> None:
+    async def lost_category(self, about: ErasedElsewhere) -> None:
         """What a companion has said is gone with a category of its; its cards go now."""
-        about = ErasedElsewhere(
-            frozenset({agent_id}), operation_ids, everything=True, holds=_matcher(None)
-        )
         await self._everywhere(about)
         if self._wipe is not None:
             await self._wipe()
@@ -299,7 +344,7 @@ class Erasure:
         others: Counter[str] = Counter()
         for place in self._elsewhere:
             others.update(await place(about))
-        return others
+        return +others
 
     async def receipts(self) -> list[ErasureReceipt]:
         """What was ever forgotten, the newest first."""
@@ -308,6 +353,8 @@ class Erasure:
     def _receipt(
         self, wish: ErasureWish, gone: _Erased, others: Mapping[str, int], *, done: bool
     ) -> ErasureReceipt:
+        removed = dict(sorted({**gone.removed, **others}.items()))
+        redacted = dict(sorted(gone.redacted.items()))
         return ErasureReceipt(
             id=self._store.ids.new("erasure"),
             created_at=self._store.clock.now(),
@@ -317,8 +364,9 @@ class Erasure:
             until=wish.until,
             words_digest=digest("erased", _plain(wish.words))[:16] if wish.words else None,
             done=done,
-            removed=dict(sorted({**gone.removed, **others}.items())),
-            redacted=dict(sorted(gone.redacted.items())),
+            removed=removed,
+            redacted=redacted,
+            in_words=tuple(_counted(removed, redacted)),
             companions=tuple(sorted(gone.agents)),
             stays=(
                 *_STAYS,
@@ -333,13 +381,13 @@ def forget_companion_in(tx: Transaction, store: CompanionStore, agent_id: str) -
     return _whole_in(tx, agent_id, _Erased()).removed.total()
 
 
-def forget_said_in(tx: Transaction, store: CompanionStore, agent_id: str) -> frozenset[str]:
+def forget_said_in(tx: Transaction, store: CompanionStore, agent_id: str) -> ErasedElsewhere:
     """Forget all that a companion has said and read: it lost a category (rule 3).
 
-    Returns the ids of its actions, whose cards have to go.
+    Returns what has to go elsewhere.
     """
-    gone = _said_in(tx, store, ErasureWish(agent_id=agent_id, category_id="?"), [agent_id])
-    return frozenset(gone.operations)
+    wish = ErasureWish(agent_id=agent_id, category_id="?")
+    return _said_in(tx, store, wish, [agent_id]).elsewhere(wish)
 
 
 def _erase_in(tx: Transaction, store: CompanionStore, wish: ErasureWish) -> _Erased:
@@ -349,6 +397,8 @@ def _erase_in(tx: Transaction, store: CompanionStore, wish: ErasureWish) -> _Era
             "SELECT operation_id FROM agent_operations WHERE agent_id = ?", (wish.agent_id,)
         )
         gone.operations |= {str(each) for (each,) in rows}
+        runs = _rows(tx, WakeRun, wish.agent_id)
+        gone.messages |= {each for _, row in runs for each in _said_elsewhere(row)}
         return _whole_in(tx, str(wish.agent_id), gone)
     gone = _said_in(tx, store, wish, _concerned(tx, wish))
     if wish.words is not None and wish.since is None and wish.until is None:
@@ -398,12 +448,15 @@ def _said_in(
 ) -> _Erased:
     gone = _Erased()
     for agent_id in agent_ids:
+        gone.concerned.add(agent_id)
         found = _Found.of(tx, wish, agent_id)
         if found.nothing:
             continue
         gone.agents.add(agent_id)
         found.take_along()
         gone.operations |= found.keys[AgentOperation]
+        for key in found.keys[WakeRun]:
+            gone.messages |= set(_said_elsewhere(found.rows[WakeRun][key]))
         _let_go(tx, store, found, gone)
         _mend_state(tx, store, agent_id, forgets=not wish.part)
     gone.removed += Counter()
@@ -494,6 +547,13 @@ class _Found:
                 for key, row in self.rows[kind].items()
                 if begin is None or _moment(row, at) >= begin
             }
+
+
+def _said_elsewhere(row: Mapping[str, Any]) -> Iterator[str]:
+    """The message of the owner's that began this run in another conversation."""
+    place = row["job"].get("reply_to") or {}
+    if said := place.get("message_id") or place.get("trace_id", "").removeprefix(_TRACE):
+        yield said
 
 
 def _waits_silently(row: Mapping[str, Any]) -> bool:
@@ -653,6 +713,13 @@ def _vocabulary() -> frozenset[str]:
 
 
 _STRUCTURE = _vocabulary()
+
+
+def _counted(removed: Mapping[str, int], redacted: Mapping[str, int]) -> Iterator[str]:
+    yield from (f"{count} {RECORDS.get(name, name)}" for name, count in removed.items())
+    yield from (
+        f"written over in {count} {RECORDS.get(name, name)}" for name, count in redacted.items()
+    )
 
 
 def span_words(receipt: ErasureReceipt) -> str:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from silas.companions.erasure import forget_said_in
+from silas.companions.erasure import ErasedElsewhere, forget_said_in
 from silas.companions.errors import CompanionInvalid
 from silas.companions.gateway import Fence
 from silas.companions.ids import catch_up_run_key, manual_run_key, run_thread, state_id
@@ -62,8 +62,8 @@ AGENT_CHANGED = "AGENT_CHANGED"
 AGENT_STATE_CHANGED = "AGENT_STATE_CHANGED"
 AGENT_MESSAGE_APPENDED = "AGENT_MESSAGE_APPENDED"
 Listener = Callable[[NotificationBatch], None]
-Forgotten = Callable[[str, frozenset[str]], Awaitable[None]]
-"""Told of a companion that has lost a category, with the ids of its actions."""
+Forgotten = Callable[[ErasedElsewhere], Awaitable[None]]
+"""Told of what a companion that has lost a category has left elsewhere."""
 _log = logging.getLogger(__name__)
 
 
@@ -174,7 +174,7 @@ class Lifecycle:
         a category any more forgets all that it has said and read: it may hold something of it.
         """
 
-        def write(tx: Transaction) -> tuple[Companion, Companion, frozenset[str] | None]:
+        def write(tx: Transaction) -> tuple[Companion, Companion, ErasedElsewhere | None]:
             before = self._store.require_in(tx, Companion, agent_id)
             after = self._store.put_in(tx, change(before))
             forgotten = None
@@ -189,7 +189,7 @@ class Lifecycle:
             self._call_off(agent_id)
             await self._fence()
         if forgotten is not None and self._forgotten is not None:
-            await self._forgotten(agent_id, forgotten)
+            await self._forgotten(forgotten)
         self._changed(after)
         return after
 

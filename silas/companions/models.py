@@ -586,5 +586,7 @@ class ErasureReceipt(Data):
     """How many rows of which table."""
     redacted: dict[str, int] = Field(default_factory=dict)
     """In how many rows, which had to stay, a word was written over."""
+    in_words: tuple[str, ...] = ()
+    """Both, as people read it."""
     companions: tuple[str, ...] = ()
     stays: tuple[str, ...] = ()

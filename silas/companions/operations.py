@@ -177,6 +177,8 @@ class ActionApprovals:
 
     async def forget(self, about: ErasedElsewhere) -> Mapping[str, int]:
         """Erase what the cards and tokens of these companions show; what was signed stays."""
+        if not about.really:
+            return {}
         cards = [
             await self.questions.forget(f"companion:{each}:", about.fits)
             for each in sorted(about.agent_ids)

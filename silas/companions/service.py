@@ -19,6 +19,7 @@ from silas.companions.errors import CompanionInvalid, CompanionUnknown
 from silas.companions.gateway import ModelDoor, StopSwitches
 from silas.companions.ids import digest
 from silas.companions.kinds.library import CompanionDefinition, KindLibrary
+from silas.companions.kinds.offline import answers_how_long
 from silas.companions.lifecycle import Lifecycle, NewCompanion, SubscriptionDraft, checked
 from silas.companions.messages import (
     AgentPersonaVersion,
@@ -28,6 +29,7 @@ from silas.companions.messages import (
 )
 from silas.companions.models import (
     AgentConfig,
+    AgentInteractionType,
     AgentSubscription,
     AgentTimer,
     BudgetLimits,
@@ -345,17 +347,17 @@ class CompanionService(CompanionViewReader):
     ) -> WakeView:
         """Say something to a companion: it answers in the conversation with it.
 
-        An open question that these words answer is answered by them. `reply_to` names another place
-        where the answer is waited for. Raises `CompanionInvalid` for no words at all, and `Stopped`
-        while a switch is on.
+        An open question that these words answer is answered by them; where the run that asked goes
+        on with it, nothing else is said. `reply_to` names another place where the answer is waited
+        for. Raises `CompanionInvalid` for no words at all, and `Stopped` while a switch is on.
         """
         text = said.strip()
         if not 0 < len(text) <= _LONGEST_SAYING:
             raise CompanionInvalid(f"Say something, in at most {_LONGEST_SAYING:,} characters.")
         item = await self._answered_by(agent_id, text)
         if item is not None:
-            woken = await self.answer(item.id, text)
-            return woken or WakeView(run_key=item.run_key, agent_id=agent_id)
+            woken = await self._answer(item.id, text, reply_to=reply_to)
+            return woken or WakeView(run_key=item.run_key, agent_id=agent_id, replies=False)
         await self._switches.require(agent_id)
         job = await self._lifecycle.say(agent_id, text, turn_id=request_id, reply_to=reply_to)
         return WakeView(run_key=job.run_key, agent_id=agent_id)
@@ -363,11 +365,17 @@ class CompanionService(CompanionViewReader):
     async def _answered_by(self, agent_id: str, text: str) -> AgentPromptItem | None:
         """The question that these words answer, if there is one only that it can be.
 
-        A yes or no, or one of the choices, is understood in words; free text answers a question
-        only where it is given as its answer.
+        A yes or no, one of the choices, and a time where one was asked for are understood in words;
+        other free text answers a question only where it is given as its answer.
         """
         items = await self._prompts.open_items(agent_id)
         found = [item for item in items if choice_meant(item, text) is not None]
+        found = found or [
+            item
+            for item in items
+            if item.interaction_type is AgentInteractionType.FREE_TEXT
+            and answers_how_long(item.prompt_text, text)
+        ]
         return found[0] if len(found) == 1 else None
 
     async def conversation(
@@ -552,6 +560,11 @@ class CompanionService(CompanionViewReader):
 
     async def answer(self, question_id: str, said: str) -> WakeView | None:
         """Answer a question: what waited for it goes on, or else the companion hears it."""
+        return await self._answer(question_id, said)
+
+    async def _answer(
+        self, question_id: str, said: str, *, reply_to: Mapping[str, str] | None = None
+    ) -> WakeView | None:
         response = await self._prompts.answer(question_id, said)
         released = await self._resumption.answered(question_id)
         sleeps = await self._prompts.sleep_agreed(response)
@@ -562,7 +575,9 @@ class CompanionService(CompanionViewReader):
         if released and response.response["answer"] in ("yes", "no"):
             return None
         meant = str(response.response["answer"])
-        job = await self._lifecycle.say(response.agent_id, meant, turn_id=response.id)
+        job = await self._lifecycle.say(
+            response.agent_id, meant, turn_id=response.id, reply_to=reply_to
+        )
         return WakeView(run_key=job.run_key, agent_id=response.agent_id)
 
     # What the runtime calls.

@@ -348,3 +348,5 @@ class WakeView(Data):
 
     run_key: str
     agent_id: str
+    replies: bool = True
+    """False: these words answered a question, and what waited for it goes on by itself."""

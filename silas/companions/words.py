@@ -44,6 +44,43 @@ TOOLS: Mapping[str, str] = MappingProxyType(
 )
 """What a companion wants to do."""
 
+RECORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "agents": "companions",
+        "agent_states": "states of companions",
+        "agent_subscriptions": "things that wake one",
+        "agent_subscription_tokens": "entries of the index of what wakes one",
+        "agent_timers": "timers",
+        "agent_messages": "messages",
+        "agent_message_payloads": "texts of messages",
+        "agent_links": "links between these",
+        "agent_compaction_jobs": "summaries in the making",
+        "agent_action_plans": "plans of runs",
+        "agent_operations": "actions",
+        "agent_run_traces": "traces of runs",
+        "agent_diagnostics": "notes of what was odd",
+        "agent_sessions": "conversations",
+        "agent_reports": "reports",
+        "agent_report_heads": "pointers to the newest reports",
+        "agent_source_refs": "sources of reports",
+        "agent_prompt_items": "questions",
+        "agent_prompt_responses": "answers",
+        "agent_persona_versions": "versions of a persona",
+        "agent_persona_heads": "pointers to a persona",
+        "agent_definitions": "definitions",
+        "agent_earlier_definitions": "earlier definitions",
+        "agent_budget_windows": "days of budget",
+        "agent_budget_reservations": "sums set aside",
+        "model_grants": "agreements to a model",
+        "model_rules": "rules for models",
+        "provider_privacy_policies": "notes about a provider",
+        "projection_policies": "lists of what may be sent",
+        "stop_switches": "reasons of a stop",
+        "wake_run_log": "wakes",
+    }
+)
+"""What is counted when it is forgotten."""
+
 CHECKS: Mapping[str, str] = MappingProxyType(
     {
         "schema": "the call is well formed",

@@ -40,7 +40,7 @@ from silas.companions.errors import (
 )
 from silas.companions.gateway import ModelDoor
 from silas.companions.kinds.library import CompanionDefinition, Definitions
-from silas.companions.kinds.offline import OFFLINE_MODEL
+from silas.companions.kinds.offline import ASKED, OFFLINE_MODEL
 from silas.companions.log import MemoryAssembler, recall_in
 from silas.companions.messages import (
     WAITS,
@@ -226,7 +226,7 @@ class CompanionWorkflow:
             each.operation_id: f"{spoken_tool(str(each.call.get('tool_name', '')))}: {each.reason}"
             for each in waiting
         }
-        return loops | {each.id: f"asked: {each.prompt_text}" for each in questions}
+        return loops | {each.id: f"{ASKED}{each.prompt_text}" for each in questions}
 
     async def _look(self, record: RunRecord, go_on: GoOn) -> None:
         """Step 1."""

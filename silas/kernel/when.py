@@ -55,6 +55,12 @@ _PART_OF_DAY = re.compile(rf"\b(?:{'|'.join(_PARTS_OF_DAY)})\b", re.IGNORECASE)
 _DURATION = re.compile(
     r"(?:(\d+(?:\.\d+)?)\s*h(?:ours?|rs?)?)?\s*(?:(\d+)\s*(?:m(?:in(?:utes?)?)?)?)?"
 )
+_SPOKEN_DURATIONS = (
+    (re.compile(r"\bhalf an hour\b"), "30m"),
+    (re.compile(r"\b(?:an|one) hour and a half\b"), "1.5h"),
+    (re.compile(r"\b(?:an|one) hour\b"), "1h"),
+    (re.compile(r"(?<=[a-z\d])(?:\s*,\s*|\s+and\s+)(?=\d)"), " "),
+)
 _LAST_MINUTE = time(23, 59)
 MAX_TEXT_CHARS = 80
 _YEARS = range(1970, 2200)
@@ -87,8 +93,11 @@ def parse_day(text: str, *, now: datetime, zone: ZoneInfo, prefer: Prefer = "fut
 
 
 def parse_minutes(text: str) -> int:
-    """A duration in minutes: `45`, `45m`, `1h30`, `1.5h`."""
-    match = _DURATION.fullmatch(text.strip().lower())
+    """A duration in minutes: `45`, `45m`, `1h30`, `1.5h`, `an hour and a half`."""
+    words = text.strip().lower()
+    for said, meant in _SPOKEN_DURATIONS:
+        words = said.sub(meant, words)
+    match = _DURATION.fullmatch(words)
     minutes = round(float(match[1] or 0) * 60) + int(match[2] or 0) if match else 0
     if minutes < 1:
         raise TimeNotUnderstood(f"{text!r} is not a duration. Write 45m, 1h30 or 1.5h.")

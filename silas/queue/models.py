@@ -363,6 +363,8 @@ class AgentReply(BusData):
     card_id: str | None = None
     journal_changes: list[str] = Field(default_factory=list)
     """What this answer changed in the journal, by the ids with which it is undone."""
+    companion_id: str | None = None
+    """Whose word this is, if a companion has said it."""
     work_item_id: str | None = None
     """The work whose result this tells, if it does."""
     printed: list[PrintedOutput] = Field(default_factory=list)

@@ -7,20 +7,28 @@
 3. What follows the name is passed on as it was said, and nothing else is: no model is asked about
    it, and nothing of the conversation goes along.
 4. The runtime says that it was asked. The answer comes into the same conversation when the run has
-   ended, also if it is that there is none.
+   ended, also if it is that there is none. Words that only answer its question, so that it goes on
+   with what waited, are told as that.
 5. The same message asks once, however often its turn is taken: the run follows from its id.
 """
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from pydantic import ValidationError
 
 from silas.companions.conversation import CompanionWord
+from silas.companions.erasure import ErasedElsewhere
 from silas.companions.service import CompanionService
 from silas.companions.views import CompanionName
-from silas.kernel import Clock, SilasError, TaintLevel
+from silas.kernel import Clock, SilasError, TaintLevel, parse_timestamp
 from silas.queue import Agent, MessageKind, QueueMessage, Urgency
 from silas.queue.models import AgentReply
+from silas.storage import Database, Durability, Transaction
 from silas.stream.interaction import Surface
 from silas.stream.scheduling import HOME
 from silas.stream.store import Origin
@@ -34,9 +42,20 @@ _WORD = re.compile(r"[^\s,:;.!?]+")
 _BETWEEN = re.compile(r"^[\s,:;.!-]*(?:(?:to|that|about)\s+)?", re.IGNORECASE)
 _LONGEST_NAME = 5
 _ASKED = "I asked {name}. The answer comes into this conversation."
+_ANSWERED = "{name} has your answer, and goes on with what waited for it."
 _WHAT = "What shall I ask {name}? Say it in one line: ask {name} what comes next."
 _WHICH = "Several companions are meant by “{said}”: {names}. Which one? Nobody was asked."
 _NEWS_KEY = 40
+_WORD_ID = "companion_"
+_WORDS = f"""
+SELECT message_id, message, created_at FROM deliveries
+WHERE substr(message_id, 1, {len(_WORD_ID)}) = '{_WORD_ID}'
+"""  # noqa: S608 - our own prefix
+_DELETE = "DELETE FROM deliveries WHERE message_id IN (SELECT value FROM json_each(?))"
+_FORGET_SAID = "DELETE FROM said WHERE message_id IN (SELECT value FROM json_each(?))"
+_BY_THEM, _TO_THEM = "words of theirs in your conversations", "words to them in your conversations"
+ForgetMemories = Callable[[Sequence[str]], Awaitable[int]]
+"""Forgets these memories, with the entries of the chronicle that they were kept from."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +66,13 @@ class Addressed:
     named: str
     """The words that name them."""
     said: str
+
+
+class _Told(NamedTuple):
+    """What the runtime says, and whether the companion answers later."""
+
+    text: str
+    goes_on: bool = False
 
 
 def addressed(text: str, known: Sequence[CompanionName]) -> Addressed | None:
@@ -95,27 +121,29 @@ class CompanionDoor:
         asked = addressed(turn.text, await service.names())
         if asked is None:
             return None
-        told = await self._ask(service, turn, asked)
+        told, goes_on = await self._ask(service, turn, asked)
         # The runtime says it, about the message alone: nobody else's text has a part in it.
-        return replace(turn.saying(told), taint=turn.message.taint, read_taint=turn.message.taint)
+        taint = turn.message.taint
+        return replace(turn.saying(told), taint=taint, read_taint=taint, goes_on=goes_on)
 
-    async def _ask(self, service: CompanionService, turn: Turn, asked: Addressed) -> str:
+    async def _ask(self, service: CompanionService, turn: Turn, asked: Addressed) -> _Told:
         if len(asked.found) > 1:
             names = ", ".join(each.display_name for each in asked.found)
-            return _WHICH.format(said=asked.named, names=names)
+            return _Told(_WHICH.format(said=asked.named, names=names))
         (companion,) = asked.found
         if not asked.said:
-            return _WHAT.format(name=companion.display_name)
+            return _Told(_WHAT.format(name=companion.display_name))
         try:
-            await service.say(
+            woken = await service.say(
                 companion.id,
                 asked.said,
                 request_id=turn.message.message_id,
                 reply_to=_place_of(turn.origin),
             )
         except SilasError as error:
-            return f"{companion.display_name} was not asked. {error.message}"
-        return _ASKED.format(name=companion.display_name)
+            return _Told(f"{companion.display_name} was not asked. {error.message}")
+        told = _ASKED if woken.replies else _ANSWERED
+        return _Told(told.format(name=companion.display_name), woken.replies)
 
 
 def word_message(word: CompanionWord, *, owner_id: str, clock: Clock) -> QueueMessage:
@@ -125,7 +153,7 @@ def word_message(word: CompanionWord, *, owner_id: str, clock: Clock) -> QueueMe
     what has happened, the same words once a day.
     """
     place = word.reply_to or {}
-    name = f"companion_{word.run_key if place else word.news_id}"[: len("companion_") + _NEWS_KEY]
+    name = f"{_WORD_ID}{word.run_key if place else word.news_id}"[: len(_WORD_ID) + _NEWS_KEY]
     return QueueMessage(
         message_id=name,
         trace_id=place.get("trace_id", name),
@@ -140,9 +168,54 @@ def word_message(word: CompanionWord, *, owner_id: str, clock: Clock) -> QueueMe
         payload=AgentReply(
             connection_id=place.get("connection_id", owner_id),
             channel=place.get("channel", HOME),
+            in_reply_to=place.get("message_id"),
+            companion_id=word.agent_id,
             surface=(Surface.STREAM if place else Surface.ACTIVITY).value,
         ),
     )
+
+
+class CompanionTraces:
+    """What companions and the owner have said to each other in the conversation with Silas."""
+
+    def __init__(self, database: Database, forget: ForgetMemories) -> None:
+        self._database = database
+        self._forget = forget
+
+    async def __call__(self, about: ErasedElsewhere) -> dict[str, int]:
+        """`silas.companions.erasure.Elsewhere`: erase it, or count it.
+
+        Of what the owner has said it goes by the run that it began, and in the same breath from
+        the chronicle, the memory and their indexes.
+        """
+        words = [
+            str(name)
+            for name, message, at in await self._database.fetch_all(_WORDS)
+            if _is_erased(about, str(message), parse_timestamp(str(at)))
+        ]
+        said = sorted(about.message_ids)
+        ends = (".in", ".out") if about.wish.whole else (".in",)
+        count = len(said)
+        if about.really and said:
+            count = await self._forget([f"raw_{each}{end}" for each in said for end in ends])
+
+        def erase(tx: Transaction) -> None:
+            tx.execute(_DELETE, (json.dumps(words),))
+            tx.execute(_FORGET_SAID, (json.dumps(said),))
+
+        if about.really and (words or said):
+            await self._database.transaction(erase, durability=Durability.TRUST)
+        return {_BY_THEM: len(words), _TO_THEM: count}
+
+
+def _is_erased(about: ErasedElsewhere, message: str, at: datetime) -> bool:
+    try:
+        word = QueueMessage.model_validate_json(message)
+    except ValidationError:
+        return about.fits_word(None, message, at)  # nobody can say what is in it
+    reply = word.payload
+    whose = reply.companion_id if isinstance(reply, AgentReply) else None
+    return about.fits_word(whose, word.content, at)
 
 
 def _place_of(origin: Origin) -> Mapping[str, str]:
@@ -151,4 +224,5 @@ def _place_of(origin: Origin) -> Mapping[str, str]:
         "connection_id": origin.connection_id,
         "channel": origin.channel,
         "trace_id": origin.trace_id,
+        "message_id": origin.message_id,
     }

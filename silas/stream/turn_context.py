@@ -289,6 +289,8 @@ class Turn:
     surface: str | None = None
     """Set where the runtime has chosen already."""
     needs_attention: bool = False
+    goes_on: bool = False
+    """Somebody else answers later: what is said now is not the end of it."""
     journal_changes: tuple[str, ...] = ()
     """What was changed in the journal, by the ids with which it is undone."""
     mood: str | None = None
@@ -378,6 +380,7 @@ def reply_of(
             channel=origin.channel,
             in_reply_to=origin.message_id if answers else None,
             surface=surface,
+            final=not turn.goes_on,
             card_id=card_id,
             chips=list(chips),
             journal_changes=list(turn.journal_changes) if answers else [],

@@ -103,6 +103,8 @@ class OwnerApprovals(ActionApprovals):
         self.withdrawn.append(agent_id)
 
     async def forget(self, about: ErasedElsewhere) -> Mapping[str, int]:
+        if not about.really:
+            return {}
         gone = [
             each for each, shown in self.asked.items() if about.fits(shown.plan_bytes().decode())
         ]

@@ -145,6 +145,38 @@ class TestOfflineRulesUnderstandTheirOwnExamples:
         await device.work()
         return tasks
 
+    @pytest.mark.parametrize("words", ["log 45 minutes on it", "45", "about 45 minutes.", "45 m"])
+    async def test_the_same_words_answer_it_in_the_conversation(
+        self, device: CompanionDevice, coach: str, words: str
+    ) -> None:
+        squats, _, _ = await self.finished(device, "Squats", "Bench press", "Rowing")
+        turn = await say(device, coach, words)
+        assert turn.text == "45 minutes on “Squats”, as you have said."
+        (waiting,) = await device.service.waiting(coach)
+        assert waiting.arguments["task_id"] == squats
+        assert await device.service.questions(coach) == ()
+
+    async def test_of_two_that_were_asked_about_it_asks_which(
+        self, device: CompanionDevice, coach: str
+    ) -> None:
+        _, deadlift, _ = await self.finished(device, "Squats", "Deadlift", "Rowing")
+        await device.finish(deadlift)
+        await device.work()
+        turn = await say(device, coach, "log 45 minutes on it")
+        assert [sorted(each.options) for each in turn.questions] == [["Deadlift", "Squats"]]
+
+    @pytest.mark.parametrize(
+        ("words", "minutes"),
+        [("log 1 hour on squats", 60), ("add an hour and a half to squats", 90),
+         ("log 1h30 on squats", 90), ("record half an hour of squats", 30),
+         ("log 2 hours and 15 minutes on squats", 135)],
+    )  # fmt: skip
+    async def test_time_is_said_as_people_say_it(
+        self, device: CompanionDevice, coach: str, words: str, minutes: int
+    ) -> None:
+        await device.task("Squats")
+        assert (await say(device, coach, words)).text.startswith(f"{minutes} minutes on “Squats”")
+
     @pytest.mark.parametrize("words", ["log 45 minutes on it", "45", "about 45 minutes."])
     async def test_how_long_did_it_take_is_answered_as_the_question_says(
         self, device: CompanionDevice, coach: str, words: str
@@ -263,6 +295,33 @@ class TestAttention:
             assert word.reply_to == {"trace_id": "t"}
             assert word.is_told
             assert word.text == "Nothing is open in what I may see."
+
+    async def test_who_answers_elsewhere_is_answered_there_too(
+        self, device: CompanionDevice, coach: str
+    ) -> None:
+        await device.finish(await device.task("Squats"))
+        await device.work()
+        place = {"trace_id": "t", "message_id": "m"}
+        device.clock.advance(seconds=10)
+        woken = await device.service.say(coach, "half an hour", reply_to=place)
+        await device.work()
+        run = await device.store.require(WakeRun, woken.run_key)
+        word = await device.service.conversations.word_of(run)
+        assert woken.replies
+        assert word is not None
+        assert word.reply_to == place
+        assert word.text.startswith("30 minutes on “Squats”")
+
+    async def test_who_waits_elsewhere_hears_also_that_there_is_no_answer(
+        self, scripted: Scripted
+    ) -> None:
+        device, reader = scripted.device, scripted.device.service.conversations
+        scripted.model._answers[:] = [CompanionProposal()]
+        woken = await device.service.say(scripted.agent, "Hello?", reply_to={"trace_id": "t"})
+        await device.work()
+        word = await reader.word_of(await device.store.require(WakeRun, woken.run_key))
+        assert word is not None
+        assert word.text == "It had nothing to say."
 
 
 async def test_the_answer_is_heard_while_it_grows_and_only_where_somebody_waits() -> None:

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from silas.companions.erasure import KEPT, SAID, WITHOUT_WORDS, ErasureWish
+from silas.companions.erasure import (
+    KEPT,
+    SAID,
+    WITHOUT_WORDS,
+    ErasedElsewhere,
+    Erasure,
+    ErasureWish,
+)
 from silas.companions.messages import (
     AgentMessage,
     AgentMessagePayload,
@@ -36,8 +43,10 @@ from silas.companions.ports import (
 )
 from silas.companions.retention import Retention
 from silas.companions.store import TABLES
+from silas.companions.words import RECORDS
 from silas.kernel import CompanionError
 from silas.storage import SqliteDatabase
+from silas.storage.errors import DiskFull
 from silas.testing.companions import CompanionDevice, FakeGateway, ScriptedModel, opened_device
 from tests.companions.test_workflow import call
 
@@ -179,6 +188,28 @@ async def test_a_word_is_gone_from_every_table_and_file(talkative: Talkative) ->
     talkative.model._answers[:] = [CompanionProposal(thought="Hello.")]
     key = await talkative.run("Hello?")
     assert (await device.store.require(WakeRun, key)).status is WakeStatus.COMPLETED
+
+
+async def test_what_broke_off_in_between_is_forgotten_when_it_is_asked_for_again(
+    talkative: Talkative,
+) -> None:
+    device = talkative.device
+    before = await tables_with(device)
+
+    async def broken(about: ErasedElsewhere) -> dict[str, int]:
+        raise DiskFull
+
+    erasure = Erasure(device.store, elsewhere=[device.approvals.forget, broken])
+    with pytest.raises(DiskFull):
+        await erasure.erase(ErasureWish(words=CANARY))
+    assert {"agent_messages", "agent_operations"} <= await tables_with(device) <= before
+    assert await device.store.find(ErasureReceipt) == []
+    await device.service.forget(ErasureWish(words=CANARY), really=True)
+    assert await tables_with(device) == set()
+
+
+def test_what_is_counted_has_words() -> None:
+    assert {TABLES[each].name for each in (*SAID, *KEPT)} <= RECORDS.keys()
 
 
 async def test_a_companion_is_forgotten_whole(talkative: Talkative) -> None:

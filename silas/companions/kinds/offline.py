@@ -5,8 +5,9 @@ the template. What it does not understand it says so, and asks nobody else.
 
 What it understands when it is spoken to, in this order:
 
-1. Time: "log 45 minutes on TASK", "log 16:00-18:00 on TASK". "It" is the task that was just asked
-   about, or the only one that has just changed. "How long …?" is also answered by minutes alone.
+1. Time: "log 45 minutes on TASK", "log an hour on TASK", "log 16:00-18:00 on TASK". "It" is the
+   task that was just asked about, or the only one that has just changed. "How long …?" is also
+   answered by a time alone.
 2. An answer to its own "Which of these do you mean?": the choice takes the place of the name.
 3. What comes next, what is open, what is overdue, how much time went where: read from the facts.
 4. A goal or a wish for later ("my goal is …", "remember that …"): kept as it was said.
@@ -25,12 +26,13 @@ from silas.companions.ports import (
     CompanionRequest,
     ProposedAction,
 )
+from silas.kernel.errors import TimeNotUnderstood
+from silas.kernel.when import parse_minutes
 
 OFFLINE_MODEL = "offline:brain"
 _MOST = 5
 _SPENT = re.compile(
-    r"(?:log|add|record)\s+(?P<minutes>\d{1,3})\s*(?:minutes?|min|m)\s+(?:on|for|to|of)\s+(?P<task>.+)",
-    re.IGNORECASE,
+    r"(?:log|add|record)\s+(?P<spent>.{1,40}?)\s+(?:on|for|to|of)\s+(?P<task>.+)", re.IGNORECASE
 )
 _FROM_TO = re.compile(
     r"(?:log|add|record)\s+(?P<from>\d{1,2}:\d{2})\s*(?:-|to|until)\s*(?P<to>\d{1,2}:\d{2})\s+"
@@ -40,11 +42,11 @@ _FROM_TO = re.compile(
 _START = re.compile(r"(?:start|begin|focus on|work on)\s+(?P<task>.+)", re.IGNORECASE)
 _STOP = re.compile(r"(?:stop|pause|break|done|finished)\b", re.IGNORECASE)
 _FOCUS_MINUTES = 25
-_MINUTES_ALONE = re.compile(
-    r"\s*(?:about\s+|some\s+)?(?P<minutes>\d{1,3})\s*(?:minutes?|mins?|m)?\s*[.!]?\s*",
-    re.IGNORECASE,
-)
+_ABOUT = re.compile(r"\s*(?:about|some|roughly)\s+", re.IGNORECASE)
+_MOST_MINUTES = 24 * 60
 _QUOTED = re.compile(r"“(?P<title>[^”]+)”")
+ASKED = "asked: "
+"""How a question that waits for an answer begins among what is open."""
 _IT = frozenset({"it", "this", "that", "them"})
 _HOW_LONG = "How long did"
 _WHICH = "Which of these do you mean by “"
@@ -60,7 +62,7 @@ _BEFORE = re.compile(
 _NOT_UNDERSTOOD = (
     "Without a model I understand: log 45 minutes on TASK, log 16:00-18:00 on TASK, what comes "
     "next, what is open, what is overdue, how much time, why did we …, my goal is …, remember "
-    "that …."
+    "that …, forget that …, what do you keep."
 )
 _NO_TASK = (
     "I found no single task of this name in what I may see. Say its name as the journal has it, or "
@@ -312,7 +314,7 @@ def _logged(payload: Mapping[str, Any]) -> Iterator[ProposedAction]:
         return
     found, reference = request
     if reference is None:
-        yield from _which(_said(payload), _touched(payload))
+        yield from _which(_said(payload), _asked_about(payload) or _touched(payload))
         return
     candidates = _facts(payload, "candidate")
     if not candidates and not payload.get("results"):
@@ -350,19 +352,48 @@ def _request_of(
     The name is None where "it" could be several.
     """
     command, question = _command(payload), _answered_question(payload)
-    match = _SPENT.search(command) or _FROM_TO.search(command)
-    if match is None:
-        alone = _MINUTES_ALONE.fullmatch(command)
+    named = _spent_on(command)
+    if named is None:
+        minutes = _minutes(command)
         title = _QUOTED.search(question) if question.startswith(_HOW_LONG) else None
-        return (alone.groupdict(), title["title"]) if alone and title else None
+        return ({"minutes": str(minutes)}, title["title"]) if minutes and title else None
+    span, task = named
     chosen = _said(payload) if question.startswith(_WHICH) else None
-    reference = chosen or match["task"].strip(" .!“”\"'")
+    reference = chosen or task
     if reference.casefold() not in _IT:
-        return match.groupdict(), reference
+        return span, reference
     title = _QUOTED.search(question)
-    touched = [str(each["title"]) for each in _touched(payload)]
-    known = title["title"] if title else touched[0] if len(touched) == 1 else None
-    return match.groupdict(), known
+    meant = [str(each["title"]) for each in _asked_about(payload) or _touched(payload)]
+    known = title["title"] if title else meant[0] if len(meant) == 1 else None
+    return span, known
+
+
+def answers_how_long(question: str, words: str) -> bool:
+    """Whether these words are an answer to "How long did … take?": a time alone, or on "it"."""
+    if not question.startswith(_HOW_LONG):
+        return False
+    named = _spent_on(words)
+    return named[1].casefold() in _IT if named is not None else _minutes(words) is not None
+
+
+def _spent_on(words: str) -> tuple[Mapping[str, str | None], str] | None:
+    """The time in "log 45 minutes on TASK" or "log 16:00-18:00 on TASK", and the task."""
+    match = _SPENT.search(words)
+    minutes = _minutes(match["spent"]) if match is not None else None
+    span: Mapping[str, str | None] = {"minutes": str(minutes)}
+    if minutes is None:
+        match = _FROM_TO.search(words)
+        span = match.groupdict() if match is not None else {}
+    return (span, match["task"].strip(" .!“”\"'")) if match is not None else None
+
+
+def _minutes(words: str) -> int | None:
+    """How many minutes these words are, if they are nothing else."""
+    try:
+        found = parse_minutes(_ABOUT.sub("", words.strip(" .!"), count=1))
+    except TimeNotUnderstood:
+        return None
+    return found if found <= _MOST_MINUTES else None
 
 
 def _command(payload: Mapping[str, Any]) -> str:
@@ -380,6 +411,14 @@ def _answered_question(payload: Mapping[str, Any]) -> str:
     last = answers[-1] if answers else {}
     same = str(last.get("answer", "")).strip() == _said(payload).strip()
     return str(last.get("question", "")) if same else ""
+
+
+def _asked_about(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tasks of the questions after a time that are still open."""
+    open_ones = map(str, payload.get("slots", {}).get("open_loops") or ())
+    asked = [each.removeprefix(ASKED) for each in open_ones if each.startswith(ASKED)]
+    titles = [_QUOTED.search(each) for each in asked if each.startswith(_HOW_LONG)]
+    return [{"title": each["title"]} for each in titles if each is not None]
 
 
 def _touched(payload: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -3,24 +3,6 @@
 import { day, h, time } from "/dom.js";
 import { visible } from "/visible.js";
 
-const NAMES = {
-  agents: "the companion itself",
-  agent_messages: "messages",
-  agent_message_payloads: "texts of messages",
-  agent_run_traces: "traces",
-  agent_reports: "reports",
-  agent_operations: "actions",
-  agent_prompt_items: "questions",
-  agent_prompt_responses: "answers",
-  wake_run_log: "wakes",
-  agent_links: "links between these",
-  agent_source_refs: "sources of reports",
-  agent_report_heads: "pointers to reports",
-  agent_action_plans: "plans of runs",
-  agent_states: "states",
-  agent_persona_versions: "versions of its persona",
-};
-
 /** What it is held to, its versions, and what was odd. */
 export function upkeep({ companion, objectives, rollout, diagnostics }, desk) {
   const act = (call, label) =>
@@ -123,8 +105,7 @@ function midnight(text, more = 0) {
 }
 
 function preview(found, asked, desk, told) {
-  const count = Object.keys(found.removed).length + Object.keys(found.redacted).length;
-  if (!count) return [h("p", {}, "Nothing of it was found.")];
+  if (!found.in_words.length) return [h("p", {}, "Nothing of it was found.")];
   const forget = h(
     "button",
     {
@@ -143,16 +124,11 @@ function preview(found, asked, desk, told) {
   return [h("p", {}, "This would go:"), counts(found), ...stays(found), forget];
 }
 
-const counts = ({ removed, redacted }) =>
+const counts = (found) =>
   h(
     "ul",
     {},
-    Object.entries(removed).map(([table, amount]) =>
-      h("li", {}, `${amount} ${NAMES[table] ?? table}`),
-    ),
-    Object.entries(redacted).map(([table, amount]) =>
-      h("li", {}, `written over in ${amount} ${NAMES[table] ?? table}`),
-    ),
+    found.in_words.map((each) => h("li", {}, each)),
   );
 
 const stays = (found) => [
