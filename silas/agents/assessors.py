@@ -1,7 +1,7 @@
-"""The two roles that only judge: the model behind `llm` gates, and the scorer of a context.
+"""What only judges: the model behind `llm` gates, the scorer of a context, the reader of items.
 
 The gate is asked one question for one short answer, nothing else. The scorer says which groups of
-context the conversation can do without.
+context the conversation can do without. The reader guesses what the owner wants done with an item.
 """
 
 import re
@@ -23,8 +23,9 @@ from silas.agents.outputs import MAX_ANSWER_CHARS, OutputForm
 from silas.agents.prompting import REQUEST, disarm, frame_external, prompt_file
 from silas.agents.structured import run_structured_agent, structured_agent
 from silas.context.models import ContextGroup
-from silas.kernel import LlmError, join_taint
+from silas.kernel import LlmError, TaintLevel, join_taint
 from silas.kernel.models import Data
+from silas.proactive.triage import SeenItem
 
 _GATE_ANSWER_TOKENS = 256
 # The whole answer, or nothing: a block that is quoted inside an answer is not the answer.
@@ -133,3 +134,59 @@ def _prompt(groups: Sequence[ContextGroup], goal: str | None) -> str:
     ]
     asked = wrap(REQUEST, disarm(goal) if goal else "not known; judge by the last turns")
     return "\n".join(["The current goal:", asked, "The groups, as id and content:", *blocks])
+
+
+_READER_LIMITS = CallLimits(
+    tokens=30_000, cost_usd=0.05, seconds=60.0, answer_tokens=2_000, requests=2
+)
+
+
+class GuessedItem(Data):
+    """What the owner most likely wants done with one item."""
+
+    number: int
+    action: str
+
+
+class ReaderOutput(Data):
+    """What the reader is sure of."""
+
+    items: list[GuessedItem]
+
+
+class ItemReader:
+    """`silas.proactive.triage.Reader`: one answer for all, no tools, and no words of its own."""
+
+    def __init__(self, player: RoleModel, limits: CallLimits = _READER_LIMITS) -> None:
+        self._limits = limits
+        self._agent = structured_agent(
+            player,
+            OutputForm(ReaderOutput, player.output_mode),
+            instructions=prompt_file("sorter"),
+            fallback=_no_opinion,
+        )
+
+    async def read(self, actions: Mapping[str, str], items: Sequence[SeenItem]) -> dict[str, str]:
+        """The action for each item of which the model is sure, by its id; raises `LlmError`."""
+        named = [f"- {disarm(name)}: {disarm(label)}" for name, label in actions.items()]
+        lines = [
+            f"{number}. {frame_external(_item_line(item), 'item')}"
+            for number, item in enumerate(items, 1)
+        ]
+        answered = await run_structured_agent(
+            self._agent,
+            "\n".join(["The actions, by name:", *named, "The items:", *lines]),
+            meter=Meter(self._agent.player, self._limits),
+            taint=lambda: TaintLevel.EXTERNAL,
+        )
+        found: dict[str, str] = {}
+        for each in answered.output.items:
+            if each.action in actions and 1 <= each.number <= len(items):
+                found.setdefault(items[each.number - 1].item_id, each.action)
+        return found
+
+
+def _item_line(item: SeenItem) -> str:
+    vouched = "" if item.verified else " (the sender is not verified)"
+    when = f"{item.occurred_at:%Y-%m-%d}" if item.occurred_at else "no date"
+    return f"from {item.actor}{vouched}; {when}; subject: {item.title}"

@@ -34,6 +34,7 @@ from silas.app.core import Core
 from silas.context.models import ExactTokens, Scorer
 from silas.gates.models import GateModel
 from silas.kernel import LlmError
+from silas.proactive.triage import Reader
 from silas.settings.models import Settings
 from silas.settings.services import ModelSettings, RoleModelSettings
 from silas.stream.models import AgentResponse, AgentTurn, Answered, RouteDecision
@@ -68,6 +69,8 @@ class Agents:
     executor: AttemptWorker | None = None
     gate: GateModel | None = None
     scorer: Scorer | None = None
+    reader: Reader | None = None
+    """Guesses what the owner wants done with an item."""
     tokens: ExactTokens | None = None
     proxy_hears_context: bool = True
     """False: the proxy makes nothing of the conversation, and so is not told it."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from silas.agents.assessors import ContextScorer, LlmGate
+from silas.agents.assessors import ContextScorer, ItemReader, LlmGate
 from silas.agents.brain.grammar import is_exact
 from silas.agents.brain.model import brain_model
 from silas.agents.brain.plans import Places
@@ -224,6 +224,7 @@ def _agents(core: Core, models: Models) -> Agents:
         executor=ExecutorAgent(models.for_role(Role.EXECUTOR)) if works else ScriptWorker(),
         gate=_gate(settings, models) if judges else None,
         scorer=ContextScorer(models.for_role(Role.SCORER)) if scores else None,
+        reader=ItemReader(models.for_role(Role.PROXY)).read if thinks else None,
         # The brain understands one message at a time: what was read before taints nothing it says.
         proxy_hears_context=thinks,
         planner_hears_context=plans,

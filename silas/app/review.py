@@ -13,9 +13,10 @@ from silas.proactive.autonomy import AutonomyService
 from silas.proactive.batches import Batches, BatchLimits
 from silas.proactive.calibrator import AutonomyCalibrator, AutonomyPolicy
 from silas.proactive.grants import GrantPolicy, StandingGrants
+from silas.proactive.lessons import Guesses
 from silas.proactive.outcomes import OutcomeFeed, OutcomeStore
 from silas.proactive.suggestions import SuggestionEngine, SuggestionPolicy, Warned
-from silas.proactive.triage import Bands
+from silas.proactive.triage import Bands, Reader
 from silas.proposals.clients import ClientStore
 from silas.proposals.service import ProposalService
 from silas.queue import QueueStore
@@ -211,7 +212,9 @@ def open_outcomes(core: Core, cards: CardStore, questions: QuestionStore) -> Out
     )
 
 
-def open_batches(core: Core, questions: QuestionStore, reviews: ReviewService) -> Batches:
+def open_batches(
+    core: Core, questions: QuestionStore, reviews: ReviewService, reader: Reader | None = None
+) -> Batches:
     """What is proposed about the items of the owner's accounts; it executes nothing yet."""
     batch = core.settings.batch_review
     batches = Batches(
@@ -229,6 +232,7 @@ def open_batches(core: Core, questions: QuestionStore, reviews: ReviewService) -
         size=reviews.autonomy.batch_size,
         high_min=reviews.autonomy.high_min,
         unasked=reviews.unasked,
+        guesses=Guesses(reader, core.audit),
     )
     for kind in (QuestionKind.ITEMS, QuestionKind.TEACHING, QuestionKind.RULE):
         reviews.on_answer(kind, batches.answered)

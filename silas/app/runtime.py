@@ -150,7 +150,7 @@ async def open_runtime(
             core, memory, questions, cards, context=context, personality=personality
         )
         reviews.on_answer(QuestionKind.MEMORY, learning.answered)
-        batches = open_batches(core, questions, reviews)
+        batches = open_batches(core, questions, reviews, thinking.reader)
         reviews.on_answer(QuestionKind.GRANT, reviews.grants.answered)
         cases = _visitor_cases(core, questions, deliveries, cards=cards, context=context)
         reviews.on_answer(QuestionKind.VISITOR, cases.answered)

@@ -4,7 +4,8 @@
     batches.attach(executor.context)
     reviews.on_answer(QuestionKind.ITEMS, batches.answered)
 
-1. In a cycle of a goal with a policy, its source is looked at, and `triage` says what fits. What
+1. In a cycle of a goal with a policy, its source is looked at, and `triage` says what fits; where
+   nothing does and the policy wants it, a model without tools guesses from one line of each. What
    is surely right becomes a card of at most so many items; what is less sure a card of its own,
    without ticks; of what is not known, one item of each sender becomes a teaching card, a few each
    day (`silas.review.unasked`).
@@ -17,7 +18,7 @@
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -41,13 +42,19 @@ from silas.proactive.batch_run import (
     batch_report,
     run_batch,
 )
-from silas.proactive.lessons import EDIT, NO_RULE, ItemAnswers
+from silas.proactive.lessons import (
+    EDIT,
+    NO_RULE,
+    Guesses,
+    ItemAnswers,
+    entry_of,
+    taps_of,
+)
 from silas.proactive.outcomes import ActionOutcome, family_of_tool, record_outcome
 from silas.proactive.triage import (
     Band,
     Bands,
     ItemChoice,
-    Reader,
     SeenItem,
     Sorter,
     SourceNotUnderstood,
@@ -139,7 +146,7 @@ class Batches:
     """How many items one card of a goal holds now."""
     high_min: Callable[[str | None], Awaitable[float]] | None = None
     """From which confidence on an item of a goal is surely right now; None: as `limits` says."""
-    reader: Reader | None = None
+    guesses: Guesses = field(default_factory=Guesses)
     _bench: ExecutionContext | None = None
 
     def attach(self, bench: ExecutionContext) -> None:
@@ -169,8 +176,10 @@ class Batches:
         bands = self.limits.bands
         if self.high_min is not None:
             bands = bands.model_copy(update={"high_min": await self.high_min(goal.id)})
-        sorter = Sorter(policy, bands, taught, earlier.knowledge, self.reader)
+        sorter = Sorter(policy, bands, taught, earlier.knowledge)
         choices = sorter.choices(fresh, self.clock.now())
+        if guessed := await self.guesses.of(goal, policy, choices):
+            choices = replace(sorter, guessed=guessed).choices(fresh, self.clock.now())
         asked = await self._batches_of(ctx, goal, choices, most=_MOST_OPEN - len(waiting))
         teaching = await self._teaching_of(ctx, goal, choices)
         for question in (*asked, *teaching):
@@ -252,7 +261,7 @@ class Batches:
         return asked[: max(0, most)]
 
     def _card(self, goal: WorkItem, target: _Target, choices: Sequence[ItemChoice]) -> Question:
-        entries = [_entry(each) for each in choices]
+        entries = [entry_of(each) for each in choices]
         return self._items_card(goal.id, target, entries)
 
     def _items_card(
@@ -367,7 +376,7 @@ class Batches:
         choice: ItemChoice,
     ) -> list[Question]:
         """The card about one item, and the one about its rule (rule 4)."""
-        entry, name = _entry(choice), self.ids.new(QUESTION)
+        entry, name = entry_of(choice), self.ids.new(QUESTION)
         options = {
             each.name: self._payload(goal.id, each, [entry]).shown() for each in targets.values()
         }
@@ -556,44 +565,12 @@ class Batches:
             ):
                 return
             entry = {"card_id": found.question.question_id, "verdict": value, "ticked": ticked}
-            more = {"batch": body["batch"]["batch_id"], "taps": _taps(found, value)}
+            more = {"batch": body["batch"]["batch_id"], "taps": taps_of(found, value)}
             if body.get("chosen_from"):
                 more["chosen_from"] = body["chosen_from"]
             self.audit.append(tx, "items_decided", {**entry, **more, "items": len(body["items"])})
 
         await self.database.transaction(write)
-
-
-def _entry(choice: ItemChoice) -> dict[str, Any]:
-    """One item as a card holds it; its line is what is shown and signed."""
-    item = choice.item
-    day = f", {item.occurred_at:%Y-%m-%d}" if item.occurred_at else ""
-    vouched = "" if item.verified else " (sender not verified)"
-    return {
-        "item_id": item.item_id,
-        "state": item.state,
-        "identity": item.identity,
-        "line": f"{item.title or '(no subject)'}, from {item.actor or 'nobody'}{day}{vouched}",
-        "title": item.title,
-        "actor": item.actor,
-        "address": item.address,
-        "verified": item.verified,
-        "occurred_at": item.occurred_at.isoformat() if item.occurred_at else "",
-        "reason": choice.reason,
-        "confidence": choice.confidence,
-        "key": choice.key,
-        "anomaly": choice.anomaly,
-        "ticked": choice.ticked,
-    }
-
-
-def _taps(found: AnsweredQuestion, value: str) -> int:
-    """What the answer took: each tick that was changed, the answer, and a yes that asks twice."""
-    content = found.question.content
-    chosen = set(map(str, found.answer.get("selected_item_ids") or ()))
-    changed = sum((str(e["item_id"]) in chosen) != bool(e["ticked"]) for e in content.body["items"])
-    twice = value == YES and content.risk is not RiskLevel.LOW
-    return (changed if value == EDIT else 0) + 1 + int(twice)
 
 
 def _label_in(found: AnsweredQuestion, value: str) -> str:

@@ -8,26 +8,30 @@
    answered its card, it may come again. It is known again when it was moved and brought back.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from silas.approval import BatchPayload
 from silas.audit.models import AuditTrail
-from silas.kernel import CanonicalError, Clock, format_timestamp, strict_loads
+from silas.gates.risk import RiskLevel
+from silas.kernel import CanonicalError, Clock, LlmError, format_timestamp, strict_loads
 from silas.kernel.models import Data, UtcDatetime
 from silas.proactive.batch_run import ItemState, batch_report
-from silas.proactive.triage import Knowledge, TaughtRule
+from silas.proactive.triage import Band, ItemChoice, Knowledge, Reader, TaughtRule
 from silas.review.decisions import QuestionKind
 from silas.review.errors import CardUnknown
 from silas.review.questions import YES, AnsweredQuestion, Question, QuestionStore, batch_payload
 from silas.storage import Database
-from silas.work.batch_policy import ItemCondition, condition_in_words
+from silas.work.batch_policy import BatchPolicy, ItemCondition, condition_in_words, label_of
 from silas.work.execution_context import ExecutionContext
+from silas.work.models import WorkItem
 
 EDIT, NO_RULE = "edit_selection", "no_rule"
 _REMEMBERED = timedelta(days=90)
+_MOST_READ, _MOST_REMEMBERED = 40, 5_000
+"""Items that a model is shown in one cycle, and whose guesses are kept."""
 _MAY_GO_ON = timedelta(days=14)
 """For how long it is looked what became of a batch: nothing of it goes on later."""
 _EVER = datetime.min.replace(tzinfo=UTC)
@@ -103,6 +107,38 @@ class Lessons:
         self.knowledge.wrong(
             str(entry["key"]), str(entry["address"]), action, verified=entry["verified"] is True
         )
+
+
+@dataclass
+class Guesses:
+    """What a model makes of items that nothing else decides; it is shown each of them once."""
+
+    reader: Reader | None = None
+    """None: there is no model."""
+    audit: AuditTrail | None = None
+    _read: dict[str, str] = field(default_factory=dict)
+    """What was said of items, by what they are known again by."""
+
+    async def of(
+        self, goal: WorkItem, policy: BatchPolicy, choices: Sequence[ItemChoice]
+    ) -> dict[str, str]:
+        """Guesses by the item's id, where the owner wants any. Without an answer there is none."""
+        if self.reader is None or not policy.guess:
+            return {}
+        novel = [each.item for each in choices if each.band is Band.NOVEL]
+        unread = [each for each in novel if each.identity not in self._read][:_MOST_READ]
+        try:
+            names = {name: label_of(policy, name) for name in policy.actions}
+            found = await self.reader(names, unread) if unread else {}
+        except LlmError as error:
+            if self.audit is not None:
+                await self.audit.log("items_not_read", goal=goal.id, reason=error.message)
+        else:
+            if len(self._read) > _MOST_REMEMBERED:
+                self._read.clear()
+            self._read |= {each.identity: found.get(each.item_id, "") for each in unread}
+        known = {each.item_id: self._read.get(each.identity, "") for each in novel}
+        return {name: action for name, action in known.items() if action}
 
 
 @dataclass(frozen=True)
@@ -224,3 +260,35 @@ def _identities(
 ) -> set[str]:
     """By what items are known again: all of them, or those with these ids."""
     return {str(each["identity"]) for each in entries if ids is None or each["item_id"] in ids}
+
+
+def entry_of(choice: ItemChoice) -> dict[str, Any]:
+    """One item as a card holds it; its line is what is shown and signed."""
+    item = choice.item
+    day = f", {item.occurred_at:%Y-%m-%d}" if item.occurred_at else ""
+    vouched = "" if item.verified else " (sender not verified)"
+    return {
+        "item_id": item.item_id,
+        "state": item.state,
+        "identity": item.identity,
+        "line": f"{item.title or '(no subject)'}, from {item.actor or 'nobody'}{day}{vouched}",
+        "title": item.title,
+        "actor": item.actor,
+        "address": item.address,
+        "verified": item.verified,
+        "occurred_at": item.occurred_at.isoformat() if item.occurred_at else "",
+        "reason": choice.reason,
+        "confidence": choice.confidence,
+        "key": choice.key,
+        "anomaly": choice.anomaly,
+        "ticked": choice.ticked,
+    }
+
+
+def taps_of(found: AnsweredQuestion, value: str) -> int:
+    """What the answer took: each tick that was changed, the answer, and a yes that asks twice."""
+    content = found.question.content
+    chosen = set(map(str, found.answer.get("selected_item_ids") or ()))
+    changed = sum((str(e["item_id"]) in chosen) != bool(e["ticked"]) for e in content.body["items"])
+    twice = value == YES and content.risk is not RiskLevel.LOW
+    return (changed if value == EDIT else 0) + 1 + int(twice)

@@ -5,7 +5,8 @@ Pure: items, rules and evidence in, proposals out. In this order, and the first 
 1. A rule that the owner has signed on a teaching card, then the rules of the goal's policy.
 2. The habit: what the owner decided about earlier items of the same sender, if the owner's
    provider vouches for the sender.
-3. A reader, if there is one: it sees the item and has no tools. What it says is one of the actions.
+3. A model's guess, where the goal's policy wants one: it sees sender, subject and date, has no
+   tools, and what it says is one of the actions. No word of it is shown.
 4. Nothing: the item is `novel`, and the owner is asked what to do with it.
 
 How sure that is (`confidence`) is the share that was right, as the owner's own decisions say: what
@@ -22,7 +23,7 @@ that the same rule has selected.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parseaddr, parsedate_to_datetime
@@ -196,8 +197,10 @@ class Knowledge:
         return action, ItemEvidence(often, sum(chosen.values()) - often + against)
 
 
-Reader = Callable[[BatchPolicy, SeenItem], tuple[str, str] | None]
-"""Reads an item and says which action fits, and why in a few words; it has no tools."""
+Reader = Callable[[Mapping[str, str], Sequence[SeenItem]], Awaitable[Mapping[str, str]]]
+"""Says which of the actions (by name, with what each is called) fits which item, by the item's id;
+what it is not sure of, it leaves out. It has no tools. Raises `LlmError`."""
+_GUESSED = "a guess of your model, by sender and subject"
 
 
 def candidates_of(source: ItemSource, answer: Mapping[str, Any]) -> list[SeenItem]:
@@ -298,7 +301,8 @@ class Sorter:
     bands: Bands
     taught: Sequence[TaughtRule] = ()
     known: Knowledge = field(default_factory=Knowledge)
-    reader: Reader | None = None
+    guessed: Mapping[str, str] = field(default_factory=dict)
+    """What a reader has said, by the item's id."""
 
     def choices(self, items: Iterable[SeenItem], now: datetime) -> list[ItemChoice]:
         """What fits each item, in their order."""
@@ -346,13 +350,12 @@ class Sorter:
         return ItemChoice(item, action, Basis.HABIT, key, why, sure, self.bands.of(sure))
 
     def _by_reader(self, item: SeenItem) -> ItemChoice | None:
-        said = self.reader(self.policy, item) if self.reader is not None else None
-        if said is None or (said[0] != LEAVE and said[0] not in self.policy.actions):
+        action = self.guessed.get(item.item_id)
+        if action not in self.policy.actions:
             return None
-        action, why = said
         key = f"reader:{action}"
         sure = calibrated(self.known.by_key.get(key, ItemEvidence()), Basis.READER)
-        return ItemChoice(item, action, Basis.READER, key, _line(why), sure, self.bands.of(sure))
+        return ItemChoice(item, action, Basis.READER, key, _GUESSED, sure, self.bands.of(sure))
 
 
 class _Rule(NamedTuple):

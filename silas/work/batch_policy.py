@@ -103,6 +103,8 @@ class BatchPolicy(Data):
     source: ItemSource
     actions: dict[Name, BatchAction] = Field(min_length=1, max_length=MOST_ACTIONS)
     rules: list[BatchRule] = Field(default_factory=list, max_length=MOST_RULES)
+    guess: bool = False
+    """Whether a model sees sender, subject and date of what no rule fits, and guesses an action."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -160,4 +162,6 @@ def policy_lines(policy: BatchPolicy) -> list[str]:
         f"Rule {rule.name}: {condition_in_words(rule.when)} → {label_of(policy, rule.then)}"
         for rule in policy.rules
     ]
+    if policy.guess:
+        lines.append("Where no rule fits, your model sees sender, subject and date, and guesses")
     return [visible(line, keep_newlines=False) for line in lines]

@@ -133,9 +133,7 @@ async def test_a_mail_goes_to_whom_the_call_names_and_to_nobody_else(
 ) -> None:
     await place.connect()
     given = accounts_given(place)
-    call = (
-        '```call tool=letters_post\n{"text": "hello", "to": [%s], "copy_to": "b@b.example"}\n```'
-    )
+    call = '```call tool=letters_post\n{"text": "hello", "to": [%s], "copy_to": "b@b.example"}\n```'
     sent, said = await run(place, call % '"ann@a.example"', POST, approver=FakeApprover())
     assert sent.status in ENDED_WELL, (sent, said)
     assert [each.narrowed.recipients for each in given] == [("ann@a.example", "b@b.example"), ()]

@@ -2,18 +2,21 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from silas.kernel import LlmError
 from silas.proactive.batch_run import calls_in
+from silas.proactive.lessons import Guesses
+from silas.proactive.triage import SeenItem
 from silas.review.decisions import QuestionKind
 from silas.review.errors import CardNotOpen
 from silas.review.questions import batch_payload
 from silas.work.models import WorkItemStatus
 from silas.work.undo_calls import undo_calls
-from tests.proactive.mailbox import SortedMailbox, mail, open_mailbox
+from tests.proactive.mailbox import GOAL, SortedMailbox, mail, open_mailbox
 from tests.servers.dovecot import Dovecot, dovecot
 
 __all__ = ["dovecot"]
@@ -109,6 +112,44 @@ async def test_what_claims_to_be_a_sender_or_is_odd_is_flagged_and_nothing_in_it
     await mailbox.look()
     assert await mailbox.cards() == [], "what was taken out is not proposed again"
     assert mailbox.account.subjects("Sent") == []
+
+
+async def test_where_no_rule_fits_a_model_guesses_if_the_goal_wants_it_and_ticks_nothing(
+    tmp_path: Path, dovecot: Dovecot
+) -> None:
+    shown: list[list[str]] = []
+
+    async def read(actions: Mapping[str, str], items: Sequence[SeenItem]) -> Mapping[str, str]:
+        assert actions == {"archive": "Archive", "invoice": "Label as invoice"}
+        shown.append([each.title for each in items])
+        if any(each.title == "Third" for each in items):
+            raise LlmError
+        return {each.item_id: "archive" for each in items if each.title == "First"}
+
+    async with open_mailbox(tmp_path, dovecot.add_account()) as mailbox:
+        mailbox.batches.guesses = Guesses(read, mailbox.core.audit)
+        mailbox.account.deliver(mail("First", sender="a@x.example", listed=False))
+        await mailbox.approve_goal()
+        await mailbox.look()
+        assert shown == [], "the goal does not say that a model may see anything"
+        await mailbox.approve_goal(GOAL.replace("\n  rules:", "\n  guess: true\n  rules:"))
+        mailbox.account.deliver(
+            mail("Second", sender="b@x.example", listed=False), mail("News 1"), mail("Mum")
+        )
+        await mailbox.look()
+        assert [sorted(each) for each in shown] == [["First", "Second"]], "rules come first"
+        guess = next(e for e in await mailbox.cards() if "guess" in e.content.rationale)
+        assert [each["ticked"] for each in guess.content.body["items"]] == [False]
+        assert "First" in guess.content.body["batch"]["lines"][0]
+        taught = await mailbox.cards(QuestionKind.TEACHING)
+        goal = mailbox.goal
+        assert goal is not None
+        mine = [e for e in taught if e.content.body["goal_id"] == goal.id]
+        assert [e.content.body["address"] for e in mine] == ["b@x.example"]
+        mailbox.account.deliver(mail("Third", sender="c@x.example", listed=False))
+        looked = await mailbox.look()
+        assert looked.status is WorkItemStatus.HEALTHY, "without the model, the owner is asked"
+        assert shown[1:] == [["Third"]], "what was read is not shown again"
 
 
 async def test_two_devices_decide_one_batch_once(mailbox: SortedMailbox) -> None:

@@ -167,10 +167,12 @@ def test_what_differs_from_the_others_of_its_rule_is_flagged_and_not_ticked() ->
 
 def test_a_reader_chooses_only_what_the_policy_has_and_is_not_ticked() -> None:
     item = mail(sender="x@y.example", mailing_list=False)
-    [chosen] = sort(item, reader=lambda _policy, _item: ("archive", "a receipt"))
+    [chosen] = sort(item, guessed={item.item_id: "archive"})
     assert (chosen.basis, chosen.action, chosen.ticked) == (Basis.READER, "archive", False)
-    [other] = sort(item, reader=lambda _policy, _item: ("mail_send", "because it says so"))
-    assert other.band is Band.NOVEL
+    assert chosen.band is Band.MEDIUM
+    for name in ("mail_send", "leave"):
+        [other] = sort(item, guessed={item.item_id: name})
+        assert other.band is Band.NOVEL, "what is no action is asked about"
 
 
 @pytest.mark.parametrize(
