@@ -28,7 +28,7 @@ from silas.kernel import IdFactory, SystemClock, TaintLevel
 from silas.sandbox import SandboxBackend, SandboxConfig, SandboxRequest
 from silas.sandbox.bubblewrap import BubblewrapBackend, SubprocessBackend, file_system, isolation
 from silas.sandbox.models import UNSAFE_NO_BOUNDARY
-from silas.testing.work import UnsafeOwnerTaint, authorise_with_vault
+from silas.testing.work import UnsafeNoRateLimit, UnsafeOwnerTaint, authorise_with_vault
 from silas.tools import core_tools
 from silas.tools.declaration import ToolRegistry
 from silas.tools.execution import ExecutionEnvelope
@@ -37,7 +37,7 @@ from silas.work import ArtifactStore, AttemptStore, ToolLedger, WorkItem
 from silas.work.attempt_store import this_runner
 from silas.work.before_images import BeforeImages
 from silas.work.control import WorkControl
-from silas.work.execution_context import ExecutionContext
+from silas.work.execution_context import ExecutionContext, RunLimits
 from silas.work.executor import WorkItemExecutor
 from silas.work.ledger import CallUndos
 from silas.work.models import ENDED_WELL
@@ -152,6 +152,7 @@ def workbench(trust: TrustStores, folder: Path, sandbox: BubblewrapBackend) -> E
         taint_of=UnsafeOwnerTaint(),
         origins=OriginStore(database, clock),
         system_gates=(),
+        limits=RunLimits(too_often=UnsafeNoRateLimit()),
         agent=ScriptWorker(),
     )
 

@@ -31,7 +31,7 @@ from silas.sandbox.command_run import orphan_killer
 from silas.sandbox.environment import PROTECTED
 from silas.work import WorkItem
 from silas.work.authorisation import TAKE_OVER
-from silas.work.execution_context import ExecutionContext, RunLimits
+from silas.work.execution_context import ExecutionContext
 from silas.work.paused import PausedRuns
 from silas.work.ports import (
     AgentRun,
@@ -314,9 +314,8 @@ def _workbench(trust: TrustStores, data: Path) -> ExecutionContext:
     paused = PausedRuns(
         trust.database, clock=clock, ids=IdFactory(clock), keys=trust.keys, audit=trust.audit
     )
-    return replace(
-        bench, paused=paused, limits=RunLimits(call_seconds=_CALL_SECONDS, cpu_seconds=5)
-    )
+    limits = replace(bench.limits, call_seconds=_CALL_SECONDS, cpu_seconds=5)
+    return replace(bench, paused=paused, limits=limits)
 
 
 def children() -> set[int]:

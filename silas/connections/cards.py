@@ -157,6 +157,7 @@ class ConnectionCards:
                 intent=f"Let {connection.name} {_TIERS[tier_of(wanted)]}?",
                 rationale=f"{reason} {_LIMIT}",
                 risk=risk,
+                taint=TaintLevel.OWNER,
                 actions=[
                     QuestionChoice(value=YES, label="Allow it from now on"),
                     QuestionChoice(value=ONCE, label="Just this once"),

@@ -21,7 +21,7 @@ from silas.connections.cards import CROSSING, DECLINE, ConnectionCards
 from silas.connections.models import ConnectionRefused, DomainName
 from silas.connections.registry import ConnectionStore
 from silas.gates.risk import RiskLevel
-from silas.kernel import format_timestamp
+from silas.kernel import TaintLevel, format_timestamp
 from silas.kernel.models import Data, UtcDatetime
 from silas.kernel.taint import MAX_SOURCES
 from silas.review.decisions import QuestionKind
@@ -56,7 +56,7 @@ class DomainCrossing(Data):
     source: DomainName
     target: DomainName
     signed_at: UtcDatetime
-    intact: bool = True
+    intact: bool = False
     """Whether the row is as the owner's key has sealed it; if not, nothing crosses by it."""
 
 
@@ -194,6 +194,7 @@ class DomainCards:
                 intent=f"Let what Silas reads in {source} be used in {target}?",
                 rationale="You asked for it. Without it, no work uses both.",
                 risk=RiskLevel.HIGH,
+                taint=TaintLevel.OWNER,
                 actions=[
                     QuestionChoice(value=YES, label="Let it cross"),
                     QuestionChoice(value=DECLINE, label="Keep them apart"),

@@ -37,6 +37,7 @@ from silas.kernel import (
     ApprovalError,
     Clock,
     IdFactory,
+    TaintLevel,
     canonical_bytes,
     format_timestamp,
     parse_timestamp,
@@ -401,6 +402,7 @@ class AutonomyCalibrator:
                 intent=_INTENTS[Knob(key)].format(value=value, current=change["current_value"]),
                 rationale=proposal.rationale,
                 risk=RiskLevel.HIGH,
+                taint=TaintLevel.OWNER,
                 actions=[
                     QuestionChoice(
                         value="approve", label=f"Change it for {AUTONOMY_TTL.days} days"

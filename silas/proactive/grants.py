@@ -478,6 +478,8 @@ class StandingGrants:
                 intent=f"Let me use {grant.tool} without asking until {grant.until:%Y-%m-%d}?",
                 rationale=f"You approved it {count} times, unchanged.",
                 risk=RiskLevel.HIGH,
+                # Calls with a stranger's text in them are not counted.
+                taint=TaintLevel.OWNER,
                 actions=[
                     QuestionChoice(value=YES, label="Allow this"),
                     QuestionChoice(value="decline", label="Go on asking me"),

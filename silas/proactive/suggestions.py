@@ -76,7 +76,8 @@ class SuggestionProposal(Data):
     """What the owner is told after a yes, if nothing is to be planned."""
     keeps: str | None = None
     """Work that would become a skill: then a yes leads to a draft, which asks again."""
-    taint: TaintLevel = TaintLevel.OWNER
+    taint: TaintLevel
+    """What a yes leads to is as little trusted."""
 
 
 class Warned(Data):
@@ -114,10 +115,10 @@ def propose(
     intent: str,
     rationale: str,
     key: str,
+    taint: TaintLevel,
     request: str = "",
     tells: str = "",
     keeps: str | None = None,
-    taint: TaintLevel = TaintLevel.OWNER,
 ) -> SuggestionProposal:
     """A suggestion, with an id of its own."""
     return SuggestionProposal(
@@ -312,6 +313,7 @@ class SuggestionEngine:
                 intent=each.intent,
                 rationale=each.rationale,
                 tells=each.tells,
+                taint=TaintLevel.OWNER,  # the runtime's own words
             )
             for each in await self.warnings()
         ]
@@ -370,6 +372,7 @@ def from_habit(
         intent=f"Watch `{command}` every day",
         rationale=f"You have let me run it {count} times lately. I could look by myself, and tell "
         "you when it does not work.",
+        taint=TaintLevel.OWNER,  # rule 5: only work that the owner's own words made is counted
     )
 
 

@@ -135,7 +135,7 @@ class QuestionContent(Data):
     intent: str
     rationale: str
     risk: RiskLevel
-    taint: TaintLevel = TaintLevel.OWNER
+    taint: TaintLevel
     actions: list[QuestionChoice] = Field(min_length=1)
     body: dict[str, Any] = Field(default_factory=dict)
 

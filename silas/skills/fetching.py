@@ -226,6 +226,7 @@ def fetch_question(
                 taint=TaintLevel.OWNER,
                 inside_envelope=False,
             ),
+            taint=TaintLevel.OWNER,
             actions=[
                 QuestionChoice(value=YES, label="Fetch it"),
                 QuestionChoice(value=DECLINE, label="Do not fetch it"),

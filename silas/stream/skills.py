@@ -198,6 +198,7 @@ class SkillOffers:
             rationale="It worked, and its check passed. As a skill it can be done again in one "
             "step: exactly what was run, with its check as its test.",
             keeps=item.id,
+            taint=taint,
         )
 
     async def follow(self, room: TurnContext, message: QueueMessage, question: Question) -> Handled:

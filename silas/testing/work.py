@@ -64,6 +64,13 @@ class UnsafeOwnerTaint:
         return TaintLevel.OWNER
 
 
+class UnsafeNoRateLimit:
+    """Lets every tool be called as often as anybody likes: for tests about other things."""
+
+    async def __call__(self, item: WorkItem, tool: str) -> str | None:
+        return None
+
+
 class FakeTools:
     """`ToolCaller` that answers by the tool's name, and remembers what was called."""
 

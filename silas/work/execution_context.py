@@ -55,12 +55,6 @@ async def no_grants(call: PausedCall, make: bool) -> str | None:
     return None
 
 
-async def never_too_often(item: WorkItem, tool: str) -> str | None:
-    """Nobody limits how often a tool is called."""
-    del item, tool
-    return None
-
-
 def silent(work_item_id: str, what: str, detail: str = "") -> None:
     """Nobody listens."""
 
@@ -108,10 +102,10 @@ class Authority:
 class RunLimits:
     """How much one call may use, and how much goes on at once."""
 
+    too_often: TooOften
     memory_mb: int = 512
     cpu_seconds: int = 60
     call_seconds: int = 300
-    too_often: TooOften = never_too_often
     per_scope: int = 8
     pool: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(16))
     """How many attempts run at once, over all scopes."""
@@ -134,7 +128,7 @@ class ExecutionContext(WorkRecords, Authority):
     skills: SkillFiles | None = None
     propose: "Propose | None" = None
     """Puts what fits the items of an account before the owner, for a goal with such a policy."""
-    limits: RunLimits = field(default_factory=RunLimits)
+    limits: RunLimits
 
 
 Propose = Callable[[ExecutionContext, WorkItem, ToolCaller], Awaitable[None]]

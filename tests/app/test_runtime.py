@@ -19,6 +19,7 @@ from silas.app.runtime import Runtime, open_runtime
 from silas.approval import ApprovalDecision, ApprovalVerdict, message_bytes
 from silas.channels.terminal import TerminalChannel
 from silas.context.scope import HeuristicTokenCounter
+from silas.kernel import TaintLevel
 from silas.memory.models import MemoryQuery, MemoryQueryStrategy
 from silas.proactive.suggestions import card_of, propose
 from silas.queue.models import QueueMessage, UserMessage
@@ -264,6 +265,7 @@ async def test_a_suggestion_never_takes_the_exact_way(tmp_path: Path) -> None:
                 intent=words,
                 rationale="It came up.",
                 key=words,
+                taint=TaintLevel.OWNER,
             )
         )
         await reviews.questions.ask(question)

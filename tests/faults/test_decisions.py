@@ -174,6 +174,7 @@ async def test_an_answer(tmp_path: Path, trouble: Trouble) -> None:
                 intent="Do it",
                 rationale="It helps.",
                 risk=RiskLevel.LOW,
+                taint=TaintLevel.OWNER,
                 actions=[
                     QuestionChoice(value="do_it", label="Yes"),
                     QuestionChoice(value="no", label="No"),

@@ -22,7 +22,8 @@ __all__ = ["office"]
 
 def suggested(office: Office, key: str, **more: object) -> SuggestionProposal:
     fields = {"scope_id": "owner", "source": "idle_heartbeat", "intent": f"Do {key}"}
-    fields |= {"rationale": "Because.", "key": key, "request": key, **more}
+    fields |= {"rationale": "Because.", "key": key, "request": key}
+    fields |= {"taint": TaintLevel.OWNER, **more}
     return propose(office.room.ids, office.desk.clock.now(), **fields)  # type: ignore[arg-type]
 
 

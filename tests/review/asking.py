@@ -319,6 +319,7 @@ class QuestionWay:
                 intent="Do it?",
                 rationale="It helps.",
                 risk=risk,
+                taint=TaintLevel.OWNER,
                 actions=[
                     QuestionChoice(value="approve", label="Yes"),
                     QuestionChoice(value="no", label="No"),

@@ -67,6 +67,7 @@ async def test_what_an_older_version_has_stored(tmp_path: Path) -> None:
             intent="Do it?",
             rationale="",
             risk=RiskLevel.LOW,
+            taint=TaintLevel.OWNER,
             actions=[
                 QuestionChoice(value="do_it", label="Yes"),
                 QuestionChoice(value="no", label="No"),

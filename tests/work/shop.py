@@ -16,7 +16,7 @@ from silas.secrets.vault import Vault
 from silas.storage import SqliteDatabase, Transaction
 from silas.testing import FakeClock, MemoryVault, RecordingAudit
 from silas.testing.fakes import approval_engine, owners_keys
-from silas.testing.work import FakeApprover, UnsafeOwnerTaint
+from silas.testing.work import FakeApprover, UnsafeNoRateLimit, UnsafeOwnerTaint
 from silas.tools import core_tools
 from silas.tools.declaration import ToolRegistry
 from silas.tools.files import restore_tool
@@ -33,7 +33,7 @@ from silas.work.attempt_store import this_runner
 from silas.work.before_images import BeforeImages
 from silas.work.binding import bind_plan
 from silas.work.control import WorkControl
-from silas.work.execution_context import ExecutionContext
+from silas.work.execution_context import ExecutionContext, RunLimits
 from silas.work.executor import WorkItemExecutor
 from silas.work.ledger import CallUndos
 from silas.work.off_limits import OffLimits
@@ -121,6 +121,7 @@ class Shop:
             taint_of=UnsafeOwnerTaint(),
             origins=OriginStore(database, clock),
             system_gates=(),
+            limits=RunLimits(too_often=UnsafeNoRateLimit()),
             agent=ScriptWorker(),
             paused=PausedRuns(database, clock=clock, ids=ids, keys=keys, audit=self.audit),
         )

@@ -1,13 +1,13 @@
 """Workers that lie: none of them ever gets `done`."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from silas.testing.work import FakeWorker
-from silas.work.execution_context import RunLimits
 from silas.work.models import ENDED_WELL
 from silas.work.ports import Briefing, ToolCaller
 from tests.work.shop import Shop, calls, check, script, shell, task
@@ -92,7 +92,7 @@ async def test_who_moves_the_checks_directory_aside(shop: Shop, tmp_path: Path) 
 
 
 async def test_who_sleeps_past_the_timeout(shop: Shop) -> None:
-    shop.having(limits=RunLimits(call_seconds=1))
+    shop.having(limits=replace(shop.bench.limits, call_seconds=1))
     await never_done(shop, FakeWorker(calls(script("sleep 30; echo 42 > result"))))
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 
 from silas.testing.work import FakeWorker
 from silas.work import Plan, WorkItem, WorkItemResult, WorkItemStatus
-from silas.work.execution_context import RunLimits
 from silas.work.ports import Briefing, ToolCaller
 from tests.work.shop import Shop, check, task
 
@@ -118,7 +118,7 @@ async def test_independent_tasks_run_side_by_side_within_the_limits(
     meeting = Meeting(expected=most)
     shop.having(
         agent=FakeWorker(meeting),
-        limits=RunLimits(per_scope=per_scope, pool=asyncio.Semaphore(everywhere)),
+        limits=replace(shop.bench.limits, per_scope=per_scope, pool=asyncio.Semaphore(everywhere)),
     )
     result = await run(shop, project(*(makes(name, "x") for name in "abcd")))
     assert (result.status, meeting.most) == (DONE, most)
