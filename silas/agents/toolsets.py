@@ -5,7 +5,8 @@ From the inside out, one wrapper with one responsibility each; a call comes in a
 1. `SkillToolset`: the runtime's tools, as it offers them. It takes calls from `GatedToolset` alone,
    which marks them as `PassedCall`. What comes on another way has gone around the wrappers, and is
    refused.
-2. `_prepared`: each tool is described for the work that it is offered to.
+2. `_prepared`, in approved work alone: what acts outside of the sandbox says that the owner may be
+   asked.
 3. `_filtered`: what the access level does not allow, or what the mode rules out, does not exist.
 4. Approval required: the library's wrapper asks for approval of every call that does not count as
    approved. `GatedToolset` says whether one does, after the runtime's review.
@@ -67,8 +68,8 @@ def _filtered(
 _ASKS = "It acts outside of the sandbox: the owner may be asked first, and may say no."
 
 
-def _prepared(inner: AbstractToolset[None], *, mode: ToolMode) -> PreparedToolset[None]:
-    """The tools with what this run has to know about them."""
+def _prepared(inner: AbstractToolset[None]) -> PreparedToolset[None]:
+    """The tools with what approved work has to know about them."""
     # Every step of a run asks again, and the answer is the same as long as the tools are.
     told: dict[str, tuple[ToolDefinition, ToolDefinition]] = {}
 
@@ -76,15 +77,14 @@ def _prepared(inner: AbstractToolset[None], *, mode: ToolMode) -> PreparedToolse
         for tool in tools:
             known = told.get(tool.name)
             if known is None or known[0] is not tool:
-                told[tool.name] = (tool, _described(tool, mode))
+                told[tool.name] = (tool, _described(tool))
         return [told[tool.name][1] for tool in tools]
 
     return inner.prepared(prepare)
 
 
-def _described(tool: ToolDefinition, mode: ToolMode) -> ToolDefinition:
-    known = tool.metadata or {}
-    if mode is not ToolMode.EXECUTION or known.get("contained") is True:
+def _described(tool: ToolDefinition) -> ToolDefinition:
+    if (tool.metadata or {}).get("contained") is True:
         return tool
     return replace(tool, description=f"{tool.description} {_ASKS}")
 
@@ -267,7 +267,8 @@ def tool_chain(
     """
     reviewer = caller.reviewer
     chain: AbstractToolset[None] = SkillToolset(caller, reviewer=reviewer, role=role)
-    chain = _prepared(chain, mode=mode)
+    if mode is ToolMode.EXECUTION:
+        chain = _prepared(chain)
     chain = _filtered(chain, allowed=allowed, mode=mode)
     chain = chain.approval_required()
     chain = GatedToolset(chain, reviewer, show)

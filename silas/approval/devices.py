@@ -314,7 +314,7 @@ class MessageVerifier:
                 also(tx, TaintLevel.OWNER)
 
         try:
-            self._require_owner(signed, await self._pinned(signed, keys))
+            await self._require_owner(signed, keys)
             await self._database.transaction(consume, durability=Durability.TRUST)
         except Refused as refused:
             return await self._downgrade(signed, str(refused), also)
@@ -325,28 +325,24 @@ class MessageVerifier:
     async def is_signed(self, signed: SignedMessage, keys: PublicKeys) -> bool:
         """Whether the owner has signed it, however long ago; nothing is used up."""
         try:
-            pinned = await self._pinned(signed, keys)
-            signer = pinned.signer_of(signed.canonical_bytes(), signed.signature)
+            signer = await self._signer(signed, keys)
         except CanonicalError:
             return False
         return signer is not None and signer.in_use_at(signed.message.timestamp)
 
-    async def _pinned(self, signed: SignedMessage, keys: PublicKeys) -> PublicKeys:
-        """The owner's keys; those of the devices as well if the message is not signed by them."""
-        if self._devices is None:
-            return keys
-        try:
-            if keys.signer_of(signed.canonical_bytes(), signed.signature) is not None:
-                return keys
-        except CanonicalError:
-            return keys
-        return PublicKeys.of([*keys.keys, *(await self._devices.keys()).keys])
+    async def _signer(self, signed: SignedMessage, keys: PublicKeys) -> PublicKey | None:
+        """The owner's key that signed it, or a trusted device's; raises `CanonicalError`."""
+        payload = signed.canonical_bytes()
+        signer = keys.signer_of(payload, signed.signature)
+        if signer is not None or self._devices is None:
+            return signer
+        return (await self._devices.keys()).signer_of(payload, signed.signature)
 
-    def _require_owner(self, signed: SignedMessage, keys: PublicKeys) -> None:
+    async def _require_owner(self, signed: SignedMessage, keys: PublicKeys) -> None:
         if not 1 <= len(signed.nonce) <= _MAX_NONCE_LENGTH:
             raise Refused("the nonce is empty or too long")
         try:
-            signer = keys.signer_of(signed.canonical_bytes(), signed.signature)
+            signer = await self._signer(signed, keys)
         except CanonicalError as error:
             raise Refused("the message has no canonical form") from error
         if signer is None:

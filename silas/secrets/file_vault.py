@@ -17,6 +17,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,11 @@ class SealedVault:
 
     header: VaultHeader
     ciphertext: bytes
+
+    @cached_property
+    def bound(self) -> bytes:
+        """What the ciphertext is bound to: the header, every bit of it."""
+        return _bound(self.header)
 
     @classmethod
     def from_document(cls, content: Mapping[str, Any]) -> "SealedVault":
@@ -140,7 +146,7 @@ def unseal(sealed: SealedVault, key: SealingKey) -> dict[str, bytes]:
     nonce = bytes.fromhex(sealed.header.cipher.nonce)
     try:
         cipher = ChaCha20Poly1305(key.cipher_key)
-        plain = cipher.decrypt(nonce, sealed.ciphertext, _bound(sealed.header))
+        plain = cipher.decrypt(nonce, sealed.ciphertext, sealed.bound)
         return {
             name: base64.b64decode(value, validate=True)
             for name, value in strict_loads(plain).items()

@@ -168,8 +168,10 @@ class ConversationList:
         row = tx.fetch_one(_STATE, (scope,))
         if row is not None and row[0] is not None:
             raise ConversationDeleted
-        self._begin(tx, scope, message.content, first=at, last=at)
-        tx.execute(_USED, (at, scope, at))
+        if row is None:
+            self._begin(tx, scope, message.content, first=at, last=at)
+        else:
+            tx.execute(_USED, (at, scope, at))
         self.said.write(tx, message)
 
     def _begin(self, tx: Transaction, scope: str, text: str, *, first: str, last: str) -> None:
