@@ -142,6 +142,7 @@ if TYPE_CHECKING:
     from silas.app.core import Core
     from silas.settings.load import LoadedSettings
     from silas.settings.paths import Paths
+    from silas.web.commands import ApiCommand
 
 T = TypeVar("T")
 
@@ -330,6 +331,43 @@ def core_of(cli: CliContext) -> AbstractAsyncContextManager["Core"]:
     from silas.app.core import open_core  # noqa: PLC0415
 
     return open_core(settings_of(cli), environ=cli.vault_environ, prompt=passphrase_prompt())
+
+
+def ask_api(
+    cli: CliContext,
+    path: str,
+    command: "ApiCommand",
+    given: Mapping[str, Any],
+    service: Callable[["Core"], AbstractAsyncContextManager[object]],
+    *,
+    timeout: float = 60.0,
+    needs_server: bool = False,
+    on_files: bool = False,
+) -> Any:
+    """The answer of a command of the API, as JSON: of the running Silas, or on the files if none
+    runs; raises `SilasError`, the same either way.
+
+    `service` opens what the command is done with. `needs_server`: it is not done on the files.
+    `on_files`: it is done on them whether Silas runs or not. What is None was not given.
+    """
+    from pydantic_core import to_jsonable_python  # noqa: PLC0415
+
+    from silas.app.client import NotRunning, call_server  # noqa: PLC0415
+
+    values = to_jsonable_python({key: each for key, each in given.items() if each is not None})
+    arguments = command.read(values)
+    if not on_files:
+        try:
+            return call_server(paths_of(cli), path, values, timeout=timeout)
+        except NotRunning:
+            if needs_server:
+                raise
+
+    async def work(core: "Core") -> Any:
+        async with service(core) as opened:
+            return to_jsonable_python(await command.run(opened, arguments))
+
+    return with_core(cli, work)
 
 
 def with_core(cli: CliContext, work: Callable[["Core"], Awaitable[T]]) -> T:

@@ -9,24 +9,25 @@ sign-in happens in a browser, and the terminal says where. Ctrl-C meanwhile ends
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import click
 
-from silas.app.client import NotRunning, call_server
+from silas.app.client import call_server
 from silas.app.connections import make_connections
 from silas.app.review import open_questions
 from silas.cli.commands import (
     CliContext,
     JsonCommand,
     JsonGroup,
+    ask_api,
     ask_hidden,
     confirm,
     on_terminal,
     pass_cli,
     paths_of,
-    with_core,
 )
 from silas.cli.review import give_answer
 from silas.kernel import AccountError, visible
@@ -53,21 +54,14 @@ _STATES = {
 
 def _ask(cli: CliContext, command: str, **given: Any) -> Any:
     """What a command of the API answers, here or in the Silas that is running."""
-    found = CONNECTION_COMMANDS[command]
-    values = {key: value for key, value in given.items() if value is not None}
-    try:
-        return call_server(paths_of(cli), f"/api/connections/{command}", values, timeout=300.0)
-    except NotRunning:
-        if command in _NEEDS_A_SERVER:
-            raise
 
-    async def inside(core: "Core") -> Any:
+    def service(core: "Core") -> Any:
         secrets = PendingSecrets(core.vault, core.database, core.clock)
-        service = make_connections(core, open_questions(core, core.queue), secrets)
-        answer = await found.run(service, found.read(values))
-        return answer.model_dump(mode="json")
+        return nullcontext(make_connections(core, open_questions(core, core.queue), secrets))
 
-    return with_core(cli, inside)
+    found, path = CONNECTION_COMMANDS[command], f"/api/connections/{command}"
+    needed = command in _NEEDS_A_SERVER
+    return ask_api(cli, path, found, given, service, timeout=300.0, needs_server=needed)
 
 
 @click.command(cls=JsonCommand)

@@ -5,23 +5,21 @@ commands run on the files.
 """
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import click
-from pydantic_core import to_jsonable_python
 
-from silas.app.client import NotRunning, call_server
 from silas.app.context import open_search
 from silas.app.core import Core
 from silas.cli.commands import (
     CliContext,
     JsonCommand,
     JsonGroup,
+    ask_api,
     confirm,
     pass_cli,
-    paths_of,
     screen_width,
-    with_core,
 )
 from silas.kernel import quoted, visible
 from silas.stream.search import KINDS, MAX_QUERY_CHARS
@@ -37,19 +35,11 @@ digest of what was said."""
 
 def ask_conversations(cli: CliContext, name: str, /, **given: Any) -> Any:
     """The answer of a command, as JSON; raises `SilasError`, the same either way."""
-    command = CONVERSATION_COMMANDS[name]
-    body: Mapping[str, Any] = to_jsonable_python(
-        {key: value for key, value in given.items() if value is not None}
-    )
-    arguments = command.read(body)
-    try:
-        return call_server(paths_of(cli), f"/api/conversations/{name}", body)
-    except NotRunning:
 
-        async def work(core: Core) -> Any:
-            return await command.run(ConversationApi(open_search(core)), arguments)
+    def service(core: Core) -> Any:
+        return nullcontext(ConversationApi(open_search(core)))
 
-        return to_jsonable_python(with_core(cli, work))
+    return ask_api(cli, f"/api/conversations/{name}", CONVERSATION_COMMANDS[name], given, service)
 
 
 @click.group(cls=JsonGroup)

@@ -10,6 +10,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,13 @@ import click
 
 import silas
 from silas.app.client import call_server
-from silas.cli.commands import CliContext, JsonGroup, pass_cli, paths_of, settings_of, with_core
+from silas.cli.commands import (
+    CliContext,
+    JsonGroup,
+    ask_api,
+    pass_cli,
+    paths_of,
+)
 from silas.cli.hook import token_file
 from silas.kernel import ServerError, visible
 
@@ -46,23 +53,16 @@ def mcp() -> None:
 def _ask(cli: CliContext, command: str, **given: Any) -> Any:
     """What a command of the API answers, here or in the Silas that is running."""
     # Loaded here: `silas mcp import` needs none of it.
-    from silas.app.client import NotRunning, call_server  # noqa: PLC0415
     from silas.app.review import open_questions  # noqa: PLC0415
     from silas.app.skills import make_skills, make_tool_servers  # noqa: PLC0415
     from silas.web.mcp import MCP_COMMANDS  # noqa: PLC0415
 
-    found = MCP_COMMANDS[command]
-    try:
-        return call_server(settings_of(cli).paths, f"/api/mcp/{command}", given, timeout=300.0)
-    except NotRunning:
-        pass
+    def service(core: "Core") -> Any:
+        skills = make_skills(core, open_questions(core, core.queue))
+        return nullcontext(make_tool_servers(core, skills))
 
-    async def inside(core: "Core") -> Any:
-        service = make_tool_servers(core, make_skills(core, open_questions(core, core.queue)))
-        answer = await found.run(service, found.read(given))
-        return answer.model_dump(mode="json")
-
-    return with_core(cli, inside)
+    found, path = MCP_COMMANDS[command], f"/api/mcp/{command}"
+    return ask_api(cli, path, found, given, service, timeout=300.0)
 
 
 def _line(text: str) -> str:

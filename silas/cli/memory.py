@@ -5,7 +5,8 @@ What looks at memories or changes them asks the running Silas, or works on the f
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -15,13 +16,13 @@ import click
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from silas.app.client import NotRunning, call_server
 from silas.app.context import curation_of, open_memory
 from silas.app.core import Core
 from silas.approval import Approvable, ApprovalDecision, ApprovalToken, ApprovalVerdict
 from silas.cli.commands import (
     CliContext,
     JsonGroup,
+    ask_api,
     confirm,
     moment,
     on_terminal,
@@ -362,21 +363,15 @@ def _ask(cli: CliContext, name: str, given: Mapping[str, Any], scope: str) -> An
 
     The running one knows the owner's memory alone; other scopes are always read from the files.
     """
-    command, settings = MEMORY_COMMANDS[name], settings_of(cli)
-    body = {key: value for key, value in given.items() if value is not None}
-    arguments = command.read(body)
-    if scope == settings.settings.owner_id:
-        try:
-            return call_server(settings.paths, f"/api/memory/{name}", body)
-        except NotRunning:
-            pass  # then nobody else has the files open
 
-    async def work(core: Core) -> Any:
+    @asynccontextmanager
+    async def service(core: Core) -> AsyncIterator[object]:
         async with open_memory(core, vectors=name in _WITH_VECTORS) as opened:
-            curation = curation_of(core, opened, scope)
-            return to_jsonable_python(await command.run(curation, arguments))
+            yield curation_of(core, opened, scope)
 
-    return with_core(cli, work)
+    command, path = MEMORY_COMMANDS[name], f"/api/memory/{name}"
+    others = scope != settings_of(cli).settings.owner_id
+    return ask_api(cli, path, command, given, service, on_files=others)
 
 
 def _forget_confirmed(

@@ -4,6 +4,7 @@ Plans and questions are decided with the owner's own key, which is proof enough 
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import click
@@ -24,11 +25,19 @@ from silas.cli.approver import (
     own_line,
     shown_plan,
 )
-from silas.cli.commands import CliContext, JsonGroup, on_terminal, pass_cli, paths_of, with_core
+from silas.cli.commands import (
+    CliContext,
+    JsonGroup,
+    ask_api,
+    on_terminal,
+    pass_cli,
+    paths_of,
+    with_core,
+)
 from silas.cli.work import call_data, decide_calls, shown_call, waiting_calls
 from silas.gates.risk import EffectOf
 from silas.kernel import SystemClock, TaintLevel, strict_loads, visible, visible_json
-from silas.proactive.lessons import ItemAnswers, RuleList
+from silas.proactive.lessons import ItemAnswers
 from silas.review.cards import MAX_CHANGES_CHARS, UNDO, Card, asking_for
 from silas.review.decisions import QuestionKind
 from silas.review.questions import QUESTION, Question
@@ -250,18 +259,12 @@ def _ask_about_rules(cli: CliContext, command: str, **given: str) -> dict[str, A
     # Late: its module brings the web framework, which no other command here needs.
     from silas.web.connections import RULE_COMMANDS  # noqa: PLC0415
 
-    found = RULE_COMMANDS[command]
-
-    async def inside(core: Core) -> dict[str, Any]:
+    def service(core: Core) -> Any:
         questions = open_questions(core, core.queue)
-        answers = ItemAnswers(core.database, questions, core.audit, core.clock)
-        done: RuleList = await found.run(answers, found.read(given))
-        return done.model_dump(mode="json")
+        return nullcontext(ItemAnswers(core.database, questions, core.audit, core.clock))
 
-    try:
-        return dict(call_server(paths_of(cli), f"/api/rules/{command}", given))
-    except NotRunning:
-        return with_core(cli, inside)
+    found = RULE_COMMANDS[command]
+    return dict(ask_api(cli, f"/api/rules/{command}", found, given, service))
 
 
 def give_answer(

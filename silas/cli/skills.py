@@ -5,12 +5,13 @@ files. Nothing is installed here: `silas skills install` puts a card before the 
 installs.
 """
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from silas.cli.commands import CliContext, JsonGroup, pass_cli, settings_of, with_core
+from silas.cli.commands import CliContext, JsonGroup, ask_api, pass_cli, settings_of
 from silas.kernel import visible
 from silas.skills.format import SkillManifest, write_skill
 from silas.skills.inspection import SkillInspection, inspect_skill
@@ -69,23 +70,15 @@ def _in_words(found: SkillInspection) -> str:
 def _ask(cli: CliContext, command: str, **given: Any) -> Any:
     """What a command of the API answers, here or in the Silas that is running."""
     # Loaded here: `silas skills check` needs none of it.
-    from silas.app.client import NotRunning, call_server  # noqa: PLC0415
     from silas.app.review import open_questions  # noqa: PLC0415
     from silas.app.skills import make_skills  # noqa: PLC0415
     from silas.web.skills import SKILL_COMMANDS  # noqa: PLC0415
 
-    found = SKILL_COMMANDS[command]
-    try:
-        return call_server(settings_of(cli).paths, f"/api/skills/{command}", given, timeout=300.0)
-    except NotRunning:
-        pass
+    def service(core: "Core") -> Any:
+        return nullcontext(make_skills(core, open_questions(core, core.queue)))
 
-    async def inside(core: "Core") -> Any:
-        service = make_skills(core, open_questions(core, core.queue))
-        answer = await found.run(service, found.read(given))
-        return answer.model_dump(mode="json")
-
-    return with_core(cli, inside)
+    found, path = SKILL_COMMANDS[command], f"/api/skills/{command}"
+    return ask_api(cli, path, found, given, service, timeout=300.0)
 
 
 @skills.command("list")

@@ -61,7 +61,14 @@ from silas.proactive.triage import (
     candidates_of,
     chunks,
 )
-from silas.queue.models import Agent, AgentReply, MessageKind, QueueMessage, Urgency
+from silas.queue.models import (
+    OWN_CHANNEL,
+    Agent,
+    AgentReply,
+    MessageKind,
+    QueueMessage,
+    Urgency,
+)
 from silas.review.decisions import Decisions, QuestionKind
 from silas.review.questions import (
     QUESTION,
@@ -90,7 +97,6 @@ DECLINE = "decline"
 _CARD_TTL = timedelta(days=5)
 _MOST_OPEN = 6
 """Cards of one goal that wait at once; the rest stays where it is until the next look."""
-_TOLD_TO = "home"
 _OUTCOMES = {
     YES: ActionOutcome.APPROVED,
     EDIT: ActionOutcome.EDITED,
@@ -530,7 +536,7 @@ class Batches:
                 urgency=Urgency.NEEDS_ATTENTION if failed else Urgency.INFORMATIONAL,
                 payload=AgentReply(
                     connection_id=self.owner_id,
-                    channel=_TOLD_TO,
+                    channel=OWN_CHANNEL,
                     work_item_id=payload.batch_id if report is not None else None,
                     undo_until=report.undo_until if report is not None else None,
                     undo_items=report.undoable if report is not None else [],

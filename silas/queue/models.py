@@ -346,6 +346,10 @@ class UndoableItem(BusData):
     """The line that was shown; may hold a stranger's text."""
 
 
+OWN_CHANNEL = "home"
+"""The channel of what Silas says of its own accord: the owner's, whichever is open."""
+
+
 class AgentReply(BusData):
     """An answer for a person; its text is the content."""
 

@@ -56,9 +56,9 @@ from silas.skills.order_rules import mentions_in
 from silas.skills.prose_rules import is_defensive, is_pressed, prose_findings
 from silas.skills.python_rules import PythonFacts, python_facts, strings_of
 from silas.skills.sidecar import SkillKind, SkillSidecar
-from silas.skills.tree import SkillTreeRefused, path_problem
+from silas.skills.tree import SkillTreeRefused, opened_root, path_problem
 from silas.storage.trees import Entry, shown, walk
-from silas.tools.tree import DIRECTORY, READ
+from silas.tools.tree import READ
 
 DESCRIPTION_MIN_CHARACTERS, DESCRIPTION_MAX_CHARACTERS = 24, 1024
 MAX_READ_BYTES = 1_000_000
@@ -179,25 +179,18 @@ def inspect_skill(directory: Path) -> SkillInspection:
 
 
 def _readable_files(directory: Path, report: _Report) -> Iterator[_TextFile]:
-    try:
-        root = os.open(directory, DIRECTORY & ~os.O_NOFOLLOW)
-    except OSError as error:
-        raise SkillTreeRefused(
-            f"{directory} cannot be read ({error.strerror}). Name the folder of a skill."
-        ) from error
-    try:
-        for count, entry in enumerate(walk(root, enter=_is_entered)):
-            if count >= MAX_LOOKED_AT:
-                message = f"holds more than {MAX_LOOKED_AT} files; the rest was not looked at"
-                report.add(".", 1, "too_much", WARN, message)
-                return
-            file = _entry(entry, report)
-            if file is not None:
-                yield file
-    except OSError as error:
-        report.add(".", 1, "unreadable", WARN, f"cannot be read to its end ({error.strerror})")
-    finally:
-        os.close(root)
+    with opened_root(directory) as root:
+        try:
+            for count, entry in enumerate(walk(root, enter=_is_entered)):
+                if count >= MAX_LOOKED_AT:
+                    message = f"holds more than {MAX_LOOKED_AT} files; the rest was not looked at"
+                    report.add(".", 1, "too_much", WARN, message)
+                    return
+                file = _entry(entry, report)
+                if file is not None:
+                    yield file
+        except OSError as error:
+            report.add(".", 1, "unreadable", WARN, f"cannot be read to its end ({error.strerror})")
 
 
 def _within_budget(files: list[_TextFile], report: _Report) -> Iterator[_TextFile]:

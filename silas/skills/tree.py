@@ -135,7 +135,7 @@ def read_tree(directory: Path, *, without: Collection[str] = ()) -> SkillTree:
     """
     files: list[SkillFile] = []
     total = 0
-    with _opened_root(directory) as root:
+    with opened_root(directory) as root:
         for entry in _entries(root, directory, without):
             file = _read_entry(entry)
             total += file.size
@@ -157,7 +157,7 @@ def read_file(directory: Path, tree: SkillTree, path: str) -> bytes:
     try:
         parts = split_path(path)
         with (
-            _opened_root(directory) as root,
+            opened_root(directory) as root,
             descend(root, parts[:-1]) as parent,
             _regular(parts[-1], parent) as (descriptor, executable),
         ):
@@ -230,7 +230,8 @@ def _make_directory(part: str, directory: int) -> None:
 
 
 @contextmanager
-def _opened_root(directory: Path) -> Iterator[int]:
+def opened_root(directory: Path) -> Iterator[int]:
+    """The folder, open for reading; raises `SkillTreeRefused`."""
     try:
         # Only the last step may be a link: what the owner named is what is read.
         root = os.open(directory, DIRECTORY & ~os.O_NOFOLLOW)
@@ -367,7 +368,7 @@ def plain_files(
     What is no plain file, or too large, has no content but the reason. Folders and files with names
     in `without` are passed over.
     """
-    with _opened_root(directory) as root:
+    with opened_root(directory) as root:
         entered = walk(root, enter=lambda each: each.depth < MAX_DEPTH and each.name not in without)
         for entry in entered:
             if entry.is_directory or entry.name in without:

@@ -66,7 +66,7 @@ from silas.stream.interaction import resolve_interaction_mode
 from silas.stream.models import InteractionRegister
 from silas.stream.offers import AGAIN, ANOTHER_WAY, selection_of, with_text
 from silas.stream.ports import ProposedChange, RecordProposal
-from silas.stream.store import Origin
+from silas.stream.store import Origin, own_origin
 from silas.stream.turn_context import TurnContext
 from silas.work.models import WorkItem
 
@@ -219,7 +219,6 @@ def told_taint(change: MemoryChange) -> TaintLevel:
     return change.before.taint if change.before is not None else TaintLevel.OWNER
 
 
-_HOME = "home"
 _CHANGED = "Here is the plan with your changes. Nothing happens before your yes."
 _SAME = "Here is the plan again. Nothing happens before your yes."
 _NOT_WRITTEN = "I cannot put that text into the plan exactly. Please tell me in your own words."
@@ -302,14 +301,13 @@ class Answers:
         if outcome != ACCEPTED:
             return Handled()
         owner, content = room.policy.owner_id, question.content
-        origin = Origin(
-            trace_id=question.trace_id,
+        origin = own_origin(
+            owner,
+            question.question_id,
             scope_id=question.scope_id,
-            connection_id=owner,
-            channel=_HOME,
             sender_id=owner,
-            message_id=question.question_id,
             taint=content.taint,
+            trace_id=question.trace_id,
         )
 
         def note(tx: Transaction) -> None:

@@ -27,10 +27,9 @@ from silas.companions.service import CompanionService
 from silas.companions.views import CompanionName
 from silas.kernel import Clock, SilasError, TaintLevel, parse_timestamp
 from silas.queue import Agent, MessageKind, QueueMessage, Urgency
-from silas.queue.models import AgentReply
+from silas.queue.models import OWN_CHANNEL, AgentReply
 from silas.storage import Database, Durability, Transaction
 from silas.stream.interaction import Surface
-from silas.stream.scheduling import HOME
 from silas.stream.store import Origin
 from silas.stream.turn_context import Turn
 
@@ -167,7 +166,7 @@ def word_message(word: CompanionWord, *, owner_id: str, clock: Clock) -> QueueMe
         urgency=Urgency.NEEDS_ATTENTION if place else Urgency.INFORMATIONAL,
         payload=AgentReply(
             connection_id=place.get("connection_id", owner_id),
-            channel=place.get("channel", HOME),
+            channel=place.get("channel", OWN_CHANNEL),
             in_reply_to=place.get("message_id"),
             companion_id=word.agent_id,
             surface=(Surface.STREAM if place else Surface.ACTIVITY).value,

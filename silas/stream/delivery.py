@@ -22,7 +22,7 @@ from silas.kernel.ids import person_of
 from silas.kernel.told_secrets import told_secret
 from silas.queue.consumer import Handled
 from silas.queue.errors import NotWorthRetrying
-from silas.queue.models import Agent, AgentReply, MessageKind, QueueMessage
+from silas.queue.models import OWN_CHANNEL, Agent, AgentReply, MessageKind, QueueMessage
 from silas.queue.table import Lease
 from silas.storage import Database, Reader, Row, Transaction
 from silas.stream.attachments import AttachedFile, FileKind, name_in
@@ -167,7 +167,9 @@ def read_delivery(connection_id: str, number: int, text: str) -> Delivery:
             scope_id=connection_id,
             taint=TaintLevel.EXTERNAL,
             created_at=_LONG_AGO,
-            payload=AgentReply(connection_id=connection_id, channel="home", surface="activity"),
+            payload=AgentReply(
+                connection_id=connection_id, channel=OWN_CHANNEL, surface="activity"
+            ),
         ),
     )
 

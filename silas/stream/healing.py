@@ -26,6 +26,7 @@ from silas.gates.models import GateBlock
 from silas.kernel import ChannelError, SilasError, TaintLevel
 from silas.kernel.when import schedule_in_words
 from silas.queue.models import (
+    OWN_CHANNEL,
     Agent,
     ErrorCode,
     ExecutionRequest,
@@ -336,7 +337,7 @@ class WorkEscalation:
         if not is_visit(self._origin.connection_id):
             return self._origin
         name, owner = f"repair_{self._origin.trace_id}"[:200], self._room.policy.owner_id
-        changes = {"trace_id": name, "message_id": name, "channel": "home", "sender_id": owner}
+        changes = {"trace_id": name, "message_id": name, "channel": OWN_CHANNEL, "sender_id": owner}
         scope = await self._room.store.latest_scope(owner)
         return self._origin.model_copy(
             update={**changes, "scope_id": scope, "connection_id": owner}
@@ -346,7 +347,7 @@ class WorkEscalation:
         owner = self._room.policy.owner_id
         if self._origin.connection_id == owner:
             return
-        to_owner = self._origin.model_copy(update={"connection_id": owner, "channel": "home"})
+        to_owner = self._origin.model_copy(update={"connection_id": owner, "channel": OWN_CHANNEL})
         told = reply(self._room, self._request, to_owner, text)
         changes = {"scope_id": owner, "urgency": Urgency.NEEDS_ATTENTION}
         self.messages.append(told.model_copy(update=changes))

@@ -28,8 +28,8 @@ from silas.review import ShownQuestion
 from silas.storage import Database, Durability, Transaction
 from silas.stream.healing import status_message
 from silas.stream.ports import PlanReview
-from silas.stream.scheduling import HOME, SCHEDULER
-from silas.stream.store import ConversationStore, Origin, WorkOrigin
+from silas.stream.scheduling import SCHEDULER
+from silas.stream.store import ConversationStore, Origin, WorkOrigin, own_origin
 from silas.stream.turn_context import TurnContext, Write
 from silas.work.authorisation import AFTER_STEP, TAKE_OVER
 from silas.work.models import WorkItem, WorkItemResult
@@ -166,14 +166,9 @@ class WorkResumptions:
 
     async def of_clock(self, name: str, work_item_id: str) -> Origin:
         """A goal that nobody has asked for in a conversation is reported to the owner."""
-        return Origin(
-            trace_id=name,
-            scope_id=await self.store.scope_of_work(work_item_id, self.owner_id),
-            connection_id=self.owner_id,
-            channel=HOME,
-            sender_id=SCHEDULER,
-            message_id=name,
-            taint=TaintLevel.OWNER,
+        scope = await self.store.scope_of_work(work_item_id, self.owner_id)
+        return own_origin(
+            self.owner_id, name, scope_id=scope, sender_id=SCHEDULER, taint=TaintLevel.OWNER
         )
 
 

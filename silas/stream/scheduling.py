@@ -18,6 +18,7 @@ from silas.journal.conversation import DueReminder
 from silas.kernel import TaintLevel, WorkError, format_timestamp, visible
 from silas.kernel.when import schedule_in_words
 from silas.queue.models import (
+    OWN_CHANNEL,
     Agent,
     AgentReply,
     ExecutionRequest,
@@ -33,7 +34,7 @@ from silas.stream.accounts import BRIEFING
 from silas.stream.cards import asking, fresh_copy
 from silas.stream.interaction import Surface
 from silas.stream.research import TOO_LATE, ResearchQuestion, ResearchState, ResearchStore
-from silas.stream.store import Origin
+from silas.stream.store import Origin, own_origin
 from silas.stream.turn_context import TurnContext
 from silas.work.binding import bind
 from silas.work.control import WorkControl
@@ -45,8 +46,6 @@ SCHEDULER = "scheduler"
 """The sender of what nobody asked for: it is reported where one looks when one likes."""
 REMINDER = "reminder"
 """How ids of reminders begin."""
-HOME = "home"
-"""The channel of the owner, whichever is open."""
 _OTHER_SKILL = "its skill {skill} is another version now. It goes on if you approve it again."
 _NAMED_IN_SETTINGS = (
     "`active_goal` in your settings names this goal. Once you approve it, it starts at its times."
@@ -196,7 +195,7 @@ class Clockwork:
             urgency=Urgency.NEEDS_ATTENTION,
             payload=AgentReply(
                 connection_id=owner,
-                channel=HOME,
+                channel=OWN_CHANNEL,
                 surface=Surface.STREAM.value,
                 chips=[] if _is_briefing(reminder) else [_done_with(reminder)],
             ),
@@ -343,14 +342,9 @@ class Clockwork:
     async def _origin(self, name: str, goal: WorkItem) -> Origin:
         """What a goal finds is told in the conversation in which it was made."""
         owner = self.room.policy.owner_id
-        return Origin(
-            trace_id=name[:200],
-            scope_id=await self.room.store.scope_of_work(goal.id, owner),
-            connection_id=owner,
-            channel=HOME,
-            sender_id=SCHEDULER,
-            message_id=name[:200],
-            taint=TaintLevel.OWNER,
+        scope = await self.room.store.scope_of_work(goal.id, owner)
+        return own_origin(
+            owner, name[:200], scope_id=scope, sender_id=SCHEDULER, taint=TaintLevel.OWNER
         )
 
 

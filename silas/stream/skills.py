@@ -36,7 +36,7 @@ from silas.storage import Transaction
 from silas.stream.cards import reply
 from silas.stream.offers import is_undo
 from silas.stream.reading_tools import ReadingTool, answered_view, refused_view
-from silas.stream.store import Origin
+from silas.stream.store import own_origin
 from silas.stream.turn_context import Turn, TurnContext
 from silas.tools.declaration import Tool
 from silas.tools.execution import ModelView
@@ -49,7 +49,6 @@ _NOTHING = (
     "No skill fits. Plan without one; or, if the request asks for a skill, plan with `skill-maker`."
 )
 _MOST_MADE = 3
-_HOME = "web"
 
 
 class FindSkillsArguments(Data):
@@ -204,14 +203,13 @@ class SkillOffers:
     async def follow(self, room: TurnContext, message: QueueMessage, question: Question) -> Handled:
         """The owner wants it kept: it is drafted, and put before them."""
         owner = room.policy.owner_id
-        origin = Origin(
-            trace_id=question.trace_id,
+        origin = own_origin(
+            owner,
+            question.question_id,
             scope_id=question.scope_id,
-            connection_id=owner,
-            channel=_HOME,
             sender_id=owner,
-            message_id=question.question_id,
             taint=question.content.taint,
+            trace_id=question.trace_id,
         )
 
         def note(tx: Transaction) -> None:

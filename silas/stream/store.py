@@ -6,7 +6,7 @@ from datetime import datetime
 from silas.kernel import Clock, TaintLevel, format_timestamp, join_taint, parse_timestamp
 from silas.kernel.ids import person_of
 from silas.kernel.models import Data
-from silas.queue.models import RequestFolders
+from silas.queue.models import OWN_CHANNEL, RequestFolders
 from silas.storage import Database, Row, Transaction
 from silas.stream.errors import NotFromHere
 from silas.work.models import WorkItem
@@ -101,6 +101,28 @@ class Origin(Data):
     message_id: str
     taint: TaintLevel | None = None
     """None until it is decided; then it stays."""
+
+
+def own_origin(
+    owner_id: str,
+    name: str,
+    *,
+    scope_id: str,
+    sender_id: str,
+    taint: TaintLevel,
+    trace_id: str | None = None,
+) -> Origin:
+    """Of what nobody has asked for in a message of theirs: the owner is told. The trace is named
+    like it, unless there is one already."""
+    return Origin(
+        trace_id=trace_id or name,
+        scope_id=scope_id,
+        connection_id=owner_id,
+        channel=OWN_CHANNEL,
+        sender_id=sender_id,
+        message_id=name,
+        taint=taint,
+    )
 
 
 class WorkOrigin(Data):

@@ -9,6 +9,7 @@ from silas.queue.consumer import Handled
 from silas.queue.dead_letters import LEASE_RAN_OUT, OnDeadLetter
 from silas.queue.errors import NotWorthRetrying
 from silas.queue.models import (
+    OWN_CHANNEL,
     Agent,
     AgentReply,
     ErrorCode,
@@ -95,7 +96,7 @@ class RuntimeLoop:
             return Handled()
         reply = AgentReply(
             connection_id=connection,
-            channel=origin.channel if origin else str(data.get("channel") or "home"),
+            channel=origin.channel if origin else str(data.get("channel") or OWN_CHANNEL),
             in_reply_to=_answered(data, origin),
             surface=Surface.STREAM.value,
         )

@@ -11,17 +11,24 @@ from silas.gates import GateResult, GateTrigger
 from silas.gates.escalation import EscalationOutcome, Escalator
 from silas.gates.models import GateBlock
 from silas.kernel import ChannelError, TaintLevel
-from silas.queue.models import Agent, AgentReply, MessageKind, QueueMessage, Urgency
+from silas.queue.models import (
+    OWN_CHANNEL,
+    Agent,
+    AgentReply,
+    MessageKind,
+    QueueMessage,
+    Urgency,
+)
 from silas.stream.answering import Stage
 from silas.stream.cards import asking
 from silas.stream.cases import HANDED_OVER
 from silas.stream.gate_checks import first_stop, known_of, look, look_at_response
 from silas.stream.interaction import Surface
 from silas.stream.models import AgentResponse
-from silas.stream.scheduling import HOME, SCHEDULER
+from silas.stream.scheduling import SCHEDULER
 from silas.stream.steps.routing import ask_proxy
 from silas.stream.steps.visiting import meet
-from silas.stream.store import Origin
+from silas.stream.store import Origin, own_origin
 from silas.stream.turn_context import Turn, TurnContext, Write, message_of
 from silas.work.models import WorkItem, WorkItemType
 
@@ -110,7 +117,7 @@ class TurnEscalation:
                 kind=MessageKind.AGENT_RESPONSE,
                 content=text,
                 payload=AgentReply(
-                    connection_id=owner, channel="home", surface=Surface.ACTIVITY.value
+                    connection_id=owner, channel=OWN_CHANNEL, surface=Surface.ACTIVITY.value
                 ),
                 urgency=Urgency.NEEDS_ATTENTION,
             ).model_copy(update={"scope_id": owner})
@@ -121,15 +128,8 @@ class TurnEscalation:
 async def repair_origin(room: TurnContext, turn: Turn) -> Origin:
     """Where a repair is reported: to the owner, who decides about it, whoever was stopped."""
     name, owner = f"repair_{turn.message.message_id}"[:180], room.policy.owner_id
-    return Origin(
-        trace_id=name,
-        scope_id=await room.store.latest_scope(owner),
-        connection_id=owner,
-        channel=HOME,
-        sender_id=SCHEDULER,
-        message_id=name,
-        taint=TaintLevel.EXTERNAL,
-    )
+    scope = await room.store.latest_scope(owner)
+    return own_origin(owner, name, scope_id=scope, sender_id=SCHEDULER, taint=TaintLevel.EXTERNAL)
 
 
 def repair_task(turn: Turn, block: GateBlock) -> WorkItem:
