@@ -75,7 +75,7 @@ _AN_ID = re.compile(r"[a-z]+_[0-9a-z]{26}")
 _MOST_LISTED = 5
 
 
-def _named(context: click.Context, _parameter: click.Parameter, said: str) -> str:
+def _work_id(context: click.Context, _parameter: click.Parameter, said: str) -> str:
     """The id of the work that is meant: an id, or words of a title that only one has."""
     cli = context.find_object(CliContext)
     if cli is None or _AN_ID.fullmatch(said):
@@ -99,7 +99,7 @@ async def _id_of(core: Core, said: str) -> str:
     return meant[0].id if meant else said
 
 
-_ID = click.argument("work_item_id", metavar="WORK", callback=_named)
+_ID = click.argument("work_item_id", metavar="WORK", callback=_work_id)
 _SECONDS_TO_STOP = 30.0
 _NO_CALL = "No call waits for you. `silas review list` shows plans and questions that do."
 _MAX_OUTPUT_CHARS = 400

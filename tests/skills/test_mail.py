@@ -174,9 +174,7 @@ ALTERNATIVE = (
         pytest.param(ALTERNATIVE % b"", "In the page", id="the plain form is empty"),
         pytest.param(ALTERNATIVE % b"In words", "In words", id="of two forms the plain one"),
         pytest.param(NOTE + "\nGrüße".encode(), "Grüße", id="no charset, and UTF-8"),
-        pytest.param(
-            NOTE + "\nGrüße €".encode("cp1252"), "Grüße €", id="no charset, and Windows"
-        ),
+        pytest.param(NOTE + "\nGrüße €".encode("cp1252"), "Grüße €", id="no charset, and Windows"),
         pytest.param(
             NOTE + b"Content-Type: text/plain; charset=x-mac-klingon\n\nGr\xc3\xbc\xc3\x9fe",
             "Grüße",
