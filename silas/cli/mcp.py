@@ -76,6 +76,9 @@ def list_servers(cli: CliContext) -> None:
     found = _ask(cli, "list")
     lines = [_server_line(each) for each in found["servers"]] or ["There is no tool server."]
     lines += map(_waiting_line, found["waiting"])
+    for each in found["failed"]:
+        name, reason = _line(each["name"]), _line(each["reason"])
+        lines.append(f"{name}  its tools could not be read: {reason} Ask for it again.")
     cli.show(found, "\n".join(lines))
 
 
@@ -167,7 +170,7 @@ def add(
 def connect(cli: CliContext, /, name: str, url: str, **options: Any) -> None:
     """Ask to use the server of somebody else's at URL.
 
-    A `bearer` token is asked for by `silas secrets ask mcp/NAME` first. With `oauth`, you sign in
+    Store a `bearer` token with `silas secrets set mcp/NAME` first. With `oauth`, you sign in
     after your yes: `silas mcp list` shows where.
     """
     given = {**options, "scopes": list(options["scopes"])}

@@ -434,6 +434,8 @@ def shown_question(question: Question) -> str:
         return _shown_skill(question)
     if question.content.kind is QuestionKind.ITEMS:
         return _shown_items(question)
+    if question.content.kind is QuestionKind.TOOL_SERVER:
+        return _shown_start(question)
     content = strict_loads(question.content.to_bytes())
     lines = [in_quotes(content.pop("intent")), "Because:", in_quotes(content.pop("rationale"))]
     for action in content.pop("actions"):
@@ -459,11 +461,9 @@ def _shown_items(question: Question) -> str:
         why = f"{each['reason']}, {round(100 * each['confidence'])} % sure"
         mark = "x" if each["ticked"] else " "
         lines.append(in_quotes(f"{number}. [{mark}] {each['line']}\n{why}{odd}"))
-    for action in content.actions:
-        lines += [f"Answer {action.value}:", in_quotes(action.label)]
-    lines.append("Some of them: answer edit_selection --text 1,3,5-8")
-    lines.append(f"Risk: {content.risk.value}. It is {_WORDS[content.taint]}.")
-    return "\n".join([*lines, f"hash {question.content_hash}  {question.question_id}"])
+    *answers, risk, hashed = _choices(question)
+    lines += [*answers, "Some of them: answer edit_selection --text 1,3,5-8", risk, hashed]
+    return "\n".join(lines)
 
 
 def _shown_skill(question: Question) -> str:
@@ -482,10 +482,25 @@ def _shown_skill(question: Question) -> str:
         for each in skill["files"]
     ]
     lines.append(f"Read one: silas skills read {question.question_id} SKILL.md")
+    return "\n".join([*lines, *_choices(question)])
+
+
+def _shown_start(question: Question) -> str:
+    """What would be started, in words that name every byte; `--exact` has the very bytes."""
+    content = question.content
+    lines = [in_quotes(content.intent), "Because:", in_quotes(content.rationale)]
+    lines += ["What would be done:", in_quotes("\n".join(content.body["summary"]))]
+    return "\n".join([*lines, *_choices(question)])
+
+
+def _choices(question: Question) -> list[str]:
+    """How a question is answered, and what is signed."""
+    content = question.content
+    lines: list[str] = []
     for action in content.actions:
         lines += [f"Answer {action.value}:", in_quotes(action.label)]
     lines.append(f"Risk: {content.risk.value}. It is {_WORDS[content.taint]}.")
-    return "\n".join([*lines, f"hash {question.content_hash}  {question.question_id}"])
+    return [*lines, f"hash {question.content_hash}  {question.question_id}"]
 
 
 def _findings(findings: Sequence[dict[str, Any]]) -> str:

@@ -175,7 +175,7 @@ def use_summary(
             if hosts
             else "It reaches no host."
         )
-        lines.append("It gets no credential, no variable of yours and no memory.")
+        lines.append("It gets no credential, no variable of yours and nothing from Silas' memory.")
     elif pinned.remote is not None:
         lines += pinned.remote.lines()
     says = pinned.says or "nothing"

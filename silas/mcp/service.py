@@ -111,11 +111,19 @@ class ToolServerWaiting(Data):
     """The page at which the owner signs in, in place of a card."""
 
 
+class ToolServerFailed(Data):
+    """A server whose tools could not be read after the owner's yes."""
+
+    name: str
+    reason: str
+
+
 class ToolServerList(Data):
-    """All servers, and what waits."""
+    """All servers, what waits, and what did not work since Silas was started."""
 
     servers: list[ToolServerShown]
     waiting: list[ToolServerWaiting]
+    failed: list[ToolServerFailed]
 
 
 class ToolServerDetails(Data):
@@ -157,19 +165,22 @@ class ToolServerService:
     served: ServedTools
     cards: ServerCards
     oauth: OAuthClient
+    """Signs in to servers of somebody else's."""
     forget: Callable[[CredentialRef], Awaitable[bool]]
     """Takes a sign-in back at its provider, and removes its secret."""
-    """Signs in to servers of somebody else's."""
     off_limits: Sequence[str]
     """Folders that no server sees."""
     _signing: dict[str, tuple[RedirectSignIn, asyncio.Task[None]]] = field(default_factory=dict)
     """Sign-ins that wait for the owner's browser, by server."""
     _looked_at: dict[str, Any] = field(default_factory=dict)
+    _failed: dict[str, str] = field(default_factory=dict)
+    """Why tools could not be read, by server, until it is asked for again."""
 
     async def list_servers(self) -> ToolServerList:
         """All servers that were not removed, and what waits for the owner."""
         shown = [await self._shown(each) for each in await self._records()]
-        return ToolServerList(servers=shown, waiting=await self._waiting())
+        failed = [ToolServerFailed(name=name, reason=why) for name, why in self._failed.items()]
+        return ToolServerList(servers=shown, waiting=await self._waiting(), failed=failed)
 
     async def show(self, name: ServerNameText) -> ToolServerDetails:
         """One server whole: what runs, and each tool; of one that waits, what the card shows."""
@@ -319,6 +330,7 @@ class ToolServerService:
         removed = await self.installer.remove(name)
         if remote is not None and remote.secret is not None:
             await self.forget(remote.credential)
+        self._failed.pop(name, None)
         return await self._shown(removed)
 
     async def answered(self, about: str) -> None:
@@ -337,7 +349,7 @@ class ToolServerService:
             try:
                 await self._read_tools(wish)
             except SilasError as error:
-                await installer.audit.log(_FAILED, server=wish.name, reason=error.message)
+                await self._note_failure(wish.name, error)
             await installer.approvals.carried_out(token, payload)
 
         if not await self._needs_sign_in(wish):
@@ -363,7 +375,7 @@ class ToolServerService:
                 await self.oauth.finish_redirect(remote.credential, started)
                 await then()
             except SilasError as error:
-                await self.installer.audit.log(_FAILED, server=wish.name, reason=error.message)
+                await self._note_failure(wish.name, error)
             finally:
                 started.close()
                 self._signing.pop(wish.name, None)
@@ -382,9 +394,14 @@ class ToolServerService:
             try:
                 await self.renew(record.name)
             except SilasError as error:
-                await self.installer.audit.log(_FAILED, server=record.name, reason=error.message)
+                await self._note_failure(record.name, error)
 
     # How it is done.
+
+    async def _note_failure(self, name: str, error: SilasError) -> None:
+        self._failed[name] = error.message
+        await self.installer.audit.log(_FAILED, server=name, reason=error.message)
+        self.installer.questions.tell()
 
     async def _read_tools(self, wish: ServerWish) -> None:
         """The first start: what it offers becomes the second card."""
@@ -446,6 +463,7 @@ class ToolServerService:
             if each.about.startswith(f"{START}:") and wish_of(each).name == wish.name:
                 await self.installer.questions.close(each.question_id, "outdated")
         await self.installer.questions.ask(question)
+        self._failed.pop(wish.name, None)
         return _asked(question, wish.name)
 
     async def _pinned_again(self, launch: Launch) -> Launch:

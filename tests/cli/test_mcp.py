@@ -41,6 +41,7 @@ def test_a_server_is_added_given_effects_checked_and_removed(
         shown = output_of(owner.run("review", "show", asked["card_id"]))
         assert "SHA-256" in shown
         assert "without network" in shown
+        assert '"launch"' not in shown, "words; --exact has the bytes"
         say_yes(owner, asked["card_id"])
         waiting(owner, "Install the tool server")
         effects = said(owner, "effects", "written", "echo=read")

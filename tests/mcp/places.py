@@ -25,6 +25,10 @@ REGISTRY: Mapping[str, tuple[str, Sequence[str]]] = {
     "time": (str(PYTHON / "mcp-server-time"), ()),
     "git": (str(PYTHON / "mcp-server-git"), ()),
     "fetch": (str(PYTHON / "mcp-server-fetch"), ()),
+    "sqlite": (
+        str(SERVERS / "mcp" / ".venv-sqlite" / "bin" / "mcp-server-sqlite"),
+        ["--db-path", "{workspace}/shop.db"],
+    ),
     "everything": (NODE_PROGRAM, [str(NODE / "server-everything/dist/index.js")]),
     "filesystem": (NODE_PROGRAM, [str(NODE / "server-filesystem/dist/index.js"), "{workspace}"]),
     "memory": (NODE_PROGRAM, [str(NODE / "server-memory/dist/index.js")]),
@@ -48,9 +52,10 @@ def require_registry(*names: str) -> None:
     """Skip where a server of the registries is not installed."""
     for name in names:
         program, arguments = REGISTRY[name]
-        needed = Path(arguments[0]) if arguments else Path(program)
+        is_script = program == NODE_PROGRAM
+        needed = Path(arguments[0]) if is_script else Path(program)
         if not needed.exists():
-            how = "npm ci --prefix tests/servers/node" if arguments else "tests/servers/mcp/install"
+            how = "npm ci --prefix tests/servers/node" if is_script else "tests/servers/mcp/install"
             pytest.skip(f"the tool server {name} is not installed: {how}")
 
 

@@ -138,9 +138,12 @@ async def test_a_program_that_was_replaced_between_card_and_yes_is_not_started(
         (tmp_path / "server" / "more.py").write_text("x")
         await place.decide(asked.card_id)
         assert (await place.servers.list_servers()).waiting == []
-        assert any(
-            "The files in" in each for each in await place.skills.audited("tool_server_failed")
-        )
+        (failed,) = (await place.servers.list_servers()).failed
+        assert failed.name == "written"
+        assert "The files in" in failed.reason, "whoever said yes sees why there is no second card"
+        assert len(await place.skills.audited("tool_server_failed")) == 1
+        await place.add("written", program, arguments)
+        assert (await place.servers.list_servers()).failed == []
 
 
 NPX = "npx-cli.js"

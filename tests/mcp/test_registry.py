@@ -36,6 +36,7 @@ from tests.mcp.remote_server import remote_server
         ("everything", LEGACY, {"echo", "get-env", "trigger-elicitation-request"}),
         ("filesystem", LEGACY, {"read_text_file", "write_file"}),
         ("memory", LEGACY, {"create_entities", "delete_entities"}),
+        ("sqlite", LEGACY, {"read_query", "write_query"}),
     ],
 )
 async def test_a_server_of_the_registries_is_shown_whole_and_its_claims_grant_nothing(
@@ -115,6 +116,28 @@ async def test_a_git_server_works_on_the_copy(tmp_path: Path) -> None:
         async with used(await place.tools("git")) as tools:
             status = await place.call(tools, "git_git_status", {"repo_path": str(folder)}, folder)
             assert "new.txt" in status.return_value
+
+
+async def test_a_sqlite_server_of_the_first_sdk_keeps_its_database_in_the_copy(
+    tmp_path: Path,
+) -> None:
+    require_registry("sqlite")
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    async with open_servers(tmp_path) as place:
+        await place.add("sqlite", *REGISTRY["sqlite"])
+        async with used(await place.tools("sqlite")) as tools:
+            for query in ("CREATE TABLE tea (kind TEXT)", "INSERT INTO tea VALUES ('green')"):
+                name = "create_table" if query.startswith("CREATE") else "write_query"
+                done = await place.call(tools, f"sqlite_{name}", {"query": query}, folder)
+                assert done.success, done.error
+            assert "shop.db" in done.artifacts
+            read = await place.call(
+                tools, "sqlite_read_query", {"query": "SELECT kind FROM tea"}, folder
+            )
+            assert "green" in read.return_value
+        claims = {tool.pinned.claims for tool in tools.values()}
+        assert claims == {""}, "a third way to annotate: not at all"
 
 
 async def test_one_instance_keeps_what_it_knows_for_one_run_and_no_longer(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ export function serversView(page) {
   async function load(unless = () => false) {
     const found = await read("");
     if (unless()) return;
-    waiting.replaceChildren(...found.waiting.map(waitingRow));
+    waiting.replaceChildren(...found.waiting.map(waitingRow), ...found.failed.map(failedRow));
     const rows = found.servers.map(row);
     const none = h("li", { class: "empty" }, "There is no tool server yet.");
     list.replaceChildren(...(rows.length ? rows : [none]));
@@ -79,6 +79,19 @@ export function serversView(page) {
       place,
     );
   };
+
+  const failedRow = (each) =>
+    h(
+      "li",
+      { class: "memory-item", "data-server": each.name },
+      h(
+        "p",
+        { class: "memory-text" },
+        h("strong", {}, visible(each.name)),
+        " ",
+        visible(`Its tools could not be read: ${each.reason}`),
+      ),
+    );
 
   const row = (server) => {
     const place = h("div", { class: "skill-more" });
