@@ -17,7 +17,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from email.utils import parseaddr, parsedate_to_datetime
 from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -346,14 +346,10 @@ class _Look:
         got = await self._ask(
             connection,
             "calendar_list",
-            {
-                "start": today.isoformat(),
-                "end": (today + timedelta(days=_AHEAD_DAYS)).isoformat(),
-                "limit": 500,
-            },
+            {**self._span(today, today + timedelta(days=_AHEAD_DAYS)), "limit": 500},
         )
         wanted = args.what.casefold()
-        fitting = [each for each in got["events"] if wanted in each["title"].casefold()]
+        fitting = [each for each in _taking_place(got) if wanted in each["title"].casefold()]
         if not fitting:
             raise _CannotLook(
                 f"I found no “{visible(args.what, keep_newlines=False)}” in "
@@ -389,45 +385,59 @@ class _Look:
         if _is_day(start):
             length = date.fromisoformat(str(event["end"])) - date.fromisoformat(start)
             return day.isoformat(), (day + length).isoformat()
-        old, end = (datetime.fromisoformat(str(event[each])) for each in ("start", "end"))
+        old, end = (self._at(str(event[each])) for each in ("start", "end"))
         if _TIMED.search(words):
             new = parse_moment(words, now=now, zone=zone).astimezone(zone)
         else:
             # By the owner's clocks: at the same hour, also when clocks change in between.
-            new = datetime.combine(day, old.astimezone(zone).time(), tzinfo=zone)
+            new = datetime.combine(day, old.time(), tzinfo=zone)
         return new.isoformat(), (new.astimezone(UTC) + (end - old)).astimezone(zone).isoformat()
 
     def _in_next_week(self, event: Mapping[str, Any]) -> date:
         """The same day of the week, in the week after this one."""
         start, today = str(event["start"]), self._today()
-        if _is_day(start):
-            old = date.fromisoformat(start)
-        else:
-            old = datetime.fromisoformat(start).astimezone(self.reading.zone).date()
+        old = date.fromisoformat(start) if _is_day(start) else self._at(start).date()
         day = today + timedelta(days=7 - today.weekday() + old.weekday())
         if day == old:
             raise _ForeignReason(f"It is next week already: {self._event_line(event)}.")
         return day
 
     async def _events(self, connection: Connection, first: date, end: date) -> list[str]:
-        got = await self._ask(
-            connection, "calendar_list", {"start": first.isoformat(), "end": end.isoformat()}
-        )
-        called_off = [each for each in got["events"] if each["status"] != "CANCELLED"]
-        return [f"- {self._event_line(each)}" for each in called_off]
+        got = await self._ask(connection, "calendar_list", self._span(first, end))
+        lines = [f"- {self._event_line(each)}" for each in _taking_place(got)]
+        more = int(got.get("found", 0)) - len(got["events"])
+        lines += [f"… and {more} more."] if more > 0 else []
+        unclear = [_one_line(str(each)) for each in got.get("unclear", ())]
+        named = ", ".join(unclear[:_LISTED])
+        lines += [f"I cannot tell whether these are then: {named}."] if unclear else []
+        return lines
+
+    def _span(self, first: date, end: date) -> dict[str, str]:
+        """The days as the owner's clock has them: elsewhere they begin at other times."""
+        zone = self.reading.zone
+        begin, until = (datetime.combine(each, time.min, tzinfo=zone) for each in (first, end))
+        return {"start": begin.isoformat(), "end": until.isoformat()}
 
     def _event_line(self, event: Mapping[str, Any]) -> str:
         where = f", {_one_line(event['location'])}" if event["location"] else ""
-        return f"{self._times(event)}: {_one_line(event['title']) or '(no title)'}{where}"
+        waits = event.get("your_answer") == "NEEDS-ACTION"
+        open_ = " (you have not answered the invitation)" if waits else ""
+        return f"{self._times(event)}: {_one_line(event['title']) or '(no title)'}{where}{open_}"
 
     def _times(self, event: Mapping[str, Any]) -> str:
         start, end = str(event["start"]), str(event["end"])
         if _is_day(start):
-            return f"{_day_words(date.fromisoformat(start))}, all day"
-        begin, until = (
-            datetime.fromisoformat(each).astimezone(self.reading.zone) for each in (start, end)
-        )
-        return f"{_moment(begin)} to {until:%H:%M}"
+            first, last = date.fromisoformat(start), date.fromisoformat(end) - timedelta(days=1)
+            to = f" to {_day_words(last)}" if last > first else ""
+            return f"{_day_words(first)}{to}, all day"
+        begin, until = self._at(start), self._at(end)
+        same_day = begin.date() == until.date()
+        return f"{_moment(begin)} to {f'{until:%H:%M}' if same_day else _moment(until)}"
+
+    def _at(self, text: str) -> datetime:
+        """A time of an event by the owner's clock; one without a zone is meant by it already."""
+        found, zone = datetime.fromisoformat(text), self.reading.zone
+        return found.astimezone(zone) if found.tzinfo else found.replace(tzinfo=zone)
 
     def _days(self, words: str) -> tuple[date, date, str]:
         """The first day, the day after the last, and how they are called."""
@@ -605,6 +615,15 @@ def _answer_of(connection: Connection, printed: str, error: str | None) -> dict[
     why = said.get("error") if isinstance(said, dict) else error
     told = _one_line(str(why or "its script gave no answer"))
     raise _ForeignReason(f"{_called(connection)} could not be read: {told[:500]}")
+
+
+def _taking_place(got: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The events that were not called off, and that the owner has not declined."""
+    return [
+        each
+        for each in got["events"]
+        if each["status"] != "CANCELLED" and each.get("your_answer") != "DECLINED"
+    ]
 
 
 def _failed_run(repository: str, run: Mapping[str, Any]) -> str:

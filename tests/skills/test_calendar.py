@@ -1,9 +1,12 @@
 """The bundled calendar connection, on a real CalDAV server."""
 
 import base64
+import importlib
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -331,3 +334,169 @@ def test_the_server_is_known_or_named() -> None:
     assert found["endpoints"][0]["address"] == "192.168.1.5"
     for hint in ({}, {"identity": "me@nowhere.example"}, {"identity": "me@gmail.com"}):
         assert discovered(**hint)["failure"]["message"]
+
+
+# What servers and other programs make of it.
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    """The modules of the connection, with a server that gives what a test says."""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    names = ("dav", "ical", "repeats", "events")
+    found = SimpleNamespace(**{name: importlib.import_module(name) for name in names})
+    monkeypatch.setattr(found.dav, "calendars", lambda: [found.dav.Calendar("/c/", "private")])
+    monkeypatch.setenv("SILAS_ACCOUNT", json.dumps({"username": "me@example.org"}))
+    yield found
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def listed(scripts: SimpleNamespace, start: str, end: str, *events: str) -> dict[str, Any]:
+    """What is listed of a server that gives these texts, and spells out no repetition."""
+    given = [
+        (f"/c/{n}.ics", f'"{n}"', f"{OUTLOOK}{each}END:VCALENDAR\n")
+        for n, each in enumerate(events)
+    ]
+    scripts.dav.events_between = lambda *_: iter(given)
+    found: dict[str, Any] = scripts.events.events({"start": start, "end": end})
+    return found
+
+
+def event(*lines: str, title: str = "Standup") -> str:
+    return "\n".join(["BEGIN:VEVENT", "UID:x", f"SUMMARY:{title}", *lines, "END:VEVENT", ""])
+
+
+OUTLOOK = """BEGIN:VCALENDAR
+VERSION:2.0
+BEGIN:VTIMEZONE
+TZID:W. Europe Standard Time
+BEGIN:STANDARD
+DTSTART:16010101T030000
+TZOFFSETFROM:+0200
+TZOFFSETTO:+0100
+RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10
+END:STANDARD
+BEGIN:DAYLIGHT
+DTSTART:16010101T020000
+TZOFFSETFROM:+0100
+TZOFFSETTO:+0200
+RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=3
+END:DAYLIGHT
+END:VTIMEZONE
+"""
+_OUTLOOK = "TZID=W. Europe Standard Time"
+_BERLIN = "/freeassociation.sourceforge.net/Europe/Berlin"
+
+
+@pytest.mark.parametrize(
+    ("rule", "days"),
+    [
+        ("FREQ=DAILY;INTERVAL=2;COUNT=3", ["2026-03-02", "2026-03-04", "2026-03-06"]),
+        ("FREQ=WEEKLY;BYDAY=MO,WE;COUNT=4", ["2026-03-02", "2026-03-04", "2026-03-09", "2026-03-11"]),
+        ("FREQ=WEEKLY;INTERVAL=2;COUNT=2", ["2026-03-02", "2026-03-16"]),
+        ("FREQ=MONTHLY;COUNT=3", ["2026-03-02", "2026-04-02", "2026-05-02"]),
+        ("FREQ=MONTHLY;BYMONTHDAY=-1;COUNT=3", ["2026-03-02", "2026-03-31", "2026-04-30"]),
+        ("FREQ=MONTHLY;BYDAY=1MO;COUNT=3", ["2026-03-02", "2026-04-06", "2026-05-04"]),
+        (
+            "FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1;COUNT=3",
+            ["2026-03-02", "2026-03-31", "2026-04-30"],
+        ),
+        ("FREQ=YEARLY;COUNT=3", ["2026-03-02", "2027-03-02", "2028-03-02"]),
+        ("FREQ=YEARLY;BYMONTH=5;BYDAY=2SU;COUNT=3", ["2026-03-02", "2026-05-10", "2027-05-09"]),
+        ("FREQ=WEEKLY;UNTIL=20260309", ["2026-03-02", "2026-03-09"]),
+    ],
+)  # fmt: skip
+def test_a_rule_is_followed_where_the_server_does_not(
+    scripts: SimpleNamespace, rule: str, days: list[str]
+) -> None:
+    whole = event("DTSTART;VALUE=DATE:20260302", f"RRULE:{rule}")
+    found = listed(scripts, "2026-01-01", "2029-01-01", whole)["events"]
+    assert [each["start"] for each in found] == days
+    assert all(each["repeats"] for each in found)
+
+
+def test_of_a_repetition_what_was_moved_or_left_out_is_not_where_it_was(
+    scripts: SimpleNamespace,
+) -> None:
+    series = event(
+        f"DTSTART;{_OUTLOOK}:20250106T090000",
+        f"DTEND;{_OUTLOOK}:20250106T093000",
+        "RRULE:FREQ=WEEKLY;BYDAY=MO",
+        f"EXDATE;{_OUTLOOK}:20260323T090000",
+    )
+    moved = event(
+        f"RECURRENCE-ID;{_OUTLOOK}:20260330T090000",
+        f"DTSTART;{_OUTLOOK}:20260331T140000",
+        f"DTEND;{_OUTLOOK}:20260331T143000",
+    )
+    found = listed(scripts, "2026-03-16T00:00+01:00", "2026-04-07T00:00+02:00", series + moved)
+    # At nine by the clock, before and after it was changed.
+    assert [each["start"] for each in found["events"]] == [
+        "2026-03-16T08:00+00:00",
+        "2026-03-31T14:00+02:00",
+        "2026-04-06T07:00+00:00",
+    ]
+
+
+def test_what_cannot_be_followed_is_said_and_hides_nothing(scripts: SimpleNamespace) -> None:
+    found = listed(
+        scripts,
+        "2026-03-02",
+        "2026-03-03",
+        event("DTSTART:20260302T090000Z", title="Here"),
+        event("DTSTART:20200101T090000Z", "RRULE:FREQ=YEARLY;BYWEEKNO=10", title="Odd"),
+        event("DTSTART:whenever", title="Broken"),
+        event("DTSTART:20200101T090000Z", "DURATION:P99999999999W", title="Endless"),
+    )
+    assert [each["title"] for each in found["events"]] == ["Here"]
+    assert found["unclear"] == ["Broken", "Endless", "Odd"]
+
+
+@pytest.mark.parametrize(
+    ("line", "start"),
+    [
+        (f"DTSTART;{_OUTLOOK}:20260302T100000", "2026-03-02T10:00+01:00"),
+        (f"DTSTART;{_OUTLOOK}:20260702T100000", "2026-07-02T10:00+02:00"),
+        (f"DTSTART;TZID={_BERLIN}:20260702T100000", "2026-07-02T10:00+02:00"),
+        ("DTSTART;TZID=Nowhere:20260302T100000", "2026-03-02T10:00"),
+        ("DTSTART:20260302T100000", "2026-03-02T10:00"),
+    ],
+)
+def test_a_time_is_in_the_zone_that_its_text_describes(
+    scripts: SimpleNamespace, line: str, start: str
+) -> None:
+    [found] = listed(scripts, "2026-01-01", "2027-01-01", event(line))["events"]
+    assert found["start"] == start
+
+
+def test_a_day_is_that_of_whoever_asks(scripts: SimpleNamespace) -> None:
+    given = [
+        event("DTSTART:20260306T030000Z", "DTEND:20260306T040000Z", title="Evening"),
+        event("DTSTART:20260305T030000Z", "DTEND:20260305T040000Z", title="Yesterday's evening"),
+        event("DTSTART;VALUE=DATE:20260305", title="All day"),
+        event("DTSTART;VALUE=DATE:20260306", title="All of tomorrow"),
+        event("DTSTART:20260305T233000", "DTEND:20260305T234500", title="Late, wherever it is"),
+    ]
+    found = listed(scripts, "2026-03-05T00:00-08:00", "2026-03-06T00:00-08:00", *given)["events"]
+    assert {each["title"] for each in found} == {"Evening", "All day", "Late, wherever it is"}
+
+
+def test_what_the_owner_has_answered_is_said(scripts: SimpleNamespace) -> None:
+    asked = ["DTSTART:20260305T100000Z", "ATTENDEE;PARTSTAT=ACCEPTED:mailto:ann@example.com"]
+    given = [
+        event(*asked, "ATTENDEE;PARTSTAT=DECLINED:MAILTO:Me@example.org"),
+        event(*asked, "ATTENDEE;RSVP=TRUE:mailto:me@example.org"),
+        event(*asked),
+    ]
+    found = listed(scripts, "2026-03-05", "2026-03-06", *given)["events"]
+    assert [each["your_answer"] for each in found] == ["DECLINED", "NEEDS-ACTION", ""]
+
+
+def test_no_other_end_of_a_line_begins_a_property(scripts: SimpleNamespace) -> None:
+    """Python ends a line at more characters than calendars do."""
+    for end in "\x0b\x0c\x1c\x85\u2028\u2029":
+        text = event("DTSTART:20260305T100000Z", title=f"Lunch{end}DTSTART:20260401T100000Z")
+        one = scripts.ical.Event(f"BEGIN:VCALENDAR\n{text}END:VCALENDAR\n")
+        assert one.start.day == 5
+        assert end in str(one)

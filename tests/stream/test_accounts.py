@@ -43,6 +43,7 @@ class Accounts:
         default_factory=lambda: {"Private": ConnectionStatus.ACTIVE}
     )
     skill: str = "mail"
+    asked: list[ExecutionEnvelope] = field(default_factory=list)
 
     async def listed(self) -> list[Connection]:
         return [
@@ -73,6 +74,7 @@ class Accounts:
         ]
 
     async def execute(self, envelope: ExecutionEnvelope) -> ExecutionResult:
+        self.asked.append(envelope)
         return ExecutionResult(
             execution_id=envelope.execution_id,
             step_index=0,
@@ -192,3 +194,33 @@ async def test_a_briefing_says_what_happens_today(status: str, said: str) -> Non
     text = await accounts.reading().brief()
     assert said in text
     assert ("Nothing today." in text) is (status == "CANCELLED")
+
+
+async def test_a_day_begins_and_ends_by_the_clock_of_the_owner() -> None:
+    accounts = Accounts({"calendar_list": {"events": []}}, skill="calendar")
+    await accounts.call("look_at_calendar", when="2026-10-25")
+    [asked] = accounts.asked
+    # The day on which clocks change.
+    assert asked.args["start"] == "2026-10-25T00:00:00+02:00"
+    assert asked.args["end"] == "2026-10-26T00:00:00+01:00"
+
+
+async def test_a_calendar_says_what_takes_place_and_when() -> None:
+    listed = [
+        event("2026-10-20", "2026-10-23", title="Fair"),
+        event("2026-10-21T22:00:00+02:00", "2026-10-22T02:00:00+02:00", title="Party"),
+        event("2026-10-21T09:00", "2026-10-21T09:30", title="No zone"),
+        event("2026-10-21", "2026-10-22", title="Declined", your_answer="DECLINED"),
+        event("2026-10-21", "2026-10-22", title="Asked", your_answer="NEEDS-ACTION"),
+    ]
+    given = {"events": listed, "found": 7, "unclear": ["Odd"]}
+    accounts = Accounts({"calendar_list": given}, skill="calendar")
+    said = (await accounts.call("look_at_calendar", when="today")).return_value.splitlines()[1:]
+    assert said == [
+        "- Tuesday 20 October 2026 to Thursday 22 October 2026, all day: Fair",
+        "- Wednesday 21 October 2026, 22:00 to Thursday 22 October 2026, 02:00: Party",
+        "- Wednesday 21 October 2026, 09:00 to 09:30: No zone",
+        "- Wednesday 21 October 2026, all day: Asked (you have not answered the invitation)",
+        "… and 2 more.",
+        "I cannot tell whether these are then: Odd.",
+    ]

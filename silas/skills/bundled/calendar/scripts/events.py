@@ -8,6 +8,9 @@
 4. The tool that undoes a change takes the same arguments as the one that it undoes; for a new event
    also, in `left`, the version that was made: one that was changed since is not deleted.
 5. What stands in events is a stranger's text: everybody can invite.
+6. Servers understand a span of time as they like: days and times without a zone as UTC, for
+   example, and repetitions not at all. They are asked for a day more at either end, and what they
+   give is looked at again.
 """
 
 import hashlib
@@ -16,16 +19,19 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import dav
 import ical
+import repeats
 from dav import Calendar, Conflict, Unavailable, UnknownOutcome
 from ical import Event, Moment, Property, in_words, instant
 
 Args = Mapping[str, Any]
 _ADDRESS = re.compile(r"[^\s<>,;:\"()\[\]\\@]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,250}")
 _WAS = "X-SILAS-STATUS-BEFORE"
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -59,14 +65,24 @@ def calendars(_args: Args) -> dict[str, Any]:
 def events(args: Args) -> dict[str, Any]:
     """What happens in a time, in order."""
     start, end = ical.span(args["start"], args["end"])
-    bounds = [instant(each).strftime("%Y%m%dT%H%M%SZ") for each in (start, end)]
-    found = []
+    wide = instant(start) - _DAY, instant(end) + _DAY
+    bounds = [each.strftime("%Y%m%dT%H%M%SZ") for each in wide]
+    found, unclear = [], set()
     for calendar in _chosen(args):
         for path, etag, text in dav.events_between(calendar, bounds[0], bounds[1]):
-            found += _shown_all(path, etag, text, calendar)
+            try:
+                dates = [each for each in _dates(text, *wide) if ical.touches(each[0], start, end)]
+                for event, again in dates:
+                    more = {"repeats": again, "calendar": calendar.name}
+                    shown = {**_shown(event, path, etag), **more, "_order": instant(event.start)}
+                    found.append(shown)
+            except (repeats.UnknownRule, Conflict, OverflowError):
+                unclear.add(_title(text) or path)
     found.sort(key=lambda each: each.pop("_order"))
     limit = int(args.get("limit") or 50)
-    return {"events": found[:limit], "found": len(found)}
+    listed = {"events": found[:limit], "found": len(found)}
+    note = "Nobody here can tell when these are: they may be in this time, or not."
+    return {**listed, "unclear": sorted(unclear), "note": note} if unclear else listed
 
 
 def _chosen(args: Args) -> list[Calendar]:
@@ -78,22 +94,26 @@ def _chosen(args: Args) -> list[Calendar]:
     return chosen
 
 
-def _shown_all(path: str, etag: str, text: str, calendar: Calendar) -> list[dict[str, Any]]:
-    """Each date of an event: the server gives them as events of their own."""
-    whole = re.split(r"(?m)^(?=BEGIN:VEVENT)", text)
-    shown = []
-    for part in whole[1:]:
-        single = part.partition("END:VEVENT")[0]
-        event = Event(f"BEGIN:VCALENDAR\n{single}END:VEVENT\nEND:VCALENDAR")
-        shown.append(
-            {
-                **_shown(event, path, etag),
-                "repeats": event.repeats or len(whole) > 2,
-                "calendar": calendar.name,
-                "_order": instant(event.start),
-            }
-        )
-    return shown
+def _dates(text: str, start: datetime, end: datetime) -> list[tuple[Event, bool]]:
+    """Each date of an event, and whether it repeats. Most servers give the dates as events of
+    their own; others give the rule, and what was changed of single dates. Raises `UnknownRule`."""
+    zones = "".join(re.findall(r"(?ms)^BEGIN:VTIMEZONE.*?^END:VTIMEZONE\r?\n", text))
+    whole = re.split(r"(?m)^(?=BEGIN:VEVENT)", text)[1:]
+    single = [each.partition("END:VEVENT")[0] for each in whole]
+    events = [Event(f"BEGIN:VCALENDAR\n{zones}{each}END:VEVENT\nEND:VCALENDAR") for each in single]
+    changed = {
+        instant(event.moment_of(found))
+        for event in events
+        if (found := event.get("RECURRENCE-ID")) is not None
+    }
+    dates = []
+    for event in events:
+        if event.get("RECURRENCE-ID") or not (event.get("RRULE") or event.get("RDATE")):
+            dates.append((event, event.repeats or len(events) > 1))
+            continue
+        spelled = repeats.spelled_out(event, start, end)
+        dates += [(each, True) for each in spelled if instant(each.start) not in changed]
+    return dates
 
 
 def _shown(event: Event, path: str, etag: str) -> dict[str, Any]:
@@ -107,10 +127,31 @@ def _shown(event: Event, path: str, etag: str) -> dict[str, Any]:
         "text": event.text("DESCRIPTION", 2000),
         "status": event.text("STATUS") or "CONFIRMED",
         "organizer": event.text("ORGANIZER").removeprefix("mailto:"),
-        "invited": [
-            each.value.removeprefix("mailto:")[:300] for each in event.all("ATTENDEE")[:50]
-        ],
+        "invited": [_mailto(each)[:300] for each in event.all("ATTENDEE")[:50]],
+        "your_answer": _own_answer(event),
     }
+
+
+def _title(text: str) -> str:
+    try:
+        return Event(text).text("SUMMARY")
+    except Conflict:
+        return ""
+
+
+def _mailto(person: Property) -> str:
+    return re.sub(r"(?i)^mailto:", "", person.value)
+
+
+def _own_answer(event: Event) -> str:
+    """What the owner has said to an invitation; nothing if there is none."""
+    own = str(dav.account().get("username", "")).casefold()
+    answers = (
+        each.parameter("PARTSTAT").upper() or "NEEDS-ACTION"
+        for each in event.all("ATTENDEE")
+        if _mailto(each).casefold() == own
+    )
+    return next(answers, "")
 
 
 # Creating.

@@ -3,13 +3,15 @@
 1. A text is its lines, unfolded. What is changed is a property of the event itself. Everything that
    nobody asked about stays as it was: alarms, time zones, properties of other programs.
 2. Times come in as ISO 8601, with an offset (`2026-03-05T10:00+01:00`), or as days (`2026-03-05`).
+   A zone is known by its name, or as the text describes it (`VTIMEZONE`); a time without one is
+   meant by the clock of whoever reads it.
 3. An event that repeats is shown, and not changed: which of its dates is meant, the owner says in
    a calendar program.
 """
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from dav import Conflict
@@ -40,7 +42,8 @@ class Event:
     """The first event of a text, with all lines around it."""
 
     def __init__(self, text: str) -> None:
-        unfolded = re.sub(r"\r?\n[ \t]", "", text).splitlines()
+        # Other characters at which Python ends a line end none here: no text becomes a property.
+        unfolded = re.split(r"\r\n|\n|\r", re.sub(r"\r?\n[ \t]", "", text))
         self._lines = [each for each in unfolded if each]
         self._places = self._own_lines()
         if not self._places:
@@ -103,15 +106,28 @@ class Event:
         found = self.get(name)
         if found is None:
             raise Conflict("This event has no time.")
-        try:
-            if re.fullmatch(r"\d{8}", found.value):
-                return datetime.strptime(found.value, "%Y%m%d").date()  # noqa: DTZ007 - a day
-            time = datetime.strptime(found.value.rstrip("Z"), "%Y%m%dT%H%M%S")  # noqa: DTZ007
-        except ValueError as error:
-            raise Conflict("This event has a time that nobody can read.") from error
-        if found.value.endswith("Z"):
-            return time.replace(tzinfo=UTC)
-        return time.replace(tzinfo=_zone(found.parameter("TZID")))
+        return self.moment_of(found)
+
+    def moment_of(self, found: Property) -> Moment:
+        """When a property of this event says that something is; raises `Conflict`."""
+        time, name = read_moment(found), found.parameter("TZID")
+        if not isinstance(time, datetime) or time.tzinfo is not None or not name:
+            return time
+        return time.replace(tzinfo=_zone(name) or self._described(name))
+
+    def _described(self, name: str) -> tzinfo | None:
+        """A zone that has a name of its own, as the text describes it."""
+        text = "\n".join(self._lines)
+        for each in re.findall(r"(?s)BEGIN:VTIMEZONE\n(.*?)END:VTIMEZONE", text):
+            if re.search(rf"(?m)^TZID[^:\n]*:{re.escape(name)}$", each):
+                parts = re.findall(r"(?s)BEGIN:(?:STANDARD|DAYLIGHT)\n(.*?)END:", each)
+                return DescribedZone(name, [change for part in parts if (change := _change(part))])
+        return None
+
+    def at(self, start: Moment, end: Moment) -> "Event":
+        """One date of an event that repeats, at this time."""
+        times = {"DTSTART": [_stamped("DTSTART", start)], "DTEND": [_stamped("DTEND", end)]}
+        return self.with_properties({**times, "DURATION": []})
 
     def with_times(self, start: Moment, end: Moment) -> "Event":
         """The same at another time, in the time zone that it was in."""
@@ -174,10 +190,91 @@ def _folded(line: str) -> list[str]:
 
 
 def _zone(name: str) -> ZoneInfo | None:
-    try:
-        return ZoneInfo(name) if name else None
-    except (ValueError, OSError, KeyError):
+    # Some programs write a path in front: /freeassociation.sourceforge.net/Europe/Berlin.
+    path = name.split("/") if name.startswith("/") else []
+    for each in (name, "/".join(path[-2:]), "/".join(path[-3:])):
+        try:
+            return ZoneInfo(each) if each else None
+        except (ValueError, OSError, KeyError):
+            continue
+    return None
+
+
+@dataclass(frozen=True)
+class _Change:
+    """When a zone goes over to an offset: once, or every year on a day of the week in a month."""
+
+    first: datetime
+    offset: timedelta
+    before: timedelta
+    month: int = 0
+    place: int = 0
+    weekday: int = 0
+
+    def last_before(self, time: datetime) -> datetime | None:
+        """The last time that it happened."""
+        if not self.month:
+            return self.first if self.first <= time else None
+        for year in (time.year, time.year - 1):
+            at = self._in(year)
+            if self.first <= at <= time:
+                return at
         return None
+
+    def _in(self, year: int) -> datetime:
+        begins = self.first.replace(year=year, month=self.month, day=1)
+        if self.place < 0:
+            begins = (begins + timedelta(days=31)).replace(day=1) + timedelta(days=7 * self.place)
+            return begins + timedelta(days=(self.weekday - begins.weekday()) % 7)
+        days = (self.weekday - begins.weekday()) % 7 + 7 * (self.place - 1)
+        return begins + timedelta(days=days)
+
+
+_OFFSET = re.compile(r"(?m)^TZOFFSET(FROM|TO):([+-])(\d\d)(\d\d)")
+_YEARLY = re.compile(r"(?m)^RRULE:(.*)$")
+
+
+def _change(part: str) -> _Change | None:
+    """One half of a `VTIMEZONE`; None: nobody knows when it is."""
+    offsets = {}
+    for name, sign, hours, minutes in _OFFSET.findall(part):
+        length = timedelta(hours=int(hours), minutes=int(minutes))
+        offsets[name] = -length if sign == "-" else length
+    start, rule = re.search(r"(?m)^DTSTART:(\d{8}T\d{6})$", part), _YEARLY.search(part)
+    if start is None or set(offsets) != {"FROM", "TO"}:
+        return None
+    first = datetime.strptime(start[1], "%Y%m%dT%H%M%S")  # noqa: DTZ007 - by the zone's own clock
+    both = first, offsets["TO"], offsets["FROM"]
+    if rule is None:
+        return _Change(*both)
+    said = dict(each.partition("=")[::2] for each in rule[1].split(";"))
+    day = re.fullmatch(r"(-?[1-5])(MO|TU|WE|TH|FR|SA|SU)", said.get("BYDAY", ""))
+    if said.get("FREQ") != "YEARLY" or day is None or not said.get("BYMONTH", "").isdigit():
+        return None
+    weekday = ("MO", "TU", "WE", "TH", "FR", "SA", "SU").index(day[2])
+    return _Change(*both, month=int(said["BYMONTH"]), place=int(day[1]), weekday=weekday)
+
+
+class DescribedZone(tzinfo):
+    """A zone as a text describes it, such as those of Outlook."""
+
+    def __init__(self, name: str, changes: list[_Change]) -> None:
+        self._name, self._changes = name, changes
+
+    def utcoffset(self, dt: datetime | None) -> timedelta | None:
+        if dt is None or not self._changes:
+            return None
+        time = dt.replace(tzinfo=None)
+        happened = [(at, each) for each in self._changes if (at := each.last_before(time))]
+        if happened:
+            return max(happened, key=lambda each: each[0])[1].offset
+        return min(self._changes, key=lambda each: each.first).before
+
+    def dst(self, dt: datetime | None) -> timedelta | None:
+        return None
+
+    def tzname(self, dt: datetime | None) -> str:
+        return self._name
 
 
 def _duration(text: str) -> timedelta:
@@ -196,6 +293,25 @@ def _timed(name: str, moment: Moment, zone: str) -> Property:
     if known is not None:
         return Property(name, f";TZID={zone}", moment.astimezone(known).strftime("%Y%m%dT%H%M%S"))
     return Property(name, "", moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ"))
+
+
+def read_moment(found: Property) -> Moment:
+    """A time as a property writes it, without the zone of its `TZID`; raises `Conflict`."""
+    try:
+        if re.fullmatch(r"\d{8}", found.value):
+            return datetime.strptime(found.value, "%Y%m%d").date()  # noqa: DTZ007 - a day
+        time = datetime.strptime(found.value.rstrip("Z"), "%Y%m%dT%H%M%S")  # noqa: DTZ007
+    except ValueError as error:
+        raise Conflict("This event has a time that nobody can read.") from error
+    return time.replace(tzinfo=UTC) if found.value.endswith("Z") else time
+
+
+def _stamped(name: str, moment: Moment) -> Property:
+    """A time as it is to be shown: by the clock of its zone, with the offset that it has then."""
+    if isinstance(moment, datetime) and moment.tzinfo is None:
+        return Property(name, "", moment.strftime("%Y%m%dT%H%M%S"))
+    known = moment.tzinfo if isinstance(moment, datetime) else None
+    return _timed(name, moment, known.key if isinstance(known, ZoneInfo) else "")
 
 
 def moment(text: str) -> Moment:
@@ -221,6 +337,23 @@ def span(start_text: str, end_text: str) -> tuple[Moment, Moment]:
     if instant(end) <= instant(start):
         raise Conflict("The end must be after the start. The end of a day is the next day.")
     return start, end
+
+
+def touches(event: Event, start: Moment, end: Moment) -> bool:
+    """Whether an event is in this time. Its days, and its times without a zone, are those of
+    whoever asks; a day of theirs ends where the next one begins."""
+    zone = start.tzinfo if isinstance(start, datetime) else UTC
+    begins, ends = (
+        instant(each if isinstance(each, datetime) and each.tzinfo else _local(each, zone))
+        for each in (event.start, event.end)
+    )
+    return begins < instant(end) and (ends > instant(start) or begins >= instant(start))
+
+
+def _local(when: Moment, zone: tzinfo | None) -> datetime:
+    if isinstance(when, datetime):
+        return when.replace(tzinfo=zone)
+    return datetime(when.year, when.month, when.day, tzinfo=zone)
 
 
 def instant(when: Moment) -> datetime:
