@@ -4,8 +4,8 @@ The generator says for each mail what its owner would want (`wanted`): that is t
 confidence is measured against. Nothing of it reaches Silas.
 
 The owner has habits, makes mistakes, looks at what was done and takes some of it back, signs most
-rules that are offered, and may change a habit in the second week. Every tap is counted: to open a
-card, to tick and untick, to answer, to confirm, to undo.
+rules that are offered, and may change a habit in the second week. Every tap is counted: to open
+Review, to tick and untick, to answer, to confirm, to undo.
 """
 
 import random
@@ -164,12 +164,34 @@ class MadeUpOwner:
     """By what is in an item's id."""
     start: datetime
     dice: random.Random
-    taps: int = 0
+    week: int = 0
+    taps_by_week: Counter[int] = field(default_factory=Counter)
+    seen_on_cards: set[str] = field(default_factory=set)
+    """The mails that a card was about."""
     cards: Counter[str] = field(default_factory=Counter)
     shown: list[tuple[float, bool]] = field(default_factory=list)
     """How sure each proposed item was, and whether it was right."""
     ticked: list[bool] = field(default_factory=list)
     """Of each item that was ticked beforehand, whether it was right."""
+
+    @property
+    def taps(self) -> int:
+        """All of them."""
+        return sum(self.taps_by_week.values())
+
+    def tap(self, count: int = 1) -> None:
+        """So many taps, this week."""
+        self.taps_by_week[self.week] += count
+
+    def on_review(self) -> None:
+        """Review is opened: the first card is there, and each next one comes by itself."""
+        self.tap()
+
+    def on_proposal(self) -> str:
+        """A card about more or less freedom: answered, and confirmed by a slide."""
+        self.cards["autonomy"] += 1
+        self.tap(2)
+        return "approve"
 
     def wanted(self, mail: MadeUpMail, now: datetime) -> str:
         """What the owner wants by now."""
@@ -182,12 +204,14 @@ class MadeUpOwner:
 
     def mail_of(self, item_id: str) -> MadeUpMail:
         """The mail that an id names."""
-        return self.mails[item_id[item_id.index("<") : item_id.index(">") + 1]]
+        found = self.mails[item_id[item_id.index("<") : item_id.index(">") + 1]]
+        self.seen_on_cards.add(found.message_id)
+        return found
 
     def on_batch(
         self, items: Sequence[Mapping[str, Any]], action: str, now: datetime
     ) -> BatchAnswer:
-        """One batch card: open it, set the ticks, answer."""
+        """One batch card: set the ticks, answer; all of them are ticked with one tap."""
         self.cards["batch"] += 1
         right = [self.wanted(self.mail_of(str(each["item_id"])), now) == action for each in items]
         for each, is_right in zip(items, right, strict=True):
@@ -197,12 +221,11 @@ class MadeUpOwner:
         meant = [self._meant(is_right) for is_right in right]
         changed = sum(bool(e["ticked"]) != keep for e, keep in zip(items, meant, strict=True))
         chosen = [str(e["item_id"]) for e, keep in zip(items, meant, strict=True) if keep]
-        opened = 1
         if not chosen:
-            return self._tapped("decline", [], opened + 1)
+            return self._tapped("decline", [], 1)
         if len(chosen) == len(items):
-            return self._tapped("approve", [], opened + min(changed, 1) + 1)
-        return self._tapped("edit_selection", chosen, opened + min(changed, len(items)) + 1)
+            return self._tapped("approve", [], min(changed, 1) + 1)
+        return self._tapped("edit_selection", chosen, min(changed, len(items)) + 1)
 
     def _meant(self, is_right: bool) -> bool:
         if self.manner.approves_everything:
@@ -210,17 +233,17 @@ class MadeUpOwner:
         return is_right != (self.dice.random() < self.manner.mistakes)
 
     def _tapped(self, verdict: str, chosen: list[str], taps: int) -> BatchAnswer:
-        self.taps += taps
+        self.tap(taps)
         return BatchAnswer(verdict, chosen, taps)
 
     def on_smaller(self) -> None:
         """The card with what was chosen comes by itself: one tap."""
-        self.taps += 1
+        self.tap()
 
     def on_teaching(self, item_id: str, ways: Sequence[str], now: datetime) -> str:
         """One card about one item."""
         self.cards["teaching"] += 1
-        self.taps += 2
+        self.tap()
         wanted = self.wanted(self.mail_of(item_id), now)
         if self.manner.approves_everything:
             return ways[0]
@@ -230,13 +253,13 @@ class MadeUpOwner:
         """The rule below it, of the sender of this item."""
         mail = self.mail_of(item_id)
         if self.manner.approves_everything:
-            self.taps += 2
+            self.tap(2)
             return ways[0]
         lasting = mail.kind in (Kind.NEWSLETTER, Kind.INVOICE, Kind.NOTIFICATION, Kind.THREAD)
         if not lasting or self.dice.random() > self.manner.signs_rules:
-            self.taps += 1
+            self.tap()
             return "no_rule"
-        self.taps += 2
+        self.tap(2)
         wanted = self.wanted(mail, now)
         return wanted if wanted in ways else LEAVE
 
@@ -244,7 +267,7 @@ class MadeUpOwner:
         """Whether the owner sees that something was done that was not wanted."""
         if self.dice.random() >= self.manner.notices:
             return False
-        self.taps += 1
+        self.tap()
         return True
 
 
@@ -268,6 +291,10 @@ class MailFigures:
     calibration: tuple[tuple[str, int, float, float], ...]
     """By band: how many items, how sure on average, how many were right."""
     ticked_right: float
+    proposals: Counter[str] = field(default_factory=Counter)
+    """Of more or less freedom: made, accepted, taken back by itself."""
+    by_week: tuple[tuple[int, int, int], ...] = ()
+    """Of each week: mails that came, those that no card was about, taps."""
 
     @property
     def taps_per_ten(self) -> float:
@@ -288,6 +315,13 @@ class MailFigures:
             f"  {self.taps} taps, {self.taps_per_ten:.1f} for ten mails; cards: {kinds}",
             f"  left by a rule, without a card: {self.without_card}",
             f"  of what was ticked beforehand {self.ticked_right:.1%} was right",
+            *(
+                f"  week {number}: {quiet / max(1, came):.0%} of {came} mails without a card, "
+                f"{taps / max(1, came):.2f} taps a mail"
+                for number, (came, quiet, taps) in enumerate(self.by_week, 1)
+            ),
+            "  proposals: "
+            + (", ".join(f"{n} {what}" for what, n in self.proposals.items() if n) or "none"),
             *bands,
         ]
 

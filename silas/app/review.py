@@ -9,13 +9,19 @@ from zoneinfo import ZoneInfo
 from silas.app.core import Core
 from silas.app.instance import holder_of
 from silas.app.jobs import PeriodicJob
+from silas.kernel import visible
 from silas.proactive.autonomy import AutonomyService
 from silas.proactive.batches import Batches, BatchLimits
 from silas.proactive.calibrator import AutonomyCalibrator, AutonomyPolicy
 from silas.proactive.grants import GrantPolicy, StandingGrants
 from silas.proactive.lessons import Guesses
 from silas.proactive.outcomes import OutcomeFeed, OutcomeStore
-from silas.proactive.suggestions import SuggestionEngine, SuggestionPolicy, Warned
+from silas.proactive.suggestions import (
+    CONNECTIONS,
+    SuggestionEngine,
+    SuggestionPolicy,
+    Warned,
+)
 from silas.proactive.triage import Bands, Reader
 from silas.proposals.clients import ClientStore
 from silas.proposals.service import ProposalService
@@ -27,12 +33,14 @@ from silas.review.questions import QuestionStore
 from silas.review.unasked import UnaskedCards
 from silas.scheduler.cron import CronSchedule, last_due
 from silas.stream.review_service import GateQuestions, ReviewPolicy, ReviewService
+from silas.work.models import WorkItemStatus
 
 _LOOK = timedelta(seconds=3)
 _TIDY = timedelta(minutes=1)
 _OFTEN = timedelta(minutes=15)
 _FORGED_LATELY = timedelta(days=7)
 _MOST_DEAD = 100
+_TIDIES = "mail.act"
 
 
 def open_questions(core: Core, queue: QueueStore) -> QuestionStore:
@@ -175,7 +183,32 @@ async def _warnings(core: Core) -> list[Warned]:
                 "is, and Settings which devices may sign for you.",
             )
         )
-    return found
+    return [*found, *await _idle_mailboxes(core)]
+
+
+async def _idle_mailboxes(core: Core) -> list[Warned]:
+    """Mailboxes that may be tidied up, and that no approved goal looks at."""
+    items = core.work.items
+    goals = [await items.get(name) for name, _ in await items.approved_goals()]
+    goals += await items.list_by_status(WorkItemStatus.RUNNING)
+    policies = [goal.batch for goal in goals if goal is not None and goal.batch is not None]
+    named = {str(policy.source.args.get("account") or "") for policy in policies}
+    if "" in named:
+        return []  # it looks at whichever there is
+    return [
+        Warned(
+            source=CONNECTIONS,
+            key=each.connection_id,
+            intent=f"Have {visible(each.name, keep_newlines=False)} sorted in batches",
+            rationale="You let me tidy it up, and no goal of yours looks at it.",
+            tells="`plans/mail-triage.md` is a goal that does it, one card for ten mails: change "
+            "its senders to yours, then `silas plan run plans/mail-triage.md`.",
+        )
+        for each in await core.connections.listed()
+        if each.usable
+        and _TIDIES in each.permissions_granted
+        and not named & {each.connection_id, each.name, each.username}
+    ]
 
 
 def open_reviews(core: Core, cards: CardStore, questions: QuestionStore) -> ReviewService:

@@ -16,7 +16,7 @@
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -266,13 +266,9 @@ def _key(args: Mapping[str, Any]) -> str:
     return json.dumps(dict(args), sort_keys=True)
 
 
-async def batch_report(
-    ctx: ExecutionContext,
-    payload: BatchPayload,
-    *,
-    stopped: str = "",
-    refusals: Mapping[str, str] | None = None,
-) -> BatchReport:
+async def item_outcomes(
+    ctx: ExecutionContext, payload: BatchPayload, refusals: Mapping[str, str] | None = None
+) -> list[ItemOutcome]:
     """What became of each item, from what was written down."""
     begun, why = await begun_calls(ctx, payload), refusals or {}
     outcomes = []
@@ -283,6 +279,18 @@ async def batch_report(
         )
         where = {"attempt": made.attempt, "seq": made.entry.seq} if made else {}
         outcomes.append(ItemOutcome(item_id=name, line=line, state=state, told=told, **where))
+    return outcomes
+
+
+async def batch_report(
+    ctx: ExecutionContext,
+    payload: BatchPayload,
+    *,
+    stopped: str = "",
+    refusals: Mapping[str, str] | None = None,
+) -> BatchReport:
+    """What became of a batch, and what of it can be taken back."""
+    outcomes = await item_outcomes(ctx, payload, refusals)
     offers = [each for each in await undo_offers(ctx, payload.batch_id) if not each.told]
     open_ = {(each.attempt, each.seq) for each in offers}
     return BatchReport(
@@ -315,8 +323,3 @@ def _told(entry: LedgerEntry) -> tuple[ItemState, str]:
 
 def _short(text: str) -> str:
     return visible(text[:_LONGEST_REASON], keep_newlines=False).rstrip(".")
-
-
-def states_of(outcomes: Sequence[ItemOutcome]) -> dict[str, ItemState]:
-    """What became of each item, by its id."""
-    return {each.item_id: each.state for each in outcomes}

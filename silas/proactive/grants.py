@@ -514,7 +514,9 @@ class StandingGrants:
             if _most(grant) < cap:
                 found.append(self._more_uses(grant, inside, cap))
             # Nothing holds longer than what was signed for it, whatever is signed later.
-            if grant.until - now <= _SOON and given + GRANT_TTL - grant.until >= _WORTH_ASKING:
+            ends_soon = grant.until - now <= _SOON
+            could_hold = given + GRANT_TTL - grant.until >= _WORTH_ASKING
+            if ends_soon and could_hold and await self._used(grant.grant_id):
                 found.append(await self._longer(grant, given + GRANT_TTL))
             found += self._more_people(grant, decided)
         return found

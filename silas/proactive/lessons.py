@@ -18,7 +18,7 @@ from silas.audit.models import AuditTrail
 from silas.gates.risk import RiskLevel
 from silas.kernel import CanonicalError, Clock, LlmError, format_timestamp, strict_loads
 from silas.kernel.models import Data, UtcDatetime
-from silas.proactive.batch_run import ItemState, batch_report
+from silas.proactive.batch_run import ItemState, item_outcomes
 from silas.proactive.triage import Band, ItemChoice, Knowledge, Reader, TaughtRule
 from silas.review.decisions import QuestionKind
 from silas.review.errors import CardUnknown
@@ -190,8 +190,8 @@ class ItemAnswers:
             # Those that were chosen are on a card of their own.
             left = set(map(str, answered.answer.get("selected_item_ids") or ()))
         elif payload is not None and self._may_go_on(answered):
-            report = await batch_report(ctx, payload)
-            left = {each.item_id for each in report.outcomes if each.state in _OPEN_STATES}
+            outcomes = await item_outcomes(ctx, payload)
+            left = {each.item_id for each in outcomes if each.state in _OPEN_STATES}
         entries = entries_in(answered.question)
         found.seen |= _identities(entries) - _identities(entries, left)
         found.learn(answered, payload)

@@ -1,8 +1,8 @@
 """What could come next: found by plain rules, offered seldom, and dropped when it is not wanted.
 
-1. Sources: goals that do not get on, cards that end undecided, commands that
-   the owner lets run again and again, warnings that nobody has looked at, and the next steps that a
-   worker has named. No model is asked.
+1. Sources: goals that do not get on, cards that end undecided, commands that the owner lets run
+   again and again, warnings that nobody has looked at, accounts that no goal looks after, and the
+   next steps that a worker has named. No model is asked.
 2. A suggestion does nothing. A yes leads to a plan, which asks again before anything happens, or to
    an answer that tells where to look.
 3. Each has a key. The same one is not made again within the window, and after a "not now" not for a
@@ -43,7 +43,7 @@ MOST_STEPS = 2
 OFTEN = 3
 ACCEPTED, DISMISSED, DEFERRED = "accepted", "dismissed", "deferred"
 POST_EXECUTION, IDLE, GOALS = "post_execution", "idle_heartbeat", "goal_monitor"
-REVIEWS, WARNINGS = "pending_reviews", "warnings"
+REVIEWS, WARNINGS, CONNECTIONS = "pending_reviews", "warnings", "connections"
 _MAX_STEP_LENGTH = 300
 _LATELY = timedelta(days=14)
 _NOT_AGAIN = timedelta(days=30)
@@ -81,8 +81,9 @@ class SuggestionProposal(Data):
 
 
 class Warned(Data):
-    """Something that is not as it should be, and that nobody has looked at."""
+    """Something that is not as it should be, or as it could be, and that nobody has looked at."""
 
+    source: str = WARNINGS
     key: str
     intent: str
     rationale: str
@@ -308,8 +309,8 @@ class SuggestionEngine:
                 self.ids,
                 now,
                 scope_id=scope_id,
-                source=WARNINGS,
-                key=f"warning:{each.key}",
+                source=each.source,
+                key=f"{each.source}:{each.key}",
                 intent=each.intent,
                 rationale=each.rationale,
                 tells=each.tells,

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from silas.app.core import Core
-from silas.app.review import open_batches, open_reviews
+from silas.app.review import open_batches, open_outcomes, open_reviews
 from silas.app.runtime import open_cards
 from silas.app.skills import accept_bundled
 from silas.app.work import off_limits_of, open_executor
 from silas.proactive.batches import Batches
+from silas.proactive.outcomes import OutcomeFeed
 from silas.queue.models import QueueMessage
 from silas.review.decisions import QuestionKind
 from silas.review.questions import Question
+from silas.stream.review_service import ReviewService
 from silas.testing.work import authorise_with_vault
 from silas.work import WorkItem, WorkItemResult, decode_plan, parse_plan
 from silas.work.binding import bind_plan
@@ -77,6 +79,8 @@ class SortedMailbox:
     inbox: MailAccount | None
     batches: Batches
     work: WorkItemExecutor
+    reviews: ReviewService
+    outcomes: OutcomeFeed
     told: list[QueueMessage] = field(default_factory=list)
     goal: WorkItem | None = None
     connection: str = ""
@@ -144,11 +148,13 @@ async def open_mailbox(
     """The data directory below `root`, new or as it was left, with this mailbox connected."""
     async with open_place(root, **given) as place:
         core, questions = place.skills.core, place.skills.questions
-        reviews = open_reviews(core, open_cards(core), questions)
+        cards = open_cards(core)
+        reviews = open_reviews(core, cards, questions)
         batches = open_batches(core, questions, reviews)
         work = open_executor(core, propose=batches.propose)
         batches.attach(work.context)
-        mailbox = SortedMailbox(place, account, batches, work)
+        outcomes = open_outcomes(core, cards, questions)
+        mailbox = SortedMailbox(place, account, batches, work, reviews, outcomes)
 
         async def tell(told: QueueMessage) -> bool:
             mailbox.told.append(told)

@@ -10,6 +10,7 @@ import pytest
 from silas.kernel import LlmError
 from silas.proactive.batch_run import calls_in
 from silas.proactive.lessons import Guesses
+from silas.proactive.suggestions import CONNECTIONS
 from silas.proactive.triage import SeenItem
 from silas.review.decisions import QuestionKind
 from silas.review.errors import CardNotOpen
@@ -150,6 +151,18 @@ async def test_where_no_rule_fits_a_model_guesses_if_the_goal_wants_it_and_ticks
         looked = await mailbox.look()
         assert looked.status is WorkItemStatus.HEALTHY, "without the model, the owner is asked"
         assert shown[1:] == [["Third"]], "what was read is not shown again"
+
+
+async def test_a_mailbox_that_no_goal_sorts_is_a_suggestion(
+    tmp_path: Path, dovecot: Dovecot
+) -> None:
+    async with open_mailbox(tmp_path, dovecot.add_account()) as mailbox:
+        engine, now = mailbox.reviews.suggestions, mailbox.core.clock.now()
+        [found] = await engine.generate_idle("owner", now)
+        assert (found.source, found.request) == (CONNECTIONS, "")
+        assert "plans/mail-triage.md" in found.tells
+        await mailbox.approve_goal()
+        assert await engine.generate_idle("owner", now) == []
 
 
 async def test_two_devices_decide_one_batch_once(mailbox: SortedMailbox) -> None:

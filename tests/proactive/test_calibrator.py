@@ -14,7 +14,7 @@ from silas.approval import ApprovalDecision, ApprovalScope, ApprovalVerdict
 from silas.gates.envelopes import ActionEnvelope
 from silas.kernel import ApprovalError, format_timestamp
 from silas.proactive.autonomy import AutonomyChangeUnknown, AutonomyService
-from silas.proactive.calibrator import AutonomyCalibrator, Knob
+from silas.proactive.calibrator import AutonomyCalibrator, AutonomyPolicy, Knob
 from silas.proactive.grants import StandingGrant
 from silas.proactive.outcomes import ActionOutcome, of_actions, record_outcome
 from silas.review.decisions import QuestionKind
@@ -266,6 +266,56 @@ STEPS = st.lists(
     min_size=1,
     max_size=14,
 )
+
+
+@given(st.sampled_from(Knob), st.one_of(st.integers().map(str), st.floats().map(str), st.text()))
+@settings(max_examples=200)
+def test_no_value_whatever_it_says_goes_beyond_its_cap(knob: Knob, value: str) -> None:
+    policy = AutonomyPolicy(batch_cap=35, high_min_cap=0.7, standing_cap=40)
+    nobody: Any = None
+    known = AutonomyCalibrator(nobody, nobody, nobody, policy, *([nobody] * 5)).capped(knob, value)
+    if known is None or knob in (Knob.SCOPE, Knob.EXPIRY):
+        return  # recipients and ends are bound by the grant's own token and lifetime
+    lowest, highest = {
+        Knob.BATCH_SIZE: (1.0, 35.0),
+        Knob.HIGH_MIN: (0.7, 0.99),
+        Knob.EXECUTIONS: (1.0, 40.0),
+    }[knob]
+    assert lowest <= float(known) <= highest
+
+
+@given(STEPS)
+@settings(max_examples=15)
+async def test_no_order_of_widening_and_tightening_moves_the_band_beyond_its_cap(
+    office: Office, steps: list[str]
+) -> None:
+    autonomy, database = calibrator_of(office, high_min_cap=0.7), office.desk.database
+    await autonomy.tighten()
+    office.desk.clock.advance(seconds=1)
+    allowed = 0.85
+    for step in steps:
+        if step in ("good", "bad"):
+            low = await autonomy.high_min()
+            outcome = GOOD if step == "good" else BAD
+            await record(office, [outcome] * 4, confidence=round(low - 0.01, 4))
+        elif step == "yes":
+            question = await proposed(autonomy, Knob.HIGH_MIN)
+            if question is not None:
+                value = float(question.content.body["changes"][0]["proposed_value"])
+                allowed = min(allowed, value)
+                await approve(office, autonomy, question)
+        elif step in ("tighten", "days"):
+            await autonomy.tighten()
+            allowed = 0.85
+            office.desk.clock.advance(seconds=1)
+        elif step == "itself":
+            await autonomy.tighten_where_corrected("owner")
+        else:
+            await database.execute(
+                "UPDATE autonomy_changes SET ended_at = NULL, "
+                "payload = replace(payload, '\"0.8\"', '\"0.1\"')"
+            )
+        assert await autonomy.high_min() >= max(0.7, allowed)
 
 
 @given(STEPS)

@@ -73,6 +73,8 @@ class TwoWeeks:
         """What was done with each mail, and stays done."""
         self.undone = 0
         self.batches: list[tuple[str, str]] = []
+        self.proposals = Counter[str]()
+        """Proposals of more or less freedom: made, accepted, taken back by itself."""
 
     async def live(self) -> MailFigures:
         coming = list(self.mails)
@@ -84,10 +86,31 @@ class TwoWeeks:
             self.clock.set(until)
             looked = await self.mailbox.look()
             assert looked.status.value == "healthy", looked.last_error
+            self.owner.week = min(1, step // (7 * LOOKS_PER_DAY))
             await self._decide()
+            await self._calibrate()
         return await self._figures()
 
+    async def _calibrate(self) -> None:
+        """What the heartbeat does, and an owner who accepts what is proposed to him."""
+        reviews = self.mailbox.reviews
+        autonomy, questions = reviews.autonomy, reviews.questions
+        await self.mailbox.outcomes.gather()
+        before = len(await autonomy.in_force())
+        await reviews._propose("owner", self.clock.now())
+        self.proposals["taken back"] += max(0, before - len(await autonomy.in_force()))
+        for card in await self.mailbox.cards(QuestionKind.AUTONOMY):
+            self.proposals["made"] += 1
+            answer = self.owner.on_proposal()
+            await questions.answer_with_vault(card.question_id, {"verdict": answer})
+            answered = await questions.answered(card.question_id)
+            if answered is not None and answer == "approve":
+                await autonomy.apply(answered)
+                self.proposals["accepted"] += 1
+
     async def _decide(self) -> None:
+        if await self.mailbox.batches.questions.open():
+            self.owner.on_review()
         for card in await self.mailbox.cards():
             await self._batch(card)
         for card in await self.mailbox.cards(QuestionKind.TEACHING):
@@ -155,10 +178,21 @@ class TwoWeeks:
             taps=owner.taps,
             cards=Counter(owner.cards),
             without_card=sum(_left_by_rule(each) for each in self.mails),
+            proposals=Counter(self.proposals),
+            by_week=self._by_week(),
             wanted_work=sum(each != LEAVE for each in wanted.values()),
             calibration=calibration_of(owner.shown),
             ticked_right=sum(owner.ticked) / max(1, len(owner.ticked)),
         )
+
+    def _by_week(self) -> tuple[tuple[int, int, int], ...]:
+        """Of each week: the mails that came, those that no card was about, and the taps."""
+        shown, weeks = self.owner.seen_on_cards, []
+        for week in (0, 1):
+            came = [m for m in self.mails if (m.at - START).days // 7 == week]
+            quiet = sum(m.message_id not in shown for m in came)
+            weeks.append((len(came), quiet, self.owner.taps_by_week[week]))
+        return tuple(weeks)
 
     async def _injected(self) -> int:
         """Calls that no batch holds, and mails that nobody moved by a batch but that are away."""
