@@ -403,6 +403,10 @@ def detail_lines(found: Mapping[str, Any], zone: ZoneInfo) -> Iterable[str]:
     yield f"  May       {visible(', '.join(found['may']))}"
     yield f"  Asks you  from {found['confirm_from']} risk on"
     yield f"  Today     {budget_line(companion['budget'])}"
+    if found["goal"]:
+        yield f"  Goal      {visible(found['goal'])}"
+    for each in found["keeps"]:
+        yield f"  Keeps     {visible(each)}"
     for each in found["questions"]:
         yield f"  Question  {visible(each['prompt_text'])}"
     for each in found["waiting"]:

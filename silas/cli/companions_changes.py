@@ -164,19 +164,26 @@ def _wake(cli: CliContext, name: str, said: str | None) -> None:
 
 @click.command(cls=JsonCommand)
 @click.argument("question")
-@click.argument("said", metavar="ANSWER")
+@click.argument("said", metavar="[ANSWER]", required=False)
+@click.option("--leave", is_flag=True, help="Leave it unanswered; it rests for a week.")
 @pass_cli
-def answer(cli: CliContext, question: str, said: str) -> None:
+def answer(cli: CliContext, question: str, said: str | None, *, leave: bool) -> None:
     """Answer a question. QUESTION is the end of its id: `silas companions questions`."""
+    if leave is (said is not None):
+        raise click.UsageError("Give an answer, or --leave.")
 
     async def work(session: CompanionSession) -> Any:
         asked = [each["id"] for each in await session.ask("questions")]
         found = [each for each in asked if each == question or each.endswith(question)]
         if len(found) != 1:
             raise click.UsageError("Name one question. See `silas companions questions`.")
+        if leave:
+            return await session.ask("leave", question_id=found[0])
         return await session.ask("answer", question_id=found[0], said=said)
 
-    cli.show({"wake": with_companions(cli, work)}, "Sent: the companion wakes up.")
+    woken = with_companions(cli, work)
+    taken = "Left unanswered." if leave else "Taken: what waited for it goes on."
+    cli.show({"wake": woken}, "Sent: the companion wakes up." if woken else taken)
 
 
 @click.command(cls=JsonCommand)

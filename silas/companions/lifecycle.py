@@ -41,6 +41,7 @@ from silas.companions.models import (
     WakeStatus,
 )
 from silas.companions.resumption import PromptItems
+from silas.companions.run_record import without_wish
 from silas.companions.store import CompanionStore
 from silas.companions.timers import TimerBook, TimerDraft
 from silas.companions.wake.dispatch import WakeDispatch
@@ -233,6 +234,20 @@ class Lifecycle:
         state = await self._store.transaction(write)
         self._changed(await self._store.require(Companion, agent_id))
         return state
+
+    async def let_go(self, agent_id: str, words: str) -> bool:
+        """Keep the goal or the wish no longer that these words mean; False if they mean none."""
+
+        def write(tx: Transaction) -> bool:
+            self._store.require_alive_in(tx, agent_id)
+            companion = self._store.require_in(tx, Companion, agent_id)
+            state = self._store.require_in(tx, AgentState, companion.current_state_id)
+            slots = without_wish(state.slots, words, host_id=self._store.host_id)
+            if slots != state.slots:
+                self._store.put_in(tx, state.model_copy(update={"slots": slots}))
+            return slots != state.slots
+
+        return await self._store.transaction(write)
 
     async def wake(self, agent_id: str, *, request_id: str | None = None) -> WakeJob:
         """Wake a companion because the owner wants it: its sleep is over, too.

@@ -149,6 +149,8 @@ class PromptItems:
         same = [each for each in newest if each.prompt_text == question.prompt_text]
         if any(each.state is AgentPromptItemState.OPEN for each in same):
             return True
+        if same and now - same[0].created_at < QUIET and _was_left(same[0]):
+            return True
         if not same or question.interaction_type is not AgentInteractionType.YES_NO:
             return False
         met = await self.answers_to([same[0].id])
@@ -189,6 +191,16 @@ class PromptItems:
             return kept
 
         return await self._store.transaction(write)
+
+    async def leave(self, item_id: str) -> None:
+        """End a question without an answer; raises `CompanionInvalid` if it does not wait."""
+
+        def write(tx: Transaction) -> None:
+            item = self._store.require_in(tx, AgentPromptItem, item_id)
+            _require_open(item, self._store.clock.now())
+            self._end_in(tx, item)
+
+        await self._store.transaction(write)
 
     async def expire_due(self) -> list[AgentPromptItem]:
         """End the questions that nobody has answered in time; returns them."""
@@ -295,6 +307,10 @@ def _understood(item: AgentPromptItem, said: str) -> str:
     if not 0 < len(text) <= _MAX_ANSWER:
         raise CompanionInvalid(f"An answer has 1 to {_MAX_ANSWER} characters.")
     return text
+
+
+def _was_left(item: AgentPromptItem) -> bool:
+    return item.state is AgentPromptItemState.EXPIRED
 
 
 def _require_open(item: AgentPromptItem, now: datetime) -> None:

@@ -4,7 +4,6 @@ What a model is shown is put together from what was read, then cut down to what 
 state after a run follows from the state before it, and is the same when it is done again.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -69,6 +68,7 @@ from silas.companions.reports import (
 from silas.companions.resumption import prompt_item, prompt_item_id
 from silas.companions.tools.executor import refused
 from silas.companions.tools.registry import AgentToolCall, AgentToolResult
+from silas.companions.words import OwnersWish, meant_wishes, owners_wish
 from silas.kernel import CompanionError, format_timestamp
 from silas.kernel.models import Data
 
@@ -102,7 +102,7 @@ class RunSetting(Data):
     """What waits for the owner when it begins: by its id, in words."""
 
     @property
-    def wish(self) -> "OwnersWish | None":
+    def wish(self) -> OwnersWish | None:
         """What the owner has said that is to be kept; only the owner's own words are."""
         return owners_wish(self.job.seed_input or "")
 
@@ -129,7 +129,7 @@ class RunSetting(Data):
             "wake": {
                 "reason": job.reason.value,
                 "said": job.seed_input,
-                "kept": kept.value if (kept := self.wish) else None,
+                "kept": kept.value if (kept := self.wish) and kept.keep else None,
                 "answers": list(self.answers),
             },
             "memory": self.memory,
@@ -570,6 +570,9 @@ def hot_line(remembered: Remembered) -> str | None:
     return line_of(remembered)
 
 
+_MOST_WISHES = 20
+
+
 def reduce_state(
     state: AgentState,
     *,
@@ -580,7 +583,7 @@ def reduce_state(
     open_loop_ids: Collection[str] = (),
     sleep_until: datetime | None = None,
     processed: Mapping[str, int] | None = None,
-    wish: "OwnersWish | None" = None,
+    wish: OwnersWish | None = None,
 ) -> AgentState:
     """The state after a run; only a completed one forgets failures and counts changes as seen."""
     completed = status is WakeStatus.COMPLETED
@@ -600,35 +603,9 @@ def reduce_state(
     return state.model_copy(update=changes)
 
 
-@dataclass(frozen=True)
-class OwnersWish:
-    """A goal, or something to be kept, in the owner's own words."""
-
-    is_goal: bool
-    value: str
-
-
-_GOAL = re.compile(
-    r"\s*(?:my|our|the|your)\s+goal\s+is\s*:?\s*(?P<what>\S.{2,300}?)\s*[.!]?\s*", re.IGNORECASE
-)
-_WISH = re.compile(
-    r"\s*(?:please\s+)?(?:remember|keep in mind|note)\s+(?:that\s+)?(?P<what>\S.{2,300}?)"
-    r"\s*[.!]?\s*|\s*(?P<like>i\s+(?:prefer|like|hate|need|never|always)\s+\S.{2,300}?)\s*[.!]?\s*",
-    re.IGNORECASE,
-)
-_MOST_WISHES = 20
-
-
-def owners_wish(said: str) -> OwnersWish | None:
-    """The goal or the wish that these words are, if they are one; the words stay as they are."""
-    goal = _GOAL.fullmatch(said)
-    if goal is not None:
-        return OwnersWish(True, goal["what"])
-    wish = _WISH.fullmatch(said)
-    return OwnersWish(False, wish["what"] or wish["like"]) if wish is not None else None
-
-
 def _wished(slots: AgentSlots, wish: OwnersWish, *, host_id: str) -> AgentSlots:
+    if not wish.keep:
+        return without_wish(slots, wish.value, host_id=host_id)
     if wish.is_goal:
         return slots.with_slot("primary_goal", wish.value, host_id=host_id)
     known = {**slots.preference_by_key, digest("wish", wish.value)[:16]: wish.value}
@@ -636,6 +613,17 @@ def _wished(slots: AgentSlots, wish: OwnersWish, *, host_id: str) -> AgentSlots:
     if newest == slots.preference_by_key:
         return slots
     return slots.with_slot("preference_by_key", newest, host_id=host_id)
+
+
+def without_wish(slots: AgentSlots, words: str, *, host_id: str) -> AgentSlots:
+    """The slots without the goal or the wish that these words mean; the same if they mean none."""
+    going = meant_wishes(words, slots.primary_goal, slots.preference_by_key.values())
+    if slots.primary_goal in going:
+        slots = slots.with_slot("primary_goal", None, host_id=host_id)
+    left = {key: value for key, value in slots.preference_by_key.items() if value not in going}
+    if left != slots.preference_by_key:
+        slots = slots.with_slot("preference_by_key", left, host_id=host_id)
+    return slots
 
 
 def _seen(known: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:

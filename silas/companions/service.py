@@ -48,6 +48,7 @@ from silas.companions.timers import TimerDraft, TimerWish, spoken_timer, weekly,
 from silas.companions.tools.registry import AgentToolRegistry
 from silas.companions.view_reader import CompanionViewReader, kind_view
 from silas.companions.views import (
+    CompanionDetail,
     CompanionModelView,
     CompanionView,
     ConversationView,
@@ -392,6 +393,13 @@ class CompanionService(CompanionViewReader):
             await self._ended(session)
         return await self.conversation(agent_id)
 
+    async def let_go(self, agent_id: str, words: str) -> CompanionDetail:
+        """Have it keep a goal or a wish of yours no longer; raises `CompanionInvalid`."""
+        if not await self._lifecycle.let_go(agent_id, words):
+            raise CompanionInvalid("It keeps nothing like that.")
+        await self._audit.log("companion_configured", agent_id=agent_id, what="wishes")
+        return await self.show(agent_id)
+
     # Waking, resting, ending.
 
     async def wake(
@@ -579,6 +587,12 @@ class CompanionService(CompanionViewReader):
             response.agent_id, meant, turn_id=response.id, reply_to=reply_to
         )
         return WakeView(run_key=job.run_key, agent_id=response.agent_id)
+
+    async def leave(self, question_id: str) -> None:
+        """Leave a question unanswered: what waited for it ends, and it rests for a week."""
+        await self._prompts.leave(question_id)
+        await self._resumption.reconcile()
+        await self._resumption.settle()
 
     # What the runtime calls.
 

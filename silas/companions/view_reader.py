@@ -30,6 +30,7 @@ from silas.companions.models import (
     AgentPersonaStatus,
     AgentPromptItemState,
     AgentRunStatus,
+    AgentState,
     AgentSubscription,
     AgentTimer,
     Companion,
@@ -247,6 +248,8 @@ class CompanionViewReader:
     async def show(self, agent_id: str) -> CompanionDetail:
         """Everything about one; raises `CompanionUnknown`."""
         definition = await self._definitions.of(agent_id)
+        companion = await self._store.require(Companion, agent_id)
+        slots = (await self._store.require(AgentState, companion.current_state_id)).slots
         return CompanionDetail(
             companion=await self._one(agent_id),
             summary=definition.summary,
@@ -256,6 +259,8 @@ class CompanionViewReader:
             confirm_from=definition.confirm_from.value,
             wakes_on=await self._wakes_on(agent_id),
             persona=await self._personas.in_use(agent_id),
+            goal=slots.primary_goal,
+            keeps=tuple(slots.preference_by_key.values()),
             questions=await self.questions(agent_id),
             waiting=await self.waiting(agent_id),
             runs=await self.runs(agent_id, limit=20),

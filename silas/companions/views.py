@@ -171,6 +171,9 @@ class CompanionDetail(Data):
     confirm_from: str
     wakes_on: tuple[str, ...]
     persona: AgentPersonaVersion | None
+    goal: str | None
+    keeps: tuple[str, ...]
+    """What the owner has told it to keep in mind, in the owner's words."""
     questions: tuple[QuestionView, ...]
     waiting: tuple[WaitingView, ...]
     runs: tuple[RunView, ...]

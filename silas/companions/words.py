@@ -3,8 +3,12 @@
 What has no words here is shown by its name: it is never left out.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
+from typing import Any
 
 from silas.journal.notifications import TokenClass, TypedToken
 
@@ -192,6 +196,51 @@ _FACTS = MappingProxyType(
     }
 )
 _OF_FACTS = "facts[]."
+_GOAL = re.compile(
+    r"\s*(?:my|our|the|your)\s+goal\s+is\s*:?\s*(?P<what>\S.{2,300}?)\s*[.!]?\s*", re.IGNORECASE
+)
+_WISH = re.compile(
+    r"\s*(?:please\s+)?(?:remember|keep in mind|note)\s+(?:that\s+)?(?P<what>\S.{2,300}?)"
+    r"\s*[.!]?\s*|\s*(?P<like>i\s+(?:prefer|like|hate|need|never|always)\s+\S.{2,300}?)\s*[.!]?\s*",
+    re.IGNORECASE,
+)
+_LET_GO = re.compile(
+    r"\s*(?:please\s+)?forget\s+(?:that\s+)?(?P<what>\S.{2,300}?)\s*[.!]?\s*", re.IGNORECASE
+)
+_THE_GOAL = re.compile(r"(?:my|your|the|our)\s+goal")
+_ENDS = " .!“”\"'"
+
+
+@dataclass(frozen=True)
+class OwnersWish:
+    """A goal, or something to be kept, in the owner's own words; or one that is to be let go."""
+
+    value: str
+    is_goal: bool = False
+    keep: bool = True
+
+
+def owners_wish(said: str) -> OwnersWish | None:
+    """The goal or the wish that these words are, if they are one; the words stay as they are."""
+    goal = _GOAL.fullmatch(said)
+    if goal is not None:
+        return OwnersWish(goal["what"], is_goal=True)
+    wish = _WISH.fullmatch(said)
+    if wish is not None:
+        return OwnersWish(wish["what"] or wish["like"])
+    gone = _LET_GO.fullmatch(said)
+    return OwnersWish(gone["what"], keep=False) if gone is not None else None
+
+
+def meant_wishes(words: str, goal: str | None, wishes: Iterable[str]) -> list[str]:
+    """Which of what is kept these words mean: the whole of it, "my goal", or a part of one only."""
+    small = words.casefold().strip(_ENDS)
+    if goal is not None and _THE_GOAL.fullmatch(small):
+        return [goal]
+    known = [*wishes, *([goal] if goal is not None else [])]
+    same = [each for each in known if each.casefold().strip(_ENDS) == small]
+    part = [each for each in known if small in each.casefold()]
+    return same or (part if len(part) == 1 else [])
 
 
 def spoken_tool(name: str) -> str:
@@ -199,13 +248,23 @@ def spoken_tool(name: str) -> str:
     return TOOLS.get(name, name.replace("_", " "))
 
 
-def spoken_change(change: Mapping[str, str]) -> str:
-    """What a preview says would be different: `task “Stretch” added`."""
+def spoken_change(change: Mapping[str, Any]) -> str:
+    """What a preview says would be different: `task “Stretch” added`, `45 minutes added`."""
     kind = _NOUNS.get(change["kind"], change["kind"].replace("_", " "))
     nameless = (kind, change["kind"], change["kind"].replace("_", " "))
     own_name = change["label"].casefold() not in nameless
     named = f"{kind} “{change['label']}”" if own_name else kind
+    minutes = _minutes_of(change.get("fields") or {}) if change["kind"] == "time_entry" else None
+    named = f"{minutes} minutes" if minutes is not None and not own_name else named
     return f"{named} {_CHANGES.get(change['what'], change['what'])}"
+
+
+def _minutes_of(fields: Mapping[str, Any]) -> int | None:
+    ends = [fields.get(each) for each in ("started_at", "ended_at")]
+    if not all(isinstance(each, str) for each in ends):
+        return None  # it still runs
+    start, end = (datetime.fromisoformat(str(each)) for each in ends)
+    return round((end - start).total_seconds() / 60)
 
 
 def spoken_token(token: TypedToken) -> str:

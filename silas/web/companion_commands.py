@@ -55,6 +55,8 @@ COMPANION_COMMANDS = by_name(
         ApiCommand(Service.say, _SIGNED, without=frozenset({"reply_to"})),
         ApiCommand(Service.end_conversation, _SIGNED),
         ApiCommand(Service.answer, _SIGNED),
+        ApiCommand(Service.leave, _SIGNED),
+        ApiCommand(Service.let_go, _SIGNED),
         ApiCommand(Service.pause, _SIGNED),
         ApiCommand(Service.resume, _SIGNED),
         ApiCommand(Service.cancel, _SIGNED),

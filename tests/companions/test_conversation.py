@@ -137,6 +137,28 @@ class TestQuestionsInWords:
         await say(device, agent, "yes")
         assert len(await device.service.questions(agent)) == 2
 
+    async def test_a_question_is_left_and_does_not_come_back_within_a_week(
+        self, scripted: Scripted
+    ) -> None:
+        device, agent = scripted.device, scripted.agent
+        gated = call("get_or_create_day_plan", plan_date="2026-01-01")
+        asking = CompanionProposal(
+            actions=(asks("Begin a plan?"), gated.model_copy(update={"after": (0,)}))
+        )
+        scripted.model._answers[:] = [asking, CompanionProposal()]
+        await say(device, agent, "Plan my day")
+        (asked,) = await device.service.questions(agent)
+        await device.service.leave(asked.id)
+        assert await device.service.questions(agent) == ()
+        assert await device.service.waiting(agent) == ()
+        with pytest.raises(CompanionInvalid):
+            await device.service.leave(asked.id)
+        for days, open_ones in ((1, 0), (7, 1)):
+            device.clock.advance(days=days)
+            scripted.model._answers[:] = [asking, CompanionProposal()]
+            await say(device, agent, "Plan my day")
+            assert len(await device.service.questions(agent)) == open_ones
+
 
 class TestOfflineRulesUnderstandTheirOwnExamples:
     async def finished(self, device: CompanionDevice, *titles: str) -> list[str]:
@@ -154,6 +176,7 @@ class TestOfflineRulesUnderstandTheirOwnExamples:
         assert turn.text == "45 minutes on “Squats”, as you have said."
         (waiting,) = await device.service.waiting(coach)
         assert waiting.arguments["task_id"] == squats
+        assert waiting.changes == ("45 minutes added",)
         assert await device.service.questions(coach) == ()
 
     async def test_of_two_that_were_asked_about_it_asks_which(

@@ -6,6 +6,7 @@ import pytest
 
 from evals.half_year import LEAST_RECALL, half_year
 from silas.companions.compaction import line_of, supported
+from silas.companions.errors import CompanionInvalid
 from silas.companions.log import Remembered
 from silas.companions.messages import AgentMessage, WakeRun
 from silas.companions.models import AgentMessageKind, AgentState, Companion
@@ -90,6 +91,28 @@ async def test_goals_and_wishes_are_kept_as_the_owner_said_them_and_told(
     assert told["preferences"] == ["I train in the morning"]
     kept = (await slots(device, agent)).slots
     assert kept.primary_goal_version == 1
+
+
+async def test_what_is_kept_is_shown_and_let_go_by_words_or_by_a_tap(
+    device: CompanionDevice, agent: str
+) -> None:
+    for words in ("My goal is 100 kg by June", "Remember that I train in the morning",
+                  "I prefer tea", "I prefer short answers"):  # fmt: skip
+        await say(device, agent, words)
+    shown = await device.service.show(agent)
+    assert shown.goal == "100 kg by June"
+    assert shown.keeps == ("I train in the morning", "I prefer tea", "I prefer short answers")
+    assert "- I prefer tea" in (await say(device, agent, "What do you know about me?")).text
+    # What fits two is neither; nothing else is taken for a wish.
+    assert "Nothing that I keep is like that" in (await say(device, agent, "forget I prefer")).text
+    assert (await say(device, agent, "Forget that I prefer tea.")).text == (
+        "I do not keep that any more: I prefer tea"
+    )
+    assert "100 kg" in (await say(device, agent, "forget my goal")).text
+    shown = await device.service.let_go(agent, "I train in the morning")
+    assert (shown.goal, shown.keeps) == (None, ("I prefer short answers",))
+    with pytest.raises(CompanionInvalid):
+        await device.service.let_go(agent, "I train in the morning")
 
 
 async def test_no_model_writes_a_goal_or_a_wish_of_the_owner_s(scripted: Scripted) -> None:

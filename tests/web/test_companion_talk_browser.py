@@ -50,6 +50,18 @@ async def test_one_talks_with_a_companion(
     await expect(page.locator(".talk-did li")).to_contain_text("waits for your decision")
     await expect(page.locator(".talk-asked")).to_contain_text("You said: Run long")
     assert await violations(person) == []
+    # What it keeps of one's words is shown, and let go with a tap.
+    await words.fill("Remember that I train in the morning.")
+    await words.press("Enter")
+    kept = page.locator(".companion-kept li")
+    await expect(kept).to_contain_text("I train in the morning")
+    await kept.get_by_role("button").click()
+    await expect(kept).to_have_count(0)
+    # A question is left without an answer.
+    await words.fill("log 20 minutes on run")
+    await words.press("Enter")
+    await page.locator(".companion-question").get_by_role("button", name="Leave it").click()
+    await expect(page.locator(".companion-question")).to_have_count(0)
     await page.get_by_role("button", name="End this conversation").click()
     await expect(page.get_by_role("button", name="End this conversation")).to_have_count(0)
 

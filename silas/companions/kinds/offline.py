@@ -10,7 +10,8 @@ What it understands when it is spoken to, in this order:
    answered by a time alone.
 2. An answer to its own "Which of these do you mean?": the choice takes the place of the name.
 3. What comes next, what is open, what is overdue, how much time went where: read from the facts.
-4. A goal or a wish for later ("my goal is …", "remember that …"): kept as it was said.
+4. A goal or a wish for later ("my goal is …", "remember that …"): kept as it was said, told when
+   it is asked for, and let go with "forget that …", "forget my goal".
 5. What it was asked before ("why did we …?"): the lines of its own memory that fit.
 """
 
@@ -26,6 +27,7 @@ from silas.companions.ports import (
     CompanionRequest,
     ProposedAction,
 )
+from silas.companions.words import OwnersWish, meant_wishes, owners_wish
 from silas.kernel.errors import TimeNotUnderstood
 from silas.kernel.when import parse_minutes
 
@@ -50,7 +52,11 @@ ASKED = "asked: "
 _IT = frozenset({"it", "this", "that", "them"})
 _HOW_LONG = "How long did"
 _WHICH = "Which of these do you mean by “"
-_NEXT = re.compile(r"\b(?:next|today|now|should i|shall i|to do|todo)\b", re.IGNORECASE)
+_NEXT = re.compile(r"\b(?:next|today|now|should i|shall i|plan my|to do|todo)\b", re.IGNORECASE)
+_KEEPS = re.compile(
+    r"\bwhat (?:do you (?:keep|know about me)|is (?:my|your|the) goal|are my (?:wishes|goals))\b",
+    re.IGNORECASE,
+)
 _OPEN = re.compile(r"\b(?:open|left|remaining|list|tasks)\b", re.IGNORECASE)
 _LATE = re.compile(r"\b(?:overdue|late|missed)\b", re.IGNORECASE)
 _TIME = re.compile(r"\b(?:how (?:much|long)|time|minutes|hours)\b", re.IGNORECASE)
@@ -104,9 +110,25 @@ def _answer(payload: Mapping[str, Any]) -> str:
         return f"I keep that: {kept}"
     if _request_of(payload) is not None:
         return _NO_TASK
+    wish = owners_wish(said)
+    if wish is not None or _KEEPS.search(said):
+        return _kept(payload, wish)
     if _BEFORE.search(said) and recalled:
         return "What I have about that:\n" + "\n".join(f"- {each}" for each in recalled[:3])
     return next((make(payload) for asked, make in _ANSWERS if asked.search(said)), _NOT_UNDERSTOOD)
+
+
+def _kept(payload: Mapping[str, Any], let_go: OwnersWish | None) -> str:
+    """What the owner has told it to keep, or what of that it keeps no longer."""
+    slots = payload.get("slots", {})
+    goal, wishes = slots.get("primary_goal"), list(map(str, slots.get("preferences") or ()))
+    going = meant_wishes(let_go.value, goal, wishes) if let_go is not None else []
+    if going:
+        return f"I do not keep that any more: {'; '.join(going)}"
+    lines = [f"- your goal: {goal}"] if goal else []
+    lines += [f"- {each}" for each in wishes]
+    told = "\n".join(["I keep:", *lines]) if lines else "I keep nothing that you have told me."
+    return told if let_go is None else f"Nothing that I keep is like that. {told}"
 
 
 def _recalled(payload: Mapping[str, Any]) -> list[str]:

@@ -57,6 +57,7 @@ export function companionPart(detail, data, desk) {
     actions(companion, desk),
     conversation(detail, desk),
     waiting(detail, desk),
+    kept(detail, desk),
     reports(detail, desk),
     runs(detail, desk),
     personas(detail, desk),
@@ -166,6 +167,38 @@ function sure(button) {
     delete button.dataset.sure;
     button.textContent = "End for good";
   }, SURE_MILLISECONDS);
+}
+
+// The owner's goal and wishes, in the owner's own words; each is let go with a tap.
+function kept({ companion, goal, keeps }, desk) {
+  if (!goal && !keeps.length) return null;
+  const line = (words, label) =>
+    h(
+      "li",
+      {},
+      h("span", {}, label ? h("strong", {}, `${label} `) : null, visible(words)),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet",
+          "aria-label": `Let go: ${words}`,
+          onclick: () => desk.change("let_go", { agent_id: companion.id, words }),
+        },
+        "Let go",
+      ),
+    );
+  return h(
+    "section",
+    { class: "companions-group" },
+    h("h4", {}, "What it keeps of your words"),
+    h(
+      "ul",
+      { class: "companion-kept" },
+      goal ? line(goal, "Your goal:") : null,
+      keeps.map((each) => line(each)),
+    ),
+  );
 }
 
 function waiting({ waiting: found }, desk) {

@@ -60,6 +60,15 @@ export function question(each, desk) {
           ),
         )
       : form,
+    h(
+      "button",
+      {
+        type: "button",
+        class: "quiet companion-leave",
+        onclick: () => desk.change("leave", { question_id: each.id }),
+      },
+      "Leave it",
+    ),
   );
 }
 
