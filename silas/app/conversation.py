@@ -49,7 +49,7 @@ from silas.stream.loops.proxy import ProxyLoop
 from silas.stream.loops.runtime import RuntimeLoop
 from silas.stream.models import InteractionRegister
 from silas.stream.places import OpenedPlaces
-from silas.stream.ports import GateDesk, Live, Proactive, Reviews
+from silas.stream.ports import GateApprover, Live, Proactive, Reviews
 from silas.stream.reading_tools import PLANNER_TOOLS, PROXY_TOOLS, ReadingToolbox
 from silas.stream.research import ResearchLimits, ResearchStore
 from silas.stream.resuming import AskByCard, ExpiredCalls
@@ -77,7 +77,7 @@ class TurnServices:
     context: ContextService | None = None
     personality: PersonalityEngine | None = None
     reviews: Reviews | None = None
-    gate_desk: GateDesk | None = None
+    gate_approver: GateApprover | None = None
     proactive: Proactive | None = None
     batches: Batches | None = None
     approver: Approver | None = None
@@ -128,7 +128,7 @@ def open_turns(
         context=services.context,
         personality=services.personality,
         reviews=services.reviews,
-        gate_desk=services.gate_desk,
+        gate_approver=services.gate_approver,
         proactive=services.proactive,
         skills=core.skill_files,
         accounts=AccountReading(

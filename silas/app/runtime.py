@@ -170,7 +170,7 @@ async def open_runtime(
             reviews=cards,
             proactive=reviews,
             batches=batches,
-            gate_desk=open_gate_questions(core, questions, is_watched),
+            gate_approver=open_gate_questions(core, questions, is_watched),
             approver=approver,
             live=live,
             is_known=is_known_visitor,

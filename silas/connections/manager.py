@@ -58,7 +58,7 @@ from silas.connections.scripts import (
     ConnectionScripts,
     ScriptMisbehaved,
 )
-from silas.connections.setup import SecretDesk, SetupCancelled, SetupRun, set_up
+from silas.connections.setup import SecretRequests, SetupCancelled, SetupRun, set_up
 from silas.connections.sign_ins import NOT_CONFIRMED, SignIns
 from silas.egress.accounts import Tier
 from silas.kernel import Clock, EgressError, IdFactory, SilasError, visible
@@ -105,7 +105,7 @@ class ConnectionManager:
     store: ConnectionStore
     scripts: ConnectionScripts
     cards: ConnectionCards
-    secrets: SecretDesk
+    secrets: SecretRequests
     sign_ins: SignIns
     audit: AuditTrail
     clock: Clock

@@ -64,7 +64,7 @@ class SetupCancelled(ConnectionRefused):
     code = "E_CONNECTION_CANCELLED"
 
 
-class SecretDesk(Protocol):
+class SecretRequests(Protocol):
     """Where the owner types secrets, outside of every conversation."""
 
     async def collect(
@@ -121,7 +121,7 @@ async def set_up(
     skill: Skill,
     *,
     scripts: ConnectionScripts,
-    secrets: SecretDesk,
+    secrets: SecretRequests,
     oauth: OAuthClient,
 ) -> CompletionPayload:
     """Lead the conversation to its end, and try the account out."""
@@ -229,7 +229,7 @@ class _Owner:
     """Whoever the script asks for: types secrets, and signs in at the provider."""
 
     run: SetupRun
-    secrets: SecretDesk
+    secrets: SecretRequests
     oauth: OAuthClient
 
     async def types(self, request: RequestedSecret) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from silas.connections.models import (
 )
 from silas.connections.registry import ConnectionStore
 from silas.connections.scripts import ScriptMisbehaved
-from silas.connections.setup import SecretDesk
+from silas.connections.setup import SecretRequests
 from silas.egress.accounts import OAuthRegistration, OAuthServer
 from silas.egress.broker import CredentialBroker
 from silas.egress.oauth import CredentialMissing, GrantRevoked, OAuthClient
@@ -52,7 +52,7 @@ class SignIns:
 
     broker: CredentialBroker
     store: ConnectionStore
-    secrets: SecretDesk
+    secrets: SecretRequests
     audit: AuditTrail
 
     @property

@@ -153,11 +153,11 @@ class Batches:
     high_min: Callable[[str | None], Awaitable[float]] | None = None
     """From which confidence on an item of a goal is surely right now; None: as `limits` says."""
     guesses: Guesses = field(default_factory=Guesses)
-    _bench: ExecutionContext | None = None
+    _ctx: ExecutionContext | None = None
 
-    def attach(self, bench: ExecutionContext) -> None:
+    def attach(self, ctx: ExecutionContext) -> None:
         """What batches are executed with; until then none is."""
-        self._bench = bench
+        self._ctx = ctx
 
     @property
     def answers(self) -> ItemAnswers:
@@ -486,26 +486,26 @@ class Batches:
         await self.questions.ask(question)
 
     async def _run(self, found: AnsweredQuestion, value: str) -> None:
-        bench, body = self._bench, found.question.content.body
+        ctx, body = self._ctx, found.question.content.body
         payload = batch_payload(body, value)
-        if bench is None or payload is None:
+        if ctx is None or payload is None:
             return
         label = str(body.get("label") or _label_in(found, value))
         token = await self.decisions.token_of(found.decision, payload.id)
         if token is None:
-            known = await bench.items.get(payload.batch_id)
+            known = await ctx.items.get(payload.batch_id)
             late = f"{label}: you said yes too long ago. I did nothing more about it."
             if known is None:
                 await self._tell(payload, late)
                 return
-            report: BatchReport | None = await batch_report(bench, payload, stopped=late)
+            report: BatchReport | None = await batch_report(ctx, payload, stopped=late)
         else:
             try:
-                goal = await require_item(bench.items, payload.goal_id)
+                goal = await require_item(ctx.items, payload.goal_id)
             except WorkItemUnknown:
                 return
             item = batch_item(payload, goal, f"{label}: {len(payload.item_ids)}")
-            report = await run_batch(bench, payload, token, item)
+            report = await run_batch(ctx, payload, token, item)
         if report is None:
             return
         await self.audit.log(
@@ -547,10 +547,10 @@ class Batches:
     async def _note(self, found: AnsweredQuestion, value: str) -> None:
         """What became of the decision, once; of several items as of one decision."""
         content, at = found.question.content, found.decision.decided_at
-        if content.kind is not QuestionKind.ITEMS or self._bench is None or at is None:
+        if content.kind is not QuestionKind.ITEMS or self._ctx is None or at is None:
             return
         body, scope = content.body, found.question.scope_id
-        family = family_of_tool(str(body["batch"]["tool"]), self._bench.registry.effect_of)
+        family = family_of_tool(str(body["batch"]["tool"]), self._ctx.registry.effect_of)
         outcome = _OUTCOMES.get(value)
         ref = f"plan:{body.get('chosen_from') or body['batch']['batch_id']}"
         # A tick that was set beforehand says nothing; one that the owner set does.

@@ -76,27 +76,27 @@ class Adopted:
     """The folder that the runtime has chosen, if the plan named none."""
 
 
-async def adopt(room: TurnContext, wanted: Wanted) -> Adopted:
+async def adopt(services: TurnContext, wanted: Wanted) -> Adopted:
     """The plan as it will be shown and stored; raises `WorkError` with what is wrong."""
     plan = parse_plan(wanted.action.plan_markdown or "")  # 1
     plan = _deepening(plan, wanted.action.continuation_of)  # 4
-    await _require_references(room, plan, wanted)  # 2
-    await require_chosen(room.skills, plan, asked=wanted.asked)
+    await _require_references(services, plan, wanted)  # 2
+    await require_chosen(services.skills, plan, asked=wanted.asked)
     named = {name for item in plan.items for name in item.skills}
-    brought = await skill_tool_names(room.skills, named)
-    _require_known_tools(plan, room.worker_tools, brought)
-    plan = await _free_ids(room, plan)  # 3
-    landing = await _landing(room, wanted)
-    placed = [_placed(item, landing, room.policy.home) for item in plan.items]  # 5
+    brought = await skill_tool_names(services.skills, named)
+    _require_known_tools(plan, services.worker_tools, brought)
+    plan = await _free_ids(services, plan)  # 3
+    landing = await _landing(services, wanted)
+    placed = [_placed(item, landing, services.policy.home) for item in plan.items]  # 5
     filled_in = any(
         folder_of(old) is None and folder_of(new) is not None
         for old, new in zip(plan.items, placed, strict=True)
     )
-    items = [_resolved(room, item, wanted) for item in placed]  # 6
+    items = [_resolved(services, item, wanted) for item in placed]  # 6
     plan = replace(plan, root=items[0], tasks=tuple(items[1:]))
-    policy = room.policy
+    policy = services.policy
     bound = await bind_plan(  # 7
-        plan, base=landing or policy.home, off_limits=policy.off_limits, skills=room.skills
+        plan, base=landing or policy.home, off_limits=policy.off_limits, skills=services.skills
     )
     return Adopted(bound, str(landing) if filled_in else None)
 
@@ -127,20 +127,20 @@ def _require_known_tools(plan: Plan, known: frozenset[str], brought: frozenset[s
         )
 
 
-async def _landing(room: TurnContext, wanted: Wanted) -> Path | None:
+async def _landing(services: TurnContext, wanted: Wanted) -> Path | None:
     """The folder for what names none (rule 5)."""
     folders = wanted.folders
-    if path := await _folder_of_known(room, wanted.instead_of):
+    if path := await _folder_of_known(services, wanted.instead_of):
         return path
     if folders.named:
         return Path(folders.named[0])
-    if path := await _folder_of_known(room, wanted.action.continuation_of):
+    if path := await _folder_of_known(services, wanted.action.continuation_of):
         return path
-    return Path(folders.base) if folders.base else room.policy.workspace
+    return Path(folders.base) if folders.base else services.policy.workspace
 
 
-async def _folder_of_known(room: TurnContext, work_item_id: str | None) -> Path | None:
-    item = await room.items.get(work_item_id) if work_item_id else None
+async def _folder_of_known(services: TurnContext, work_item_id: str | None) -> Path | None:
+    item = await services.items.get(work_item_id) if work_item_id else None
     folder = folder_of(item) if item else None
     return Path(folder) if folder else None
 
@@ -183,34 +183,36 @@ def _deepening(plan: Plan, continues: str | None) -> Plan:
     return replace(plan, root=root.model_copy(update=changes))
 
 
-async def _require_references(room: TurnContext, plan: Plan, wanted: Wanted) -> None:
+async def _require_references(services: TurnContext, plan: Plan, wanted: Wanted) -> None:
     named = plan.outside_references
     if wanted.is_owners:
-        reachable = await room.items.known(named)
+        reachable = await services.items.known(named)
     else:
-        reachable = await room.store.of_scope(wanted.scope_id, named)
+        reachable = await services.store.of_scope(wanted.scope_id, named)
     missing = sorted(named - reachable)
     if missing:
         told = ", ".join(missing)
         raise WorkItemUnknown(f"The plan refers to work items that do not exist: {told}.")
 
 
-async def _free_ids(room: TurnContext, plan: Plan) -> Plan:
+async def _free_ids(services: TurnContext, plan: Plan) -> Plan:
     ids = [item.id for item in plan.items]
-    taken = await room.items.known(ids)
+    taken = await services.items.known(ids)
     if not taken:
         return plan
     renamed: dict[str, str] = {}
     for name in ids:
         if name in taken:
-            renamed[name] = await _free(room, name, {*ids, *renamed.values()})
+            renamed[name] = await _free(services, name, {*ids, *renamed.values()})
     items = [_renamed(item, renamed) for item in plan.items]
     return replace(plan, root=items[0], tasks=tuple(items[1:]))
 
 
-async def _free(room: TurnContext, name: str, used: set[str]) -> str:
+async def _free(services: TurnContext, name: str, used: set[str]) -> str:
     number = 2
-    while (candidate := f"{name[:120]}-{number}") in used or await room.items.known([candidate]):
+    while (candidate := f"{name[:120]}-{number}") in used or await services.items.known(
+        [candidate]
+    ):
         number += 1
     return candidate
 
@@ -229,16 +231,16 @@ def _renamed(item: WorkItem, names: Mapping[str, str]) -> WorkItem:
     )
 
 
-def _resolved(room: TurnContext, item: WorkItem, wanted: Wanted) -> WorkItem:
+def _resolved(services: TurnContext, item: WorkItem, wanted: Wanted) -> WorkItem:
     said = item.interaction_mode if "interaction_mode" in item.model_fields_set else None
     mode = resolve_interaction_mode(
         wanted.proxy_mode,
         wanted.action.interaction_mode_override,
         work_item_mode=said,
-        risk_requires_confirmation=plan_risk(item, wanted.taint, room.effect_of) in _CONFIRMED,
+        risk_requires_confirmation=plan_risk(item, wanted.taint, services.effect_of) in _CONFIRMED,
         initiative_level=wanted.initiative,
         interaction_register=wanted.register,
-        high_initiative_min=room.policy.high_initiative_min,
-        default_mode_by_register=room.policy.default_modes,
+        high_initiative_min=services.policy.high_initiative_min,
+        default_mode_by_register=services.policy.default_modes,
     )
     return item.model_copy(update={"interaction_mode": mode, "needs_approval": True})

@@ -115,11 +115,13 @@ def _intent(proposal: RecordProposal) -> str:
     return "Change what I remember about you?"
 
 
-async def follow_changes(room: TurnContext, question: Question, answer: Mapping[str, Any]) -> str:
+async def follow_changes(
+    services: TurnContext, question: Question, answer: Mapping[str, Any]
+) -> str:
     """Make the changes if the owner has said yes (rule 2); returns what he is told."""
     said = answer.get("selected_value") or answer.get("verdict")
     proposed = question.content.body["changes"]
-    await room.audit.log(
+    await services.audit.log(
         "record_changes_decided",
         card_id=question.question_id,
         answer=str(said),
@@ -127,25 +129,27 @@ async def follow_changes(room: TurnContext, question: Question, answer: Mapping[
     )
     if said != _YES:
         return _LEFT
-    lines = [await _make(room, question, ProposedChange.model_validate(each)) for each in proposed]
+    lines = [
+        await _make(services, question, ProposedChange.model_validate(each)) for each in proposed
+    ]
     return "\n".join(lines)
 
 
-async def _make(room: TurnContext, question: Question, change: ProposedChange) -> str:
+async def _make(services: TurnContext, question: Question, change: ProposedChange) -> str:
     try:
         if change.room == "memory":
-            return await _change_memory(room, question, change)
-        return await _change_journal(room, question, change)
+            return await _change_memory(services, question, change)
+        return await _change_journal(services, question, change)
     except (SilasError, ValidationError) as error:
         reason = error.message if isinstance(error, SilasError) else "It cannot be read."
-        await room.audit.log(
-            "record_change_refused", card_id=question.question_id, room=change.room
+        await services.audit.log(
+            "record_change_refused", card_id=question.question_id, services=change.room
         )
         return f"Nothing was changed: {reason}"
 
 
-async def _change_memory(room: TurnContext, question: Question, change: ProposedChange) -> str:
-    op, memory = MemoryOp.model_validate(change.op), room.memory
+async def _change_memory(services: TurnContext, question: Question, change: ProposedChange) -> str:
+    op, memory = MemoryOp.model_validate(change.op), services.memory
     if memory is None:
         return _MOVED
     scope = person_of(question.scope_id)
@@ -162,13 +166,13 @@ async def _change_memory(room: TurnContext, question: Question, change: Proposed
     return change_line(made)
 
 
-async def _change_journal(room: TurnContext, question: Question, change: ProposedChange) -> str:
-    if room.journal is None or change.said_at is None:
+async def _change_journal(services: TurnContext, question: Question, change: ProposedChange) -> str:
+    if services.journal is None or change.said_at is None:
         return "Nothing was written: there is no journal here."
     op = JournalOp.model_validate(change.op)
-    told = await room.journal.fulfil(op, operation_id=change.key, said_at=change.said_at)
+    told = await services.journal.fulfil(op, operation_id=change.key, said_at=change.said_at)
     if told.done:
-        await room.audit.log(
+        await services.audit.log(
             "journal_changed",
             card_id=question.question_id,
             op=op.op.value,
@@ -236,14 +240,14 @@ class Answers:
     suggestions: SuggestionEngine
     unasked: UnaskedCards
 
-    async def follow(self, room: TurnContext, message: QueueMessage, name: str) -> Handled:
+    async def follow(self, services: TurnContext, message: QueueMessage, name: str) -> Handled:
         """Do what the signed answer says; an answer that nobody signed leads to nothing."""
         found = await self.questions.answered(name)
         if found is None:
             return Handled()
         question, answer, _ = found
         if question.content.kind is QuestionKind.AUTONOMY:
-            return await self._autonomy(room, found)
+            return await self._autonomy(services, found)
         ways: dict[QuestionKind, Callable[..., Awaitable[Handled]]] = {
             QuestionKind.DRAFT: self._draft,
             QuestionKind.DECISION: self._decision,
@@ -253,44 +257,44 @@ class Answers:
             QuestionKind.PLACE: self._place,
         }
         way = ways.get(question.content.kind)
-        return await way(room, message, question, answer) if way else Handled()
+        return await way(services, message, question, answer) if way else Handled()
 
     async def _draft(
-        self, room: TurnContext, message: QueueMessage, question: Question, answer: Answer
+        self, services: TurnContext, message: QueueMessage, question: Question, answer: Answer
     ) -> Handled:
-        origin, item = await _about(room, question)
+        origin, item = await _about(services, question)
         if origin is None or item is None:
             return Handled()
         verdict = answer.get("verdict")
         if verdict == "rephrase":
             words = str(answer.get("words") or "").strip()
             text = "\n\n".join([_REWRITE, *([words] if words else []), item.body])
-            return Handled((_plan(room, message, origin, text, question),))
+            return Handled((_plan(services, message, origin, text, question),))
         if verdict not in ("edit", "approve"):
             told = f"{item.title}: dropped. Nothing of it was done."
-            return Handled((reply(room, message, origin, told),))
+            return Handled((reply(services, message, origin, told),))
         changed = with_text(item, str(answer.get("edited_text", ""))) if verdict == "edit" else item
         if changed is None:
-            return Handled((reply(room, message, origin, _NOT_WRITTEN),))
-        return await _ask_again(room, message, origin, changed, before=item, question=question)
+            return Handled((reply(services, message, origin, _NOT_WRITTEN),))
+        return await _ask_again(services, message, origin, changed, before=item, question=question)
 
     async def _decision(
-        self, room: TurnContext, message: QueueMessage, question: Question, answer: Answer
+        self, services: TurnContext, message: QueueMessage, question: Question, answer: Answer
     ) -> Handled:
-        origin, item = await _about(room, question)
+        origin, item = await _about(services, question)
         if origin is None or item is None:
             return Handled()
         said = str(answer.get("freetext") or "").strip()
         wish = answer.get("selected_value")
         if wish == ANOTHER_WAY or (said and wish is None):
             text = "\n\n".join([_OTHERWISE, *([said] if said else []), item.body])
-            return Handled((_plan(room, message, origin, text, question),))
+            return Handled((_plan(services, message, origin, text, question),))
         if wish == AGAIN:
-            return await _ask_again(room, message, origin, item, before=item, question=question)
-        return Handled((reply(room, message, origin, f"{item.title}: I leave it."),))
+            return await _ask_again(services, message, origin, item, before=item, question=question)
+        return Handled((reply(services, message, origin, f"{item.title}: I leave it."),))
 
     async def _suggestion(
-        self, room: TurnContext, message: QueueMessage, question: Question, answer: Answer
+        self, services: TurnContext, message: QueueMessage, question: Question, answer: Answer
     ) -> Handled:
         said = str(answer.get("selected_value"))
         if is_digest(question):
@@ -300,7 +304,7 @@ class Answers:
         await self.suggestions.mark_handled(question.scope_id, question, outcome)
         if outcome != ACCEPTED:
             return Handled()
-        owner, content = room.policy.owner_id, question.content
+        owner, content = services.policy.owner_id, question.content
         origin = own_origin(
             owner,
             question.question_id,
@@ -311,15 +315,15 @@ class Answers:
         )
 
         def note(tx: Transaction) -> None:
-            room.store.note_origin(tx, origin)
+            services.store.note_origin(tx, origin)
 
         if tells := content.body.get("tells"):
-            return Handled((reply(room, message, origin, str(tells)),), (note,))
-        request = _plan(room, message, origin, str(content.body["request"]), question)
-        begun = reply(room, message, origin, f"I plan it: {content.intent}.")
+            return Handled((reply(services, message, origin, str(tells)),), (note,))
+        request = _plan(services, message, origin, str(content.body["request"]), question)
+        begun = reply(services, message, origin, f"I plan it: {content.intent}.")
         return Handled((request, begun), (note,))
 
-    async def _autonomy(self, room: TurnContext, answered: AnsweredQuestion) -> Handled:
+    async def _autonomy(self, services: TurnContext, answered: AnsweredQuestion) -> Handled:
         name, verdict = answered.question.question_id, answered.value
         if verdict == "tighten_now":
             await self.autonomy.tighten(name)
@@ -327,53 +331,55 @@ class Answers:
             try:
                 await self.autonomy.calibrator.apply(answered)
             except ApprovalError as error:
-                await room.audit.log("autonomy_refused", reason=error.message)
+                await services.audit.log("autonomy_refused", reason=error.message)
         else:
-            await room.audit.log("autonomy_decided", proposal=name, verdict=str(verdict))
+            await services.audit.log("autonomy_decided", proposal=name, verdict=str(verdict))
         return Handled()
 
     async def _record(
-        self, room: TurnContext, message: QueueMessage, question: Question, answer: Answer
+        self, services: TurnContext, message: QueueMessage, question: Question, answer: Answer
     ) -> Handled:
-        origin = await room.store.origin(question.trace_id)
-        told = await follow_changes(room, question, answer)
-        return Handled((reply(room, message, origin, told),) if origin else ())
+        origin = await services.store.origin(question.trace_id)
+        told = await follow_changes(services, question, answer)
+        return Handled((reply(services, message, origin, told),) if origin else ())
 
     async def _place(
-        self, room: TurnContext, message: QueueMessage, question: Question, answer: Answer
+        self, services: TurnContext, message: QueueMessage, question: Question, answer: Answer
     ) -> Handled:
         del answer
-        places = room.places
+        places = services.places
         if places is None:
             return Handled()
         agreed = await places.agreed(question.question_id)
-        origin = await room.store.origin(question.trace_id)
+        origin = await services.store.origin(question.trace_id)
         if agreed is None:
             told = f"I do not read {places.shown(Path(str(question.content.body['place'])))}."
-            return Handled((reply(room, message, origin, told),) if origin else ())
+            return Handled((reply(services, message, origin, told),) if origin else ())
         opening = await places.opening(agreed)
-        again = (_again(room, message, origin, question),) if origin else ()
+        again = (_again(services, message, origin, question),) if origin else ()
         return Handled(again, (opening,), Durability.TRUST)
 
     async def _batch(
-        self, room: TurnContext, message: QueueMessage, question: Question, answer: Answer
+        self, services: TurnContext, message: QueueMessage, question: Question, answer: Answer
     ) -> Handled:
         if answer.get("verdict") != "edit_selection":
             return Handled()
-        smaller = selection_of(room, question, list(answer.get("selected_item_ids") or ()))
+        smaller = selection_of(services, question, list(answer.get("selected_item_ids") or ()))
         if smaller is not None:
             await self.questions.ask(smaller)
         return Handled()
 
 
-async def _about(room: TurnContext, question: Question) -> tuple[Origin | None, WorkItem | None]:
+async def _about(
+    services: TurnContext, question: Question
+) -> tuple[Origin | None, WorkItem | None]:
     body = question.content.body
     name = body.get("work_item_id") or body.get("metadata", {}).get("work_item_id")
-    return await room.store.origin(question.trace_id), await room.items.get(str(name))
+    return await services.store.origin(question.trace_id), await services.items.get(str(name))
 
 
 async def _ask_again(
-    room: TurnContext,
+    services: TurnContext,
     message: QueueMessage,
     origin: Origin,
     item: WorkItem,
@@ -381,22 +387,22 @@ async def _ask_again(
     before: WorkItem,
     question: Question,
 ) -> Handled:
-    taint = join_taint(question.content.taint, await room.store.taint_of(before))
+    taint = join_taint(question.content.taint, await services.store.taint_of(before))
     changed = item.body != before.body
     review, write = asking(
-        room,
+        services,
         origin,
-        await fresh_copy(room, item),
+        await fresh_copy(services, item),
         taint=taint,
         message=_CHANGED if changed else _SAME,
         replaces=before.id,
         card_id=f"card_{question.question_id}",
     )
-    return asked(room, message, origin, review=review, write=write)
+    return asked(services, message, origin, review=review, write=write)
 
 
 def _again(
-    room: TurnContext, message: QueueMessage, origin: Origin, question: Question
+    services: TurnContext, message: QueueMessage, origin: Origin, question: Question
 ) -> QueueMessage:
     """The request that needed a place, once more; its words stand in what the owner has signed."""
     request = follow(
@@ -408,18 +414,18 @@ def _again(
             channel=origin.channel,
             connection_id=origin.connection_id,
             sender_id=origin.sender_id,
-            timestamp=room.clock.now(),
+            timestamp=services.clock.now(),
             after_question=question.question_id,
         ),
-        ids=room.ids,
-        clock=room.clock,
+        ids=services.ids,
+        clock=services.clock,
     )
     once = {"message_id": f"again.{question.question_id}", "trace_id": origin.trace_id}
     return request.model_copy(update=once)
 
 
 def _plan(
-    room: TurnContext, message: QueueMessage, origin: Origin, text: str, question: Question
+    services: TurnContext, message: QueueMessage, origin: Origin, text: str, question: Question
 ) -> QueueMessage:
     """A request to the planner, never less tainted than what the question was made from."""
     taint = join_taint(question.content.taint, origin.taint or TaintLevel.EXTERNAL)
@@ -430,8 +436,8 @@ def _plan(
         risk_requires_confirmation=taint is TaintLevel.EXTERNAL,
         initiative_level=0.0,
         interaction_register=InteractionRegister.EXECUTION,
-        high_initiative_min=room.policy.high_initiative_min,
-        default_mode_by_register=room.policy.default_modes,
+        high_initiative_min=services.policy.high_initiative_min,
+        default_mode_by_register=services.policy.default_modes,
     )
     request = follow(
         message,
@@ -443,8 +449,8 @@ def _plan(
             interaction_register="execution",
             interaction_mode=mode.value,
         ),
-        ids=room.ids,
-        clock=room.clock,
+        ids=services.ids,
+        clock=services.clock,
         taint=taint,
     )
     once = {"message_id": f"plan.{question.question_id}", "trace_id": origin.trace_id}

@@ -176,17 +176,17 @@ _FRESH: dict[str, Any] = {
 }
 
 
-async def fresh_copy(room: TurnContext, item: WorkItem, **changes: object) -> WorkItem:
+async def fresh_copy(services: TurnContext, item: WorkItem, **changes: object) -> WorkItem:
     """The item as if it had never run, under an id of its own."""
     base, number = str(changes.pop("id", item.id))[:110], 2
-    while await room.items.known([name := f"{base}-{number}"]):
+    while await services.items.known([name := f"{base}-{number}"]):
         number += 1
     update = {**_FRESH, "budget_used": BudgetUsed(), "id": name, **changes}
     return WorkItem.model_validate(item.model_copy(update=update).model_dump())
 
 
 def asking(
-    room: TurnContext,
+    services: TurnContext,
     origin: Origin,
     item: WorkItem,
     *,
@@ -199,7 +199,7 @@ def asking(
 ) -> tuple[PlanReview, Write]:
     """The card, and what writes it together with its item."""
     review = PlanReview(
-        card_id=card_id or room.ids.new("card"),
+        card_id=card_id or services.ids.new("card"),
         items=[item],
         scope_id=origin.scope_id,
         connection_id=origin.connection_id,
@@ -211,13 +211,13 @@ def asking(
         requested_by=requested_by,
         valid_for=valid_for,
     )
-    now, reviews = format_timestamp(room.clock.now()), room.reviews
+    now, reviews = format_timestamp(services.clock.now()), services.reviews
 
     def write(tx: Transaction) -> None:
         if reviews is None:
             return
         save_item(tx, item, now=now)
-        room.store.note_work(
+        services.store.note_work(
             tx,
             WorkOrigin(
                 work_item_id=item.id,
@@ -232,15 +232,20 @@ def asking(
 
 
 def asked(
-    room: TurnContext, message: QueueMessage, origin: Origin, *, review: PlanReview, write: Write
+    services: TurnContext,
+    message: QueueMessage,
+    origin: Origin,
+    *,
+    review: PlanReview,
+    write: Write,
 ) -> Handled:
     """The card is written, and the person is told where it is."""
-    told = reply(room, message, origin, review.message, card_id=review.card_id)
+    told = reply(services, message, origin, review.message, card_id=review.card_id)
     return Handled((told,), (write,), Durability.TRUST)
 
 
 def reply(
-    room: TurnContext,
+    services: TurnContext,
     message: QueueMessage,
     origin: Origin,
     text: str,
@@ -261,8 +266,8 @@ def reply(
             card_id=card_id,
             final=final,
         ),
-        ids=room.ids,
-        clock=room.clock,
+        ids=services.ids,
+        clock=services.clock,
         urgency=Urgency.NEEDS_ATTENTION if card_id else Urgency.INFORMATIONAL,
     )
 
@@ -274,39 +279,39 @@ _WHICH_CHANGES = "sent back. Tell me what should be different, and I plan it ane
 
 
 async def follow_decision(
-    room: TurnContext, bench: ExecutionContext, message: QueueMessage, card_id: str
+    services: TurnContext, ctx: ExecutionContext, message: QueueMessage, card_id: str
 ) -> Handled:
     """What a decision leads to; or an answer, which is about no plan."""
     if card_id.startswith(QUESTION):
-        if room.proactive is None:
+        if services.proactive is None:
             raise DecisionUnknown
-        return await room.proactive.follow(message, card_id)
-    decided = await room.reviews.decision(card_id) if room.reviews else None
+        return await services.proactive.follow(message, card_id)
+    decided = await services.reviews.decision(card_id) if services.reviews else None
     if decided is None:
         raise DecisionUnknown
-    origin = await room.store.require_origin(message.trace_id)
-    items = await _shown(bench, decided)
+    origin = await services.store.require_origin(message.trace_id)
+    items = await _shown(ctx, decided)
     if items is None:
-        await room.audit.log("decision_refused", card_id=card_id, reason=_CHANGED)
-        return Handled((reply(room, message, origin, _CHANGED),))
+        await services.audit.log("decision_refused", card_id=card_id, reason=_CHANGED)
+        return Handled((reply(services, message, origin, _CHANGED),))
     root = items[0]
     verdict = decided.decision.verdict
     if verdict is ApprovalVerdict.EDIT_REQUESTED and decided.requested_by != UNDO:
-        return await _sent_back(room, bench, message, origin, decided=decided, items=items)
+        return await _sent_back(services, ctx, message, origin, decided=decided, items=items)
     if verdict is not ApprovalVerdict.APPROVED:
         # Who lets a result stand has declined nothing, and neither has who decided nothing.
         if decided.requested_by != UNDO and not decided.expired:
-            await room.audit.log("plan_declined", work_item_id=root.id, verdict=verdict.value)
-        await bench.control.cancel(root.id, event=EXPIRED if decided.expired else CANCELLED)
+            await services.audit.log("plan_declined", work_item_id=root.id, verdict=verdict.value)
+        await ctx.control.cancel(root.id, event=EXPIRED if decided.expired else CANCELLED)
         if root.spawned_by is not None:  # else the next cycle would ask the same again
-            await bench.control.pause(root.spawned_by)
-        return _refused(room, message, origin, decided, root)
-    return await _approved(room, bench, message, origin, decided=decided, items=items)
+            await ctx.control.pause(root.spawned_by)
+        return _refused(services, message, origin, decided, root)
+    return await _approved(services, ctx, message, origin, decided=decided, items=items)
 
 
 async def _approved(
-    room: TurnContext,
-    bench: ExecutionContext,
+    services: TurnContext,
+    ctx: ExecutionContext,
     message: QueueMessage,
     origin: Origin,
     *,
@@ -316,23 +321,25 @@ async def _approved(
     """The work begins, unless the owner has stopped it meanwhile: then that is what is told."""
     root = items[0]
     if root.status in STOPPED_BY_OWNER:
-        await room.audit.log("decision_overtaken", card_id=decided.card_id, work_item_id=root.id)
+        await services.audit.log(
+            "decision_overtaken", card_id=decided.card_id, work_item_id=root.id
+        )
         told = f"{root.title}: approved, but it was stopped before ({root.status.value})."
-        return Handled((reply(room, message, origin, f"{told} I do not begin it."),))
+        return Handled((reply(services, message, origin, f"{told} I do not begin it."),))
     try:
         for item in items:
-            if not await _authorised(bench, item, decided):
-                return await _asked_again(room, message, origin, decided=decided, items=items)
+            if not await _authorised(ctx, item, decided):
+                return await _asked_again(services, message, origin, decided=decided, items=items)
     except ApprovalError as error:
-        return Handled((reply(room, message, origin, error.message),))
-    came = await room.store.work_origin(root.id)
+        return Handled((reply(services, message, origin, error.message),))
+    came = await services.store.work_origin(root.id)
     if came is not None:  # what the plan is derived from goes on with it
         message = message.model_copy(update={"taint": came.taint})
-    return _begin(room, message, origin, root, card_id=decided.card_id)
+    return _begin(services, message, origin, root, card_id=decided.card_id)
 
 
 async def _asked_again(
-    room: TurnContext,
+    services: TurnContext,
     message: QueueMessage,
     origin: Origin,
     *,
@@ -340,11 +347,11 @@ async def _asked_again(
     items: list[WorkItem],
 ) -> Handled:
     """A new card for what was decided too long ago; for what has begun since, only a word."""
-    root, reviews = items[0], room.reviews
-    await room.audit.log("decision_lapsed", card_id=decided.card_id, work_item_id=root.id)
+    root, reviews = items[0], services.reviews
+    await services.audit.log("decision_lapsed", card_id=decided.card_id, work_item_id=root.id)
     waits = all(item.status is WorkItemStatus.PENDING for item in items)
     if reviews is None or not waits or decided.requested_by == UNDO:
-        return Handled((reply(room, message, origin, f"{root.title}: {_TOO_LATE}"),))
+        return Handled((reply(services, message, origin, f"{root.title}: {_TOO_LATE}"),))
     review = PlanReview(
         card_id=f"{decided.card_id}_again",
         items=items,
@@ -353,16 +360,20 @@ async def _asked_again(
         channel=origin.channel,
         trace_id=origin.trace_id,
         message=f"{root.title}: {_LAPSED}",
-        taint=await room.store.taint_of(root),
+        taint=await services.store.taint_of(root),
         requested_by=decided.requested_by,
     )
     return asked(
-        room, message, origin, review=review, write=lambda tx: reviews.ask_plan(tx, review)
+        services, message, origin, review=review, write=lambda tx: reviews.ask_plan(tx, review)
     )
 
 
 def _refused(
-    room: TurnContext, message: QueueMessage, origin: Origin, decided: CardDecision, root: WorkItem
+    services: TurnContext,
+    message: QueueMessage,
+    origin: Origin,
+    decided: CardDecision,
+    root: WorkItem,
 ) -> Handled:
     """Nothing is done."""
     if decided.requested_by == UNDO:
@@ -371,12 +382,12 @@ def _refused(
     told = f"{root.title}: not approved ({said}). Nothing of it was done."
     if root.spawned_by is not None:
         told += f" The goal is paused; `silas work resume {root.spawned_by}` lets it go on."
-    return Handled((reply(room, message, origin, told),))
+    return Handled((reply(services, message, origin, told),))
 
 
 async def _sent_back(
-    room: TurnContext,
-    bench: ExecutionContext,
+    services: TurnContext,
+    ctx: ExecutionContext,
     message: QueueMessage,
     origin: Origin,
     *,
@@ -385,50 +396,52 @@ async def _sent_back(
 ) -> Handled:
     """The owner wants the plan changed (rule 5)."""
     root, wish = items[0], wished_changes(decided.decision)
-    draft = () if wish or room.proactive is None else await room.proactive.edit(origin, root)
-    await _replace(room, bench, items)
+    draft = (
+        () if wish or services.proactive is None else await services.proactive.edit(origin, root)
+    )
+    await _replace(services, ctx, items)
     if draft:
         text = f"{root.title}: here is its text, for you to change."
-        return Handled((reply(room, message, origin, text),), tuple(draft), Durability.TRUST)
+        return Handled((reply(services, message, origin, text),), tuple(draft), Durability.TRUST)
     if not wish:
-        return Handled((reply(room, message, origin, f"{root.title}: {_WHICH_CHANGES}"),))
-    begun = reply(room, message, origin, f"{root.title}: I change the plan.", final=False)
-    return Handled((begun, await _revision(room, message, origin, root, wish=wish)))
+        return Handled((reply(services, message, origin, f"{root.title}: {_WHICH_CHANGES}"),))
+    begun = reply(services, message, origin, f"{root.title}: I change the plan.", final=False)
+    return Handled((begun, await _revision(services, message, origin, root, wish=wish)))
 
 
 async def stop_work(
-    room: TurnContext, bench: ExecutionContext, message: QueueMessage, work_item_id: str
+    services: TurnContext, ctx: ExecutionContext, message: QueueMessage, work_item_id: str
 ) -> Handled:
     """End work that the owner no longer wants, and say what is so then."""
-    origin = await room.store.require_origin(message.trace_id)
-    stopped = await bench.control.cancel(work_item_id)
+    origin = await services.store.require_origin(message.trace_id)
+    stopped = await ctx.control.cancel(work_item_id)
     if not stopped:
         return Handled()  # it has ended meanwhile, and that was told
     text = f"“{message.content}” is stopped. Nothing more of it is done."
-    return Handled((reply(room, message, origin, text),))
+    return Handled((reply(services, message, origin, text),))
 
 
-async def _replace(room: TurnContext, bench: ExecutionContext, items: Sequence[WorkItem]) -> None:
+async def _replace(services: TurnContext, ctx: ExecutionContext, items: Sequence[WorkItem]) -> None:
     """Nothing of these plans is ever done; what replaces them is another plan."""
 
     def record(tx: Transaction, before: WorkItem) -> None:
-        room.audit.append(tx, "work_replaced", {"work_item_id": before.id})
+        services.audit.append(tx, "work_replaced", {"work_item_id": before.id})
 
     for item in items:
         if item.status is WorkItemStatus.PENDING:
             status = WorkItemStatus.REPLACED
-            await bench.items.update_status(item.id, status, item.budget_used, record=record)
+            await ctx.items.update_status(item.id, status, item.budget_used, record=record)
 
 
 async def _revision(
-    room: TurnContext, message: QueueMessage, origin: Origin, root: WorkItem, *, wish: str
+    services: TurnContext, message: QueueMessage, origin: Origin, root: WorkItem, *, wish: str
 ) -> QueueMessage:
     """The request for another version, in the owner's words; once for each plan.
 
     It is about the folders of the request, not about one that the plan has named: nobody has
     agreed to that one.
     """
-    taint = await room.store.taint_of(root)
+    taint = await services.store.taint_of(root)
     request = follow(
         message,
         sender=Agent.RUNTIME,
@@ -440,31 +453,31 @@ async def _revision(
             interaction_mode=root.interaction_mode.value,
             continuation_of=root.follow_up_of,
             revises=root.id,
-            folders=await room.store.folders_of(origin.trace_id),
+            folders=await services.store.folders_of(origin.trace_id),
         ),
-        ids=room.ids,
-        clock=room.clock,
+        ids=services.ids,
+        clock=services.clock,
         taint=taint,
     )
     once = {"message_id": f"revise.{root.id}"[:200], "trace_id": origin.trace_id}
     return request.model_copy(update=once)
 
 
-async def _shown(bench: ExecutionContext, decided: CardDecision) -> list[WorkItem] | None:
+async def _shown(ctx: ExecutionContext, decided: CardDecision) -> list[WorkItem] | None:
     """The items of the card as they are stored, the whole before its parts; None if they differ."""
     items = []
     for name, shown in decided.plan_hashes.items():
-        item = await bench.items.get(name)
+        item = await ctx.items.get(name)
         if item is None or item.plan_hash != shown:
             return None
         items.append(item)
     return sorted(items, key=lambda item: item.parent in decided.plan_hashes) or None
 
 
-async def _authorised(bench: ExecutionContext, item: WorkItem, decided: CardDecision) -> bool:
+async def _authorised(ctx: ExecutionContext, item: WorkItem, decided: CardDecision) -> bool:
     """Whether the item has its token now; False if the decision is too old for that."""
     token, token_id = item.approval_token, decided.tokens.get(item.id)
-    when, approvals = decided.decided_at, bench.approvals
+    when, approvals = decided.decided_at, ctx.approvals
     is_current = when is not None and approvals.is_current(when)
     if is_current and token is not None and token.token_id == token_id:
         return True  # the door of execution says whether it is genuine
@@ -474,14 +487,18 @@ async def _authorised(bench: ExecutionContext, item: WorkItem, decided: CardDeci
             return True
     if token_id is None or not is_current:
         return False
-    await attach(bench, item, (await approvals.tokens.load(token_id)).token)
+    await attach(ctx, item, (await approvals.tokens.load(token_id)).token)
     return True
 
 
-def _goal_begins(room: TurnContext, goal: WorkItem) -> str:
+def _goal_begins(services: TurnContext, goal: WorkItem) -> str:
     """What a yes to a goal leads to."""
     if goal.schedule != ALWAYS_ON:
-        off = "" if room.policy.starts_goals else " It is not started: `scheduler.enabled` is off."
+        off = (
+            ""
+            if services.policy.starts_goals
+            else " It is not started: `scheduler.enabled` is off."
+        )
         times = schedule_in_words(goal.schedule or "")
         # What words cannot say is said as the plan writes it.
         return f"approved, {'at ' if times == goal.schedule else ''}{times}.{off}"
@@ -497,12 +514,14 @@ def _goal_begins(room: TurnContext, goal: WorkItem) -> str:
 
 
 def _begin(
-    room: TurnContext, message: QueueMessage, origin: Origin, root: WorkItem, *, card_id: str
+    services: TurnContext, message: QueueMessage, origin: Origin, root: WorkItem, *, card_id: str
 ) -> Handled:
     if root.type is WorkItemType.GOAL and root.schedule is not None:
-        return Handled((reply(room, message, origin, f"{root.title}: {_goal_begins(room, root)}"),))
-    waits = room.policy.letters_wait if letter_of(root) is not None else None
-    leaves_at = None if waits is None else room.clock.now() + waits
+        return Handled(
+            (reply(services, message, origin, f"{root.title}: {_goal_begins(services, root)}"),)
+        )
+    waits = services.policy.letters_wait if letter_of(root) is not None else None
+    leaves_at = None if waits is None else services.clock.now() + waits
     request = follow(
         message,
         sender=Agent.RUNTIME,
@@ -514,8 +533,8 @@ def _begin(
             connection_id=origin.connection_id,
             not_before=leaves_at,
         ),
-        ids=room.ids,
-        clock=room.clock,
+        ids=services.ids,
+        clock=services.clock,
         task_id=root.id,
         urgency=Urgency.INFORMATIONAL,
     )
@@ -525,7 +544,7 @@ def _begin(
         minutes = int(waits.total_seconds() // 60)
         told = f"{root.title}: approved. It leaves in {minutes} minutes, unless you keep it here: "
         told += f"`silas approvals revoke {root.id}`."
-    begun = reply(room, message, origin, told, final=False)
+    begun = reply(services, message, origin, told, final=False)
     if leaves_at is not None and isinstance(begun.payload, AgentReply):
         stays = {"work_item_id": root.id, "leaves_at": leaves_at}
         begun = begun.model_copy(update={"payload": begun.payload.model_copy(update=stays)})

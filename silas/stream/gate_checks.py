@@ -22,18 +22,18 @@ _CHECK_AGAIN = timedelta(minutes=1)
 _NOBODY = "There are gates, and nobody here can evaluate them."
 
 
-async def look_at_response(room: TurnContext, turn: Turn) -> tuple[Turn, GateResult | None]:
+async def look_at_response(services: TurnContext, turn: Turn) -> tuple[Turn, GateResult | None]:
     """The turn with its response as the gates leave it, and what stops it if anything does."""
     said = turn.response.message if turn.response else ""
     context = {"response": said, "message": turn.text, **known_of(turn)}
     trigger = GateTrigger.EVERY_AGENT_RESPONSE
-    results, context = await look(room, turn, trigger, context, quality="quality_gate_output")
-    stopping = await first_stop(room, turn, results, context)
+    results, context = await look(services, turn, trigger, context, quality="quality_gate_output")
+    stopping = await first_stop(services, turn, results, context)
     return turn.saying(str(context["response"])), stopping
 
 
 async def look(
-    room: TurnContext,
+    services: TurnContext,
     turn: Turn,
     trigger: GateTrigger,
     context: dict[str, Any],
@@ -48,7 +48,7 @@ async def look(
         return tuple(_unanswered(gate) for gate in concerned), context
     policy, observed, merged = await turn.runner.check_gates(concerned, trigger, context)
     for result in observed:
-        await room.audit.log(
+        await services.audit.log(
             quality,
             **known_of(turn),
             gate=result.gate_name,
@@ -59,7 +59,7 @@ async def look(
 
 
 async def first_stop(
-    room: TurnContext, turn: Turn, results: Sequence[GateResult], context: dict[str, Any]
+    services: TurnContext, turn: Turn, results: Sequence[GateResult], context: dict[str, Any]
 ) -> GateResult | None:
     """The first result that ends the turn: a block, or a question that was not answered by yes."""
     for result in results:
@@ -67,9 +67,9 @@ async def first_stop(
             return result
     for result in results:
         if result.action is GateAction.REQUIRE_APPROVAL:
-            desk, connection = room.gate_desk, turn.origin.connection_id
-            room.answers.enter(turn.message.trace_id, Stage.DECIDING)
-            if desk is None or not await desk.approve_gate(
+            approver, connection = services.gate_approver, turn.origin.connection_id
+            services.answers.enter(turn.message.trace_id, Stage.DECIDING)
+            if approver is None or not await approver.approve_gate(
                 result, connection_id=connection, context=context
             ):
                 return result

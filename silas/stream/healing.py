@@ -140,7 +140,7 @@ def error_of(result: WorkItemResult, following: Next) -> StatusError | None:
 
 
 def after_execution(
-    room: TurnContext,
+    services: TurnContext,
     request: QueueMessage,
     item: WorkItem,
     result: WorkItemResult,
@@ -153,7 +153,7 @@ def after_execution(
 ) -> tuple[QueueMessage, ...]:
     """The messages that an execution leads to; `before` is what the item was when it began."""
     status = status_message(
-        room,
+        services,
         request,
         item,
         status=_STATUS[result.status],
@@ -166,7 +166,7 @@ def after_execution(
     )
     if following is not Next.REPLAN:
         return (status,)
-    return status, _replan(room, request, item, result, depth=depth)
+    return status, _replan(services, request, item, result, depth=depth)
 
 
 def report_of(
@@ -206,7 +206,7 @@ def _often(goal: WorkItem) -> str:
 
 
 def status_message(
-    room: TurnContext,
+    services: TurnContext,
     request: QueueMessage,
     item: WorkItem,
     *,
@@ -234,8 +234,8 @@ def status_message(
             printed=list(printed),
             undo_until=undo_until,
         ),
-        ids=room.ids,
-        clock=room.clock,
+        ids=services.ids,
+        clock=services.clock,
         task_id=item.id,
         urgency=urgency,
         **(error.headers(item) if error else {}),
@@ -250,7 +250,7 @@ class WorkEscalation:
 
     def __init__(
         self,
-        room: TurnContext,
+        services: TurnContext,
         request: QueueMessage,
         origin: Origin,
         item: WorkItem,
@@ -258,7 +258,7 @@ class WorkEscalation:
         result: WorkItemResult,
         execute: Callable[[WorkItem], Awaitable[WorkItemResult]],
     ) -> None:
-        self._room = room
+        self._services = services
         self._request = request
         self._origin = origin
         self._item = item
@@ -270,7 +270,9 @@ class WorkEscalation:
         self.writes: list[Write] = []
 
     async def send(self, message: str) -> None:
-        self.messages.append(reply(self._room, self._request, self._origin, message, final=False))
+        self.messages.append(
+            reply(self._services, self._request, self._origin, message, final=False)
+        )
 
     async def hand_over(self, message: str | None) -> bool:
         """The owner takes over: told where the owner looks, with what it is about.
@@ -294,7 +296,7 @@ class WorkEscalation:
             raise ChannelError(f"Nobody looks at a queue {queue} for this work.")
 
     async def _open_case(self, queue: str | None) -> bool:
-        cases, block = self._room.cases, self.block
+        cases, block = self._services.cases, self.block
         write = None
         if cases is not None and block is not None:
             write = await cases.opening(self._origin, block, queue=queue, said=self._item.title)
@@ -309,46 +311,46 @@ class WorkEscalation:
 
     async def retry(self) -> bool:
         """Execute it once more, within its budget and its approval."""
-        item = await self._room.items.get(self._item.id) or self._item
+        item = await self._services.items.get(self._item.id) or self._item
         self.result = await self._execute(item)
         return self.result.status in {*ENDED_WELL, WorkItemStatus.HEALTHY}
 
     async def spawn_task(self, block: GateBlock) -> None:
         """A task that repairs it, on a card: it needs its own approval."""
         failed = [each for each in self.result.verification_results if not each.passed]
-        made = spawn_task(self._item, failed, task_id=self._room.ids.new("task"))
+        made = spawn_task(self._item, failed, task_id=self._services.ids.new("task"))
         body = made.body.strip() or f"Repair this: {block.reason}"
         task = made.model_copy(update={"parent": None, "spawned_by": None, "body": body})
         origin = await self._reported_to()
         review, write = asking(
-            self._room,
+            self._services,
             origin,
             task,
             taint=TaintLevel.EXTERNAL,  # what checks printed is in its body
             message=f"{self._item.title}: {block.reason} This would repair it.",
         )
-        told = reply(self._room, self._request, origin, review.message, card_id=review.card_id)
+        told = reply(self._services, self._request, origin, review.message, card_id=review.card_id)
         scope = {"scope_id": origin.scope_id, "trace_id": origin.trace_id}
         self.messages.append(told.model_copy(update=scope))
-        self.writes += [lambda tx: self._room.store.note_origin(tx, origin), write]
+        self.writes += [lambda tx: self._services.store.note_origin(tx, origin), write]
 
     async def _reported_to(self) -> Origin:
         """Whoever asked is told of a repair; of what a visitor asked for, the owner."""
         if not is_visit(self._origin.connection_id):
             return self._origin
-        name, owner = f"repair_{self._origin.trace_id}"[:200], self._room.policy.owner_id
+        name, owner = f"repair_{self._origin.trace_id}"[:200], self._services.policy.owner_id
         changes = {"trace_id": name, "message_id": name, "channel": OWN_CHANNEL, "sender_id": owner}
-        scope = await self._room.store.latest_scope(owner)
+        scope = await self._services.store.latest_scope(owner)
         return self._origin.model_copy(
             update={**changes, "scope_id": scope, "connection_id": owner}
         )
 
     async def notify_owner(self, text: str) -> None:
-        owner = self._room.policy.owner_id
+        owner = self._services.policy.owner_id
         if self._origin.connection_id == owner:
             return
         to_owner = self._origin.model_copy(update={"connection_id": owner, "channel": OWN_CHANNEL})
-        told = reply(self._room, self._request, to_owner, text)
+        told = reply(self._services, self._request, to_owner, text)
         changes = {"scope_id": owner, "urgency": Urgency.NEEDS_ATTENTION}
         self.messages.append(told.model_copy(update=changes))
 
@@ -372,7 +374,12 @@ def escalations_of(
 
 
 def _replan(
-    room: TurnContext, request: QueueMessage, item: WorkItem, result: WorkItemResult, *, depth: int
+    services: TurnContext,
+    request: QueueMessage,
+    item: WorkItem,
+    result: WorkItemResult,
+    *,
+    depth: int,
 ) -> QueueMessage:
     failed = [check for check in result.verification_results if not check.passed]
     connection = request.payload
@@ -385,20 +392,20 @@ def _replan(
             work_item_id=item.id,
             connection_id=connection.connection_id
             if isinstance(connection, ExecutionRequest)
-            else room.policy.owner_id,
+            else services.policy.owner_id,
             depth=depth + 1,
             failures=[check.name for check in failed],
         ),
-        ids=room.ids,
-        clock=room.clock,
+        ids=services.ids,
+        clock=services.clock,
         task_id=item.id,
     )
 
 
-def started_message(room: TurnContext, request: QueueMessage, item: WorkItem) -> QueueMessage:
+def started_message(services: TurnContext, request: QueueMessage, item: WorkItem) -> QueueMessage:
     """That work was started: sent once, however often it is taken up again after a crash."""
     text = f"I started {item.title}."
-    started = status_message(room, request, item, status=ExecutionStatus.RUNNING, text=text)
+    started = status_message(services, request, item, status=ExecutionStatus.RUNNING, text=text)
     return started.model_copy(update={"message_id": f"{request.message_id}.running"})
 
 
@@ -450,22 +457,22 @@ class WorkProgress:
     def __init__(self, running: Running, queue: QueueStore) -> None:
         self._running = running
         self._queue = queue
-        self._room: TurnContext | None = None
+        self._services: TurnContext | None = None
         self._told: Counter[str] = Counter()
         self._sending: set[asyncio.Task[object]] = set()
 
-    def attach(self, room: TurnContext) -> None:
+    def attach(self, services: TurnContext) -> None:
         """Where to tell it; before that, nobody hears anything."""
-        self._room = room
+        self._services = services
 
     def __call__(self, work_item_id: str, what: str, detail: str = "") -> None:
-        room, cause = self._room, self._running.cause_of(work_item_id)
+        services, cause = self._services, self._running.cause_of(work_item_id)
         if what == GATE_STOPPED:
             self._running.note_gate(work_item_id, detail)
-        if room is None or cause is None:
+        if services is None or cause is None:
             return
-        if room.live is not None:
-            room.live.progress(cause.trace_id, what, detail)
+        if services.live is not None:
+            services.live.progress(cause.trace_id, what, detail)
         if what == _ATTEMPT:
             self._queue.bus.notify((QueueName.PROXY,))  # `started_in` has put a message there
         if what != _CHECK_FAILED:
@@ -483,10 +490,10 @@ class WorkProgress:
 
         What is blocked at the door was not started, and nobody is told so.
         """
-        room, cause = self._room, self._running.cause_of(item.id)
-        if room is None or cause is None or item.type is not WorkItemType.TASK:
+        services, cause = self._services, self._running.cause_of(item.id)
+        if services is None or cause is None or item.type is not WorkItemType.TASK:
             return
-        self._queue.enqueue_in(tx, started_message(room, cause, item))
+        self._queue.enqueue_in(tx, started_message(services, cause, item))
 
     async def _try_to_tell(self, work_item_id: str, detail: str, number: int) -> None:
         """The report at the end says it once more, so a disk that fails just now loses nothing."""
@@ -497,12 +504,12 @@ class WorkProgress:
 
     async def _tell(self, work_item_id: str, detail: str, number: int) -> None:
         """A check did not pass; what follows from that is the execution's business."""
-        room, cause = self._room, self._running.cause_of(work_item_id)
-        item = await room.items.get(work_item_id) if room else None
-        if room is None or cause is None or item is None or item.type is WorkItemType.GOAL:
+        services, cause = self._services, self._running.cause_of(work_item_id)
+        item = await services.items.get(work_item_id) if services else None
+        if services is None or cause is None or item is None or item.type is WorkItemType.GOAL:
             return  # a goal's cycle says it itself, if it is news
         status = status_message(
-            room,
+            services,
             cause,
             item,
             status=ExecutionStatus.VERIFICATION_FAILED,
@@ -512,4 +519,4 @@ class WorkProgress:
             urgency=Urgency.BACKGROUND,
         )
         once = {"message_id": f"{cause.message_id}.{work_item_id}.check{number}"[:200]}
-        await room.enqueue(status.model_copy(update=once))
+        await services.enqueue(status.model_copy(update=once))

@@ -55,7 +55,12 @@ _BLOCKED = "It is blocked: I may not go on with it by myself."
 
 
 def question_about(
-    room: TurnContext, origin: Origin, item: WorkItem, result: WorkItemResult, *, taint: TaintLevel
+    services: TurnContext,
+    origin: Origin,
+    item: WorkItem,
+    result: WorkItemResult,
+    *,
+    taint: TaintLevel,
 ) -> Question | None:
     """What to ask; None for work that is done, cancelled, paused, or still being tried."""
     if result.status not in _STOPPED or item.type is WorkItemType.PROJECT:
@@ -63,9 +68,9 @@ def question_about(
     blocked = result.status is WorkItemStatus.BLOCKED
     failed = [check.name for check in result.verification_results if not check.passed]
     why = (result.last_error or ", ".join(failed) or result.summary)[:_MAX_REASON_LENGTH]
-    now = room.clock.now()
+    now = services.clock.now()
     return Question(
-        question_id=room.ids.new(QUESTION),
+        question_id=services.ids.new(QUESTION),
         scope_id=origin.scope_id,
         trace_id=origin.trace_id,
         about=f"stuck:{item.id}:{item.attempts}",
@@ -276,7 +281,7 @@ def _writes_programs(changes: DeclaredChanges) -> bool:
 
 
 def batch_of(
-    room: TurnContext, cards: Sequence[tuple[Card, WorkItem]], *, most: int
+    services: TurnContext, cards: Sequence[tuple[Card, WorkItem]], *, most: int
 ) -> Question | None:
     """The question about these cards, if there are enough of them to ask together."""
     chosen = [pair for pair in cards if is_batchable(pair[0], [pair[1]])][:most]
@@ -295,10 +300,12 @@ def batch_of(
         }
         for card, item in chosen
     ]
-    return _question(room, chosen[0][0], entries)
+    return _question(services, chosen[0][0], entries)
 
 
-def selection_of(room: TurnContext, question: Question, chosen: Sequence[str]) -> Question | None:
+def selection_of(
+    services: TurnContext, question: Question, chosen: Sequence[str]
+) -> Question | None:
     """A new batch of some of the items, in their order; it needs an approval of its own."""
     entries = [entry for entry in question.content.body["items"] if entry["card_id"] in chosen]
     known = [entry["card_id"] for entry in entries]
@@ -309,19 +316,19 @@ def selection_of(room: TurnContext, question: Question, chosen: Sequence[str]) -
     ):
         return None
     quiet = [{**entry, "anomaly": ""} for entry in entries]
-    return _question(room, question, quiet)
+    return _question(services, question, quiet)
 
 
 def _question(
-    room: TurnContext, first: Card | Question, entries: list[dict[str, object]]
+    services: TurnContext, first: Card | Question, entries: list[dict[str, object]]
 ) -> Question:
-    ids, now = [str(entry["card_id"]) for entry in entries], room.clock.now()
+    ids, now = [str(entry["card_id"]) for entry in entries], services.clock.now()
     odd = sum(bool(entry["anomaly"]) for entry in entries)
     told = "They are all alike." if not odd else f"{odd} of them are unlike the others: look there."
     risk = max((RiskLevel(str(entry["risk"])) for entry in entries), key=list(RiskLevel).index)
     external = any(entry["taint"] == TaintLevel.EXTERNAL for entry in entries)
     return Question(
-        question_id=room.ids.new(QUESTION),
+        question_id=services.ids.new(QUESTION),
         scope_id=first.scope_id,
         trace_id=first.trace_id,
         about=f"batch:{','.join(ids)}",
@@ -386,12 +393,12 @@ def text_of(item: WorkItem) -> FileStep | None:
 
 
 def draft_of(
-    room: TurnContext, origin: Origin, item: WorkItem, taint: TaintLevel
+    services: TurnContext, origin: Origin, item: WorkItem, taint: TaintLevel
 ) -> Question | None:
     """The question about a plan's text; None if there is no such text."""
     letter = letter_of(item)
     if letter is not None:
-        return _draft(room, origin, item, taint, shown=_shown_letter(item, letter))
+        return _draft(services, origin, item, taint, shown=_shown_letter(item, letter))
     text = text_of(item)
     if text is None:
         return None
@@ -403,7 +410,7 @@ def draft_of(
         text.content,
         {"path": text.path},
     )
-    return _draft(room, origin, item, taint, shown=shown)
+    return _draft(services, origin, item, taint, shown=shown)
 
 
 class _ShownText(NamedTuple):
@@ -427,11 +434,11 @@ def _shown_letter(item: WorkItem, letter: Letter) -> _ShownText:
 
 
 def _draft(
-    room: TurnContext, origin: Origin, item: WorkItem, taint: TaintLevel, *, shown: _ShownText
+    services: TurnContext, origin: Origin, item: WorkItem, taint: TaintLevel, *, shown: _ShownText
 ) -> Question:
-    now = room.clock.now()
+    now = services.clock.now()
     return Question(
-        question_id=room.ids.new(QUESTION),
+        question_id=services.ids.new(QUESTION),
         scope_id=origin.scope_id,
         trace_id=origin.trace_id,
         about=f"draft:{item.id}",

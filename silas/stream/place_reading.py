@@ -277,12 +277,12 @@ def _read(tree: Tree, spot: Spot, *, first: int, most: int) -> _Seen:
     if first > len(lines):
         raise PlaceRefused(f"{name} has {_counted(len(lines), 'line')}.")
     part: list[str] = []
-    room = _MOST_CHARS
+    services = _MOST_CHARS
     for line in lines[first - 1 : first - 1 + most]:
-        if part and len(line) > room:
+        if part and len(line) > services:
             break
-        part.append(line if len(line) <= room else f"{line[:room]}[the line goes on]")
-        room -= len(part[-1]) + 1
+        part.append(line if len(line) <= services else f"{line[:services]}[the line goes on]")
+        services -= len(part[-1]) + 1
     last = first - 1 + len(part)
     head = f"{name}, lines {first} to {last} of {len(lines)}:"
     return _Seen("\n".join([head, *part]), {spot.name: read})

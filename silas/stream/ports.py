@@ -123,7 +123,7 @@ class Reviews(Protocol):
         ...
 
 
-class GateDesk(Protocol):
+class GateApprover(Protocol):
     """Asks a person about a gate, in the middle of a turn. Absent: the answer is no."""
 
     async def approve_gate(

@@ -146,8 +146,8 @@ class ProposedWork:
     """Puts work that clients propose before the owner, and tells them what came of it."""
 
     service: ProposalService
-    room: TurnContext
-    bench: ExecutionContext
+    services: TurnContext
+    ctx: ExecutionContext
     cards: PlanCards
 
     async def propose_plan(
@@ -171,7 +171,7 @@ class ProposedWork:
     ) -> WorkProposal:
         rules = await self.service.permissions.rules(client)
         plan = await self._adopted(client, rules, markdown, title=title)
-        card_id, request_hash = self.room.ids.new("card"), digest(canonical_bytes(request))
+        card_id, request_hash = self.services.ids.new("card"), digest(canonical_bytes(request))
         review = PlanReview(
             card_id=card_id,
             items=list(plan.items),
@@ -193,14 +193,14 @@ class ProposedWork:
             self.service.take_place_in(tx, client, rules, card_id, request_hash=request_hash)
             self._ask_in(tx, review)
 
-        await self.room.store.write([write])
+        await self.services.store.write([write])
         self.service.questions.tell()
         await self.service.note_made(client, card_id, request_hash=request_hash)
         return await self._standing(card_id)
 
     def _ask_in(self, tx: Transaction, review: PlanReview) -> None:
         """The items, where they come from, and the card, in one transaction."""
-        room, now = self.room, format_timestamp(self.room.clock.now())
+        services, now = self.services, format_timestamp(self.services.clock.now())
         for item in review.items:
             save_item(tx, item, now=now)
             made = WorkOrigin(
@@ -209,8 +209,8 @@ class ProposedWork:
                 scope_id=review.scope_id,
                 taint=review.taint,
             )
-            room.store.note_work(tx, made)
-        room.store.note_origin(
+            services.store.note_work(tx, made)
+        services.store.note_origin(
             tx,
             Origin(
                 trace_id=review.trace_id,
@@ -223,9 +223,9 @@ class ProposedWork:
             ),
         )
         self.cards.ask_plan(tx, review)
-        risks = (plan_risk(item, review.taint, room.effect_of) for item in review.items)
+        risks = (plan_risk(item, review.taint, services.effect_of) for item in review.items)
         asked = {"card_id": review.card_id, "risk": riskiest(*risks).value}
-        room.audit.append(tx, ASKED, {"trace_id": review.trace_id, **asked})
+        services.audit.append(tx, ASKED, {"trace_id": review.trace_id, **asked})
 
     async def _adopted(
         self, client: Client, rules: ClientRules, markdown: str, *, title: str
@@ -240,7 +240,7 @@ class ProposedWork:
             asked=title,
         )
         try:
-            plan = (await adopt(self.room, wanted)).plan
+            plan = (await adopt(self.services, wanted)).plan
         except WorkError as error:
             raise ProposalRefused(error.message) from error
         if any(item.type is WorkItemType.GOAL for item in plan.items):
@@ -257,7 +257,7 @@ class ProposedWork:
     ) -> WorkProposal:
         """How it stands, and what came of it; waits for news for a while (rule 5)."""
         await self._own(token, proposal_id)
-        clock = self.room.clock
+        clock = self.services.clock
         end = clock.now() + timedelta(seconds=wait_seconds)
         while True:
             told = await self._standing(proposal_id)
@@ -281,7 +281,7 @@ class ProposedWork:
         shown = digest(canonical_bytes(request))
         if shown != await self.service.request_hash(client, proposal_id):
             await self._withdraw(client, proposal_id)
-            await self.room.audit.log("proposal_changed", card_id=proposal_id)
+            await self.services.audit.log("proposal_changed", card_id=proposal_id)
             raise ProposalRefused("That is not what was proposed. The card is withdrawn.")
         return await self.look_at_work(token, proposal_id, wait_seconds)
 
@@ -300,7 +300,7 @@ class ProposedWork:
     async def _withdraw(self, client: Client, card_id: str | None) -> None:
         """Withdraw one card of a client, or all that wait, and end the work behind them."""
         ended: list[Cancelled] = []
-        control, scope = self.bench.control, self._scope_of(client)
+        control, scope = self.ctx.control, self._scope_of(client)
 
         def withdraw(tx: Transaction) -> None:
             names = self.cards.withdraw_in(tx, scope, card_id=card_id)
@@ -334,7 +334,7 @@ class ProposedWork:
         )
 
     async def _answer(self, card: Card) -> tuple[ProposalAnswer, str]:
-        if card.state == "open" and self.room.clock.now() < card.expires_at:
+        if card.state == "open" and self.services.clock.now() < card.expires_at:
             return ProposalAnswer.WAITING, "It waits for the owner."
         if card.state == "withdrawn":
             return ProposalAnswer.DENY, "Withdrawn."
@@ -348,12 +348,12 @@ class ProposedWork:
         return ProposalAnswer.ALLOW, "The owner approved it. Silas carries it out."
 
     async def _told(self, work_item_id: str) -> WorkTold:
-        report = await report_of(self.bench, work_item_id)
+        report = await report_of(self.ctx, work_item_id)
         item = report.item
         ended = item.status not in _GOES_ON
         proof = None
         if ended:
-            run = run_predicate(report, now=self.room.clock.now())
+            run = run_predicate(report, now=self.services.clock.now())
             envelope = await asyncio.to_thread(run_envelope, run, signing=self.service.keys)
             proof = envelope.decode()
         return WorkTold(

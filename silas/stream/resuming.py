@@ -180,7 +180,7 @@ _WITHOUT = " without it"
 class ExpiredCalls:
     """Tells the owner of what nobody decided in time (rule 4)."""
 
-    room: TurnContext
+    services: TurnContext
     database: Database
     paused: PausedRuns
     resumptions: WorkResumptions
@@ -190,13 +190,13 @@ class ExpiredCalls:
         return sum([await self._end(run) for run in await self.paused.overdue()])
 
     async def _end(self, run: KeptRun) -> bool:
-        item = await self.room.items.get(run.work_item_id)
+        item = await self.services.items.get(run.work_item_id)
         if item is None:
             return False
         message = await self._message(item, run)
-        text = _expired_text(item, run.overdue(self.room.clock.now()))
+        text = _expired_text(item, run.overdue(self.services.clock.now()))
         status = status_message(
-            self.room,
+            self.services,
             message,
             item,
             status=ExecutionStatus.BLOCKED,
@@ -233,7 +233,7 @@ class ExpiredCalls:
 
     async def _offers(self, message: QueueMessage, item: WorkItem, text: str) -> Sequence[Write]:
         """What the owner can choose in the page: again, another way, or to leave it."""
-        if self.room.proactive is None or item.parent or item.spawned_by:
+        if self.services.proactive is None or item.parent or item.spawned_by:
             return ()  # what belongs to a goal or a project is not begun by itself
         result = WorkItemResult(
             work_item_id=item.id,
@@ -242,7 +242,7 @@ class ExpiredCalls:
             last_error=text,
             budget_used=item.budget_used,
         )
-        return await self.room.proactive.after_work(message, item, result)
+        return await self.services.proactive.after_work(message, item, result)
 
 
 def _expired_text(item: WorkItem, calls: Sequence[KeptCall]) -> str:

@@ -85,39 +85,39 @@ class ReviewService:
     unasked: UnaskedCards
     images: BeforeImages
     policy: ReviewPolicy
-    _room: TurnContext | None = None
+    _services: TurnContext | None = None
     _skills: SkillOffers | None = None
     _elsewhere: dict[QuestionKind, Listener] = field(default_factory=dict)
 
     def on_answer(self, kind: QuestionKind, listener: Listener) -> None:
-        """Let the answers to questions of this kind be followed in another room."""
+        """Let the answers to questions of this kind be followed in another package."""
         self._elsewhere[kind] = listener
 
-    def attach(self, room: TurnContext, skills: SkillOffers | None = None) -> None:
+    def attach(self, services: TurnContext, skills: SkillOffers | None = None) -> None:
         """The conversation that this desk belongs to; until then nothing is asked."""
-        self._room, self._skills = room, skills
+        self._services, self._skills = services, skills
 
     async def surface(self, scope_id: str, *, now: datetime) -> None:
         """Offer what can be decided together; only the owner is asked anything."""
         del now
-        if self._room is None or person_of(scope_id) != self._room.policy.owner_id:
+        if self._services is None or person_of(scope_id) != self._services.policy.owner_id:
             return
         if len(await self.cards.open_cards()) >= FEWEST:
-            await self._offer_batch(self._room)
+            await self._offer_batch(self._services)
 
     async def look(self) -> None:
         """The same, without anybody having said anything."""
-        if self._room is not None:
-            await self._offer_batch(self._room)
+        if self._services is not None:
+            await self._offer_batch(self._services)
 
     async def heartbeat(self) -> None:
         """Look for something to suggest or to propose."""
         await self.images.prune(self.policy.keep_before_images)
-        room = self._room
-        if room is None:
+        services = self._services
+        if services is None:
             return
-        now, owner = room.clock.now(), room.policy.owner_id
-        scope = await room.store.latest_scope(owner)
+        now, owner = services.clock.now(), services.policy.owner_id
+        scope = await services.store.latest_scope(owner)
         for each in await self.suggestions.generate_idle(scope, now):
             await self.unasked.ask(card_of(each))
         await self._propose(owner, now)
@@ -132,10 +132,10 @@ class ReviewService:
             return Handled()
         if answered is not None and self._skills is not None and _keeps_work(answered):
             return await self._skills.follow(self._attached, message, answered.question)
-        room = self._attached
-        autonomy = AutonomyService(self.autonomy, self.grants, room.policy.owner_id)
+        services = self._attached
+        autonomy = AutonomyService(self.autonomy, self.grants, services.policy.owner_id)
         answers = Answers(self.questions, autonomy, self.suggestions, self.unasked)
-        return await answers.follow(room, message, name)
+        return await answers.follow(services, message, name)
 
     async def ask_changes(self, proposal: RecordProposal) -> Write | None:
         """A card with all changes of one turn; None if enough of them wait already."""
@@ -148,49 +148,49 @@ class ReviewService:
 
     async def edit(self, origin: Origin, item: WorkItem) -> tuple[Write, ...]:
         """A plan's text as a draft, if it has one."""
-        room = self._attached
-        question = draft_of(room, origin, item, await room.store.taint_of(item))
+        services = self._attached
+        question = draft_of(services, origin, item, await services.store.taint_of(item))
         return (self._asking(question),) if question else ()
 
     @property
     def _attached(self) -> TurnContext:
-        if self._room is None:
+        if self._services is None:
             raise ConversationMoved
-        return self._room
+        return self._services
 
     async def after_work(
         self, message: QueueMessage, item: WorkItem, result: WorkItemResult
     ) -> tuple[Write, ...]:
         """What work that has ended leaves to ask: its undo, what next, what to do about it."""
-        room = self._room
-        if room is None:
+        services = self._services
+        if services is None:
             return ()
-        origin = await room.store.origin(message.trace_id)
-        if origin is None or person_of(origin.scope_id) != room.policy.owner_id:
+        origin = await services.store.origin(message.trace_id)
+        if origin is None or person_of(origin.scope_id) != services.policy.owner_id:
             return ()
-        stuck = question_about(room, origin, item, result, taint=message.taint)
-        if stuck is not None and await self._was_asked(stuck, room.clock.now()):
+        stuck = question_about(services, origin, item, result, taint=message.taint)
+        if stuck is not None and await self._was_asked(stuck, services.clock.now()):
             stuck = None
         found = await self.suggestions.generate_post_execution(
             origin.scope_id, item, result, taint=message.taint
         )
         if self._skills is not None:
-            await self._skills.put_made(room, item, result)
+            await self._skills.put_made(services, item, result)
             if not (found or stuck):
-                found = await self._to_keep(room, origin, item, taint=message.taint)
+                found = await self._to_keep(services, origin, item, taint=message.taint)
         writes = [self._asking(stuck)] if stuck else []
         writes += [self._suggesting(each) for each in found]
-        undo = await self._undo(room, origin, item, result)
+        undo = await self._undo(services, origin, item, result)
         return (*writes, *undo)
 
     async def _to_keep(
-        self, room: TurnContext, origin: Origin, item: WorkItem, *, taint: TaintLevel
+        self, services: TurnContext, origin: Origin, item: WorkItem, *, taint: TaintLevel
     ) -> list[SuggestionProposal]:
         """The offer to keep this work as a skill, if there is room for one more suggestion."""
-        now, between = room.clock.now(), self.suggestions.policy.between
+        now, between = services.clock.now(), self.suggestions.policy.between
         if self._skills is None or await self.questions.count_since("suggestion", now - between):
             return []
-        offer = await self._skills.offer(room, item, scope_id=origin.scope_id, taint=taint)
+        offer = await self._skills.offer(services, item, scope_id=origin.scope_id, taint=taint)
         return await self.suggestions.fitting([offer] if offer else [], now)
 
     def _suggesting(self, proposal: SuggestionProposal) -> Write:
@@ -205,21 +205,21 @@ class ReviewService:
         return lambda tx: self.questions.ask_in(tx, question)
 
     async def _undo(
-        self, room: TurnContext, origin: Origin, item: WorkItem, result: WorkItemResult
+        self, services: TurnContext, origin: Origin, item: WorkItem, result: WorkItemResult
     ) -> tuple[Write, ...]:
         if result.status not in ENDED_WELL | {WorkItemStatus.HEALTHY}:
             return ()
         writes = []
-        for done, images in await self._taken_over(room, item):
+        for done, images in await self._taken_over(services, item):
             undo = undo_item(done, images, title=item.title)
-            if undo is None or await room.items.known([undo.id]):
+            if undo is None or await services.items.known([undo.id]):
                 continue
             _, write = asking(
-                room,
+                services,
                 origin,
                 undo,
                 # The runtime has written this plan; what the run has read is no part of it.
-                taint=await room.store.taint_of(item),
+                taint=await services.store.taint_of(item),
                 message=f"“{item.title}” is {status_words(result.status)}. "
                 f"To undo it: {summary_of(images)}",
                 replaces=item.id,
@@ -231,29 +231,29 @@ class ReviewService:
         return tuple(writes)
 
     async def _taken_over(
-        self, room: TurnContext, item: WorkItem
+        self, services: TurnContext, item: WorkItem
     ) -> list[tuple[WorkItem, list[BeforeImage]]]:
         """What a task has changed, what the tasks of a project have in each directory, or what the
         last repair of a goal has; each with an item that worked there."""
         found: dict[str, tuple[WorkItem, list[BeforeImage]]] = {}
-        for done in await self._parts(room, item):
+        for done in await self._parts(services, item):
             where = (done.workspace.path if done.workspace else None) or ""
             images = [each for each in await self.images.of(done.id) if each.taken]
             found.setdefault(where, (done, []))[1].extend(images)
         whole = [(done, net_changes(images)) for done, images in found.values()]
         return [(done, images) for done, images in whole if images]
 
-    async def _parts(self, room: TurnContext, item: WorkItem) -> list[WorkItem]:
+    async def _parts(self, services: TurnContext, item: WorkItem) -> list[WorkItem]:
         if item.type is WorkItemType.TASK:
             return [item]
-        below = await room.items.list_by_parent(item.id)
+        below = await services.items.list_by_parent(item.id)
         if item.type is WorkItemType.GOAL:
             ended = [each for each in below if each.status in ENDED_WELL]
             return sorted(ended, key=lambda each: (str(each.created_at), each.id))[-1:]
         return below
 
-    async def _offer_batch(self, room: TurnContext) -> None:
-        pairs = await self._waiting(room)
+    async def _offer_batch(self, services: TurnContext) -> None:
+        pairs = await self._waiting(services)
         ids = {card.card_id for card, _ in pairs}
         waiting = [
             each for each in await self.questions.open() if each.content.kind is QuestionKind.BATCH
@@ -263,22 +263,22 @@ class ReviewService:
                 await self.questions.close(batch.question_id, "outdated")
         if len(pairs) < FEWEST:
             return
-        question = batch_of(room, pairs, most=await self.autonomy.batch_size())
+        question = batch_of(services, pairs, most=await self.autonomy.batch_size())
         # A smaller batch that the owner has chosen stays; one that grew is asked anew.
         if question is None or any(each.about == question.about for each in waiting):
             return
-        if await self.questions.was_asked(question.about, since=room.clock.now() - _LATELY):
+        if await self.questions.was_asked(question.about, since=services.clock.now() - _LATELY):
             return
         for batch in waiting:
             if set(batch.content.body["item_ids"]) < set(question.content.body["item_ids"]):
                 await self.questions.close(batch.question_id, "outdated")
         await self.questions.ask(question)
 
-    async def _waiting(self, room: TurnContext) -> list[tuple[Card, WorkItem]]:
+    async def _waiting(self, services: TurnContext) -> list[tuple[Card, WorkItem]]:
         found = []
         for card in await self.cards.open_cards():
-            items = [item for name in card.plan_hashes if (item := await room.items.get(name))]
-            if is_batchable(card, items) and room.clock.now() < card.expires_at:
+            items = [item for name in card.plan_hashes if (item := await services.items.get(name))]
+            if is_batchable(card, items) and services.clock.now() < card.expires_at:
                 found.append((card, items[0]))
         return found
 

@@ -96,7 +96,7 @@ def _how_it_is(goal: WorkItem) -> str:
 class Clockwork:
     """Looks at the clock for the conversation."""
 
-    room: TurnContext
+    services: TurnContext
     queue: QueueStore
     database: Database
     states: ResearchStore
@@ -104,7 +104,7 @@ class Clockwork:
 
     async def end_overdue_research(self) -> int:
         """Answer for whoever did not answer in time; returns how often."""
-        now = self.room.clock.now()
+        now = self.services.clock.now()
         ended = 0
         for state in await self.states.overdue(now):
             for question in state.outstanding:
@@ -122,7 +122,7 @@ class Clockwork:
             message_kind=MessageKind.RESEARCH_RESULT,
             scope_id=request.scope_id,
             taint=state.taint,
-            created_at=self.room.clock.now(),
+            created_at=self.services.clock.now(),
             payload=ResearchResult(
                 research_id=question.research_id, request_id=request.message_id, ok=False
             ),
@@ -137,7 +137,7 @@ class Clockwork:
         """
         started = 0
         for status in set(WorkItemStatus) - _REST:
-            for item in await self.room.items.list_by_status(status):
+            for item in await self.services.items.list_by_status(status):
                 approved = item.approval_token is not None
                 if approved and _has_times(item) and not await self._rests(item):
                     started += await self._start_if_due(item)
@@ -145,8 +145,8 @@ class Clockwork:
 
     async def tell_reminders(self) -> int:
         """Tell the owner what the owner wished to be reminded of by now; returns how much."""
-        journal = self.room.journal
-        found = await journal.due_reminders(self.room.clock.now()) if journal else []
+        journal = self.services.journal
+        found = await journal.due_reminders(self.services.clock.now()) if journal else []
         # A briefing last: it asks accounts, which may take a minute.
         found = sorted(found, key=_is_briefing)
         told = [await self._tell_reminder(each) for each in found]
@@ -154,22 +154,22 @@ class Clockwork:
 
     async def _tell_reminder(self, reminder: DueReminder) -> bool:
         name = f"{REMINDER}.{reminder.task_id}"
-        told = await self.room.store.looked_until(name)
+        told = await self.services.store.looked_until(name)
         if told is not None and told >= reminder.at:
             return False
         message = self._reminder(reminder, f"{name}.{format_timestamp(reminder.at)}"[:200])
-        if _is_briefing(reminder) and self.room.accounts is not None:
-            text = await self.room.accounts.brief()
+        if _is_briefing(reminder) and self.services.accounts is not None:
+            text = await self.services.accounts.brief()
             message = message.model_copy(update={"content": text, "taint": TaintLevel.EXTERNAL})
         entry = await self._remembered(message)
         logged = {"task_id": reminder.task_id, "message_id": message.message_id}
 
         def tell(tx: Transaction) -> bool:
             # Looked at again in here: another process may tell it just now.
-            if not self.room.store.first_told(tx, name, reminder.at):
+            if not self.services.store.first_told(tx, name, reminder.at):
                 return False
             self.queue.enqueue_in(tx, message)
-            self.room.audit.append(tx, "reminder_told", logged)
+            self.services.audit.append(tx, "reminder_told", logged)
             if entry is not None:
                 entry.write(tx)
             return True
@@ -182,7 +182,7 @@ class Clockwork:
         return True
 
     def _reminder(self, reminder: DueReminder, name: str) -> QueueMessage:
-        owner = self.room.policy.owner_id
+        owner = self.services.policy.owner_id
         return QueueMessage(
             message_id=name,
             trace_id=name,
@@ -191,7 +191,7 @@ class Clockwork:
             message_kind=MessageKind.AGENT_RESPONSE,
             scope_id=owner,
             taint=reminder.taint,
-            created_at=self.room.clock.now(),
+            created_at=self.services.clock.now(),
             urgency=Urgency.NEEDS_ATTENTION,
             payload=AgentReply(
                 connection_id=owner,
@@ -203,13 +203,13 @@ class Clockwork:
 
     async def _remembered(self, message: QueueMessage) -> PendingEntry | None:
         """Its line of the conversation: an agent knows what the owner was told."""
-        if self.room.context is None:
+        if self.services.context is None:
             return None
-        return await self.room.context.prepare(
+        return await self.services.context.prepare(
             ChronicleEntry(
                 entry_id=f"{message.message_id}.out",
                 scope_id=message.scope_id,
-                turn_number=await self.room.store.turns(message.scope_id),
+                turn_number=await self.services.store.turns(message.scope_id),
                 source=f"agent:{Agent.RUNTIME.value}",
                 text=f"Silas: {message.content}",
                 taint=message.taint,
@@ -219,9 +219,9 @@ class Clockwork:
     async def _rests(self, goal: WorkItem) -> bool:
         if goal.status is not WorkItemStatus.BLOCKED or goal.approval_token is None:
             return False
-        if self.room.clock.now() >= goal.approval_token.expires_at:
+        if self.services.clock.now() >= goal.approval_token.expires_at:
             return True
-        below = await self.room.items.list_by_parent(goal.id)
+        below = await self.services.items.list_by_parent(goal.id)
         return any(
             each.waits_for_approval or each.status is WorkItemStatus.BLOCKED for each in below
         )
@@ -231,7 +231,7 @@ class Clockwork:
 
         Each version of its file is an item of its own. The one before it is cancelled.
         """
-        goal, policy = self.room.active_goal, self.room.policy
+        goal, policy = self.services.active_goal, self.services.policy
         if goal is None or not _has_times(goal):
             return
         try:
@@ -239,37 +239,39 @@ class Clockwork:
                 goal,
                 base=policy.home,
                 off_limits=policy.off_limits,
-                skills=self.room.skills,
+                skills=self.services.skills,
             )
         except WorkError as error:
-            await self.room.audit.log("active_goal_refused", goal=goal.id, reason=error.message)
+            await self.services.audit.log("active_goal_refused", goal=goal.id, reason=error.message)
             _log.warning("The goal that `active_goal` names cannot be used: %s", error.message)
             return
         current = bound.model_copy(update={"id": f"{goal.id[:110]}-{bound.plan_hash[:8]}"})
         for item in await self._versions_of(goal.id):
             if item.id != current.id:
                 await control.cancel(item.id)
-        if not await self.room.items.known([current.id]):
+        if not await self.services.items.known([current.id]):
             await self._ask_for(current)
 
     async def _versions_of(self, goal_id: str) -> list[WorkItem]:
         named = re.compile(rf"{re.escape(goal_id[:110])}-[0-9a-f]{{8}}")
         found = []
         for status in set(WorkItemStatus) - ENDED_WELL:
-            found += await self.room.items.list_by_status(status)
+            found += await self.services.items.list_by_status(status)
         return [item for item in found if _has_times(item) and named.fullmatch(item.id)]
 
     async def _ask_for(self, goal: WorkItem) -> None:
         origin = await self._origin(f"goal.{goal.id}", goal)
         _, write = asking(
-            self.room,
+            self.services,
             origin,
             goal,
             taint=TaintLevel.OWNER,
             message=f"{goal.title}: {_NAMED_IN_SETTINGS}",
             card_id=f"card_{goal.id}",
         )
-        await self.room.store.write([lambda tx: self.room.store.note_origin(tx, origin), write])
+        await self.services.store.write(
+            [lambda tx: self.services.store.note_origin(tx, origin), write]
+        )
 
     async def ask_again_about(self, control: WorkControl, skill: str) -> int:
         """Put the goals before the owner anew whose skill is another version now.
@@ -278,35 +280,37 @@ class Clockwork:
         """
         asked = 0
         for status in set(WorkItemStatus) - ENDED_WELL:
-            for goal in await self.room.items.list_by_status(status):
+            for goal in await self.services.items.list_by_status(status):
                 if goal.type is WorkItemType.GOAL and goal.approval_token is not None:
                     asked += await self._ask_with_skill(control, goal, skill)
         return asked
 
     async def _ask_with_skill(self, control: WorkControl, goal: WorkItem, skill: str) -> bool:
-        before, skills = goal.skill_hashes.get(skill), self.room.skills
+        before, skills = goal.skill_hashes.get(skill), self.services.skills
         now = await skills.digest(skill) if skills is not None else None
         if before is None or now in (None, before):
             return False
         hashes = {**goal.skill_hashes, skill: now}
-        fresh = await fresh_copy(self.room, goal, skill_hashes=hashes)
+        fresh = await fresh_copy(self.services, goal, skill_hashes=hashes)
         origin = await self._origin(f"goal.{fresh.id}", goal)
         _, write = asking(
-            self.room,
+            self.services,
             origin,
             fresh,
-            taint=await self.room.store.taint_of(goal),
+            taint=await self.services.store.taint_of(goal),
             message=f"{goal.title}: {_OTHER_SKILL.format(skill=skill)}",
             replaces=goal.id,
             card_id=f"card_{fresh.id}",
         )
-        await self.room.store.write([lambda tx: self.room.store.note_origin(tx, origin), write])
+        await self.services.store.write(
+            [lambda tx: self.services.store.note_origin(tx, origin), write]
+        )
         await control.cancel(goal.id)
         return True
 
     async def _start_if_due(self, goal: WorkItem) -> bool:
-        now = self.room.clock.now()
-        since = await self.room.store.looked_until(goal.id)
+        now = self.services.clock.now()
+        since = await self.services.store.looked_until(goal.id)
         due = _last_due(goal, since or now, now, self.timezone)
         message, origin = None, None
         if due is not None:
@@ -315,9 +319,9 @@ class Clockwork:
             message = self._cycle(goal, origin)
 
         def look(tx: Transaction) -> None:
-            self.room.store.looked(tx, goal.id, now)
+            self.services.store.looked(tx, goal.id, now)
             if message is not None and origin is not None:
-                self.room.store.note_origin(tx, origin)
+                self.services.store.note_origin(tx, origin)
                 self.queue.enqueue_in(tx, message)
 
         await self.database.transaction(look)
@@ -334,15 +338,15 @@ class Clockwork:
             message_kind=MessageKind.EXECUTION_REQUEST,
             scope_id=origin.scope_id,
             taint=TaintLevel.OWNER,
-            created_at=self.room.clock.now(),
+            created_at=self.services.clock.now(),
             payload=ExecutionRequest(work_item_id=goal.id, connection_id=origin.connection_id),
             task_id=goal.id,
         )
 
     async def _origin(self, name: str, goal: WorkItem) -> Origin:
         """What a goal finds is told in the conversation in which it was made."""
-        owner = self.room.policy.owner_id
-        scope = await self.room.store.scope_of_work(goal.id, owner)
+        owner = self.services.policy.owner_id
+        scope = await self.services.store.scope_of_work(goal.id, owner)
         return own_origin(
             owner, name[:200], scope_id=scope, sender_id=SCHEDULER, taint=TaintLevel.OWNER
         )

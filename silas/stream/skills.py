@@ -71,26 +71,26 @@ async def prepare_skills(services: TurnContext, turn: Turn) -> Turn:
     return replace(turn, skills=described, skill_tools=await _goals_tools(services, turn.goal))
 
 
-async def _goals_tools(room: TurnContext, goal: WorkItem | None) -> dict[str, Tool]:
+async def _goals_tools(services: TurnContext, goal: WorkItem | None) -> dict[str, Tool]:
     """The tools that the skills of a visitor's goal bring, of the versions that are in force."""
-    if room.skills is None or goal is None or not goal.skills:
+    if services.skills is None or goal is None or not goal.skills:
         return {}
-    digests = {name: await room.skills.digest(name) for name in goal.skills}
-    found = await room.skills.tools({name: each for name, each in digests.items() if each})
+    digests = {name: await services.skills.digest(name) for name in goal.skills}
+    found = await services.skills.tools({name: each for name, each in digests.items() if each})
     return {tool.name: tool for tool in found}
 
 
 async def described_skills(
-    room: TurnContext, goal: WorkItem | None = None, *, owners: bool
+    services: TurnContext, goal: WorkItem | None = None, *, owners: bool
 ) -> dict[str, str]:
     """What an agent is told of skills (rule 1)."""
-    if room.skills is None:
+    if services.skills is None:
         return {}
     first = goal.skills if goal is not None else ()
-    found = await room.skills.described(first)
+    found = await services.skills.described(first)
     if not owners:
         found = {name: text for name, text in found.items() if name in first}
-    return room.context.fit_skills(found) if room.context is not None else found
+    return services.context.fit_skills(found) if services.context is not None else found
 
 
 def planner_skill_tools(skills: SkillResolver | None) -> list[ReadingTool]:
@@ -174,10 +174,10 @@ class SkillOffers:
     drafts: SkillDrafts
 
     async def offer(
-        self, room: TurnContext, item: WorkItem, *, scope_id: str, taint: TaintLevel
+        self, services: TurnContext, item: WorkItem, *, scope_id: str, taint: TaintLevel
     ) -> SuggestionProposal | None:
         """The suggestion whether to keep this work; None if there is nothing to keep (rule 5)."""
-        foreign = {taint, await room.store.taint_of(item)} != {TaintLevel.OWNER}
+        foreign = {taint, await services.store.taint_of(item)} != {TaintLevel.OWNER}
         if foreign or is_undo(item):
             return None
         if not is_worth_keeping(item, await self.drafts.steps(item)):
@@ -187,8 +187,8 @@ class SkillOffers:
             return None
         request = f"keep “{item.title}” as a skill"
         return propose(
-            room.ids,
-            room.clock.now(),
+            services.ids,
+            services.clock.now(),
             scope_id=scope_id,
             source="skill",
             request=request,
@@ -200,9 +200,11 @@ class SkillOffers:
             taint=taint,
         )
 
-    async def follow(self, room: TurnContext, message: QueueMessage, question: Question) -> Handled:
+    async def follow(
+        self, services: TurnContext, message: QueueMessage, question: Question
+    ) -> Handled:
         """The owner wants it kept: it is drafted, and put before them."""
-        owner = room.policy.owner_id
+        owner = services.policy.owner_id
         origin = own_origin(
             owner,
             question.question_id,
@@ -213,7 +215,7 @@ class SkillOffers:
         )
 
         def note(tx: Transaction) -> None:
-            room.store.note_origin(tx, origin)
+            services.store.note_origin(tx, origin)
 
         try:
             asked = await self.service.keep(str(question.content.body["keeps"]))
@@ -223,9 +225,9 @@ class SkillOffers:
             )
         except SkillError as error:
             told = f"I could not make a skill of it: {error.message}"
-        return Handled((reply(room, message, origin, told),), (note,))
+        return Handled((reply(services, message, origin, told),), (note,))
 
-    async def put_made(self, room: TurnContext, item: WorkItem, result: WorkItemResult) -> None:
+    async def put_made(self, services: TurnContext, item: WorkItem, result: WorkItemResult) -> None:
         """Put before the owner what work with `skill-maker` has made (rule 6)."""
         place = item.workspace.path if item.workspace else None
         if MAKER not in item.skills or result.status not in ENDED_WELL or place is None:
@@ -239,4 +241,6 @@ class SkillOffers:
             try:
                 await self.service.install(str(Path(place) / folder))
             except SkillError as error:
-                await room.audit.log("skill_not_proposed", skill=folder.name, reason=error.message)
+                await services.audit.log(
+                    "skill_not_proposed", skill=folder.name, reason=error.message
+                )

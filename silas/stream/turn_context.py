@@ -45,7 +45,7 @@ from silas.stream.folders import Surroundings
 from silas.stream.limits import RateLimit
 from silas.stream.models import AgentResponse, InteractionRegister, RouteDecision, Usage
 from silas.stream.places import OpenedPlaces, PlaceWish
-from silas.stream.ports import ExactAgents, GateDesk, Live, Proactive, Reviews, RoutingAgent
+from silas.stream.ports import ExactAgents, GateApprover, Live, Proactive, Reviews, RoutingAgent
 from silas.stream.reading_tools import ReadingToolbox, ToolOutput
 from silas.stream.store import ConversationStore, Origin
 from silas.stream.visitors import VisitorDoor
@@ -164,7 +164,7 @@ class TurnContext:
     context: ContextService | None = None
     personality: PersonalityEngine | None = None
     reviews: Reviews | None = None
-    gate_desk: GateDesk | None = None
+    gate_approver: GateApprover | None = None
     proactive: Proactive | None = None
     skills: SkillResolver | None = None
     accounts: AccountReading | None = None

@@ -298,7 +298,7 @@ class FakeGateModel:
         return self._says
 
 
-class FakeDesk:
+class FakeEscalation:
     """`EscalationHandler` that writes down what it is asked to do."""
 
     def __init__(

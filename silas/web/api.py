@@ -370,7 +370,7 @@ async def _list_waiting(front: Front) -> WaitingShown:
     return WaitingShown(
         cards=await front.cards.open_cards(),
         questions=await front.calls.questions.open(),
-        runs=await front.calls.bench.paused.waiting() if front.calls.bench.paused else [],
+        runs=await front.calls.work.paused.waiting() if front.calls.work.paused else [],
     )
 
 
@@ -434,7 +434,7 @@ def make_routes(front: Front, hub: Hub) -> Routes:
     routes.include(
         command_routes("/api/conversations", CONVERSATION_COMMANDS.values(), lambda: conversations)
     )
-    routes.include(work_routes(front.calls.bench))
+    routes.include(work_routes(front.calls.work))
     routes.include(usage_routes(front.usage))
     routes.include(visit_routes(front.visits))
     routes.include(command_routes("/api/answers", _ANSWERS, lambda: front.answers))
@@ -625,7 +625,7 @@ def _approval_routes(front: Front) -> Routes:
     @routes.get("/api/approvals")
     @page(PageAccess.SESSION)
     async def approvals() -> list[ApprovalShown]:
-        tokens = front.calls.bench.approvals.tokens
+        tokens = front.calls.work.approvals.tokens
         issued = [await tokens.load(each) for each in await tokens.list_ids()]
         return [
             ApprovalShown(
@@ -645,7 +645,7 @@ def _approval_routes(front: Front) -> Routes:
     @routes.post("/api/approvals/{name}/revoke")
     @page(PageAccess.SIGNED)
     async def revoke(name: str, _nothing: dict[str, Any]) -> RevokedApprovals:
-        work = front.calls.bench
+        work = front.calls.work
         taken = await revoke_approvals(work.approvals, work.items, work.control, name)
         return RevokedApprovals(
             revoked=[each.token_id for each in taken.tokens],

@@ -42,14 +42,14 @@ GoingOn = Callable[[str, str], Awaitable[WorkResumption | None]]
 class WaitingCalls:
     """The calls that wait in one data directory."""
 
-    bench: ExecutionContext
+    work: ExecutionContext
     questions: QuestionStore
     clock: Clock
     going_on: GoingOn
 
     async def cards(self) -> list[wire.ApprovalRequest | wire.Asked]:
         """Everything that waits besides plans, oldest first: calls, and questions."""
-        requirement = self.bench.decisions.requirement
+        requirement = self.work.decisions.requirement
         asked = [
             shown_question(each, requirement(each.content.risk, each.approval_scope))
             for each in await self.questions.open()
@@ -83,13 +83,13 @@ class WaitingCalls:
 
         taken = word.decision.verdict is not ApprovalVerdict.DECLINED
         left = others if taken else ()
-        await decide_waiting(self.bench, calls, word, card_id=card_id, left=left, also=also)
+        await decide_waiting(self.work, calls, word, card_id=card_id, left=left, also=also)
         if resumption is not None:
             resumption.notify()
 
     async def _waiting(self) -> list[tuple[KeptRun, tuple[KeptCall, ...]]]:
         now = self.clock.now()
-        runs = await self.bench.paused.waiting() if self.bench.paused else []
+        runs = await self.work.paused.waiting() if self.work.paused else []
         found = [(run, run.undecided(now)) for run in runs]
         return [(run, calls) for run, calls in found if calls]
 
@@ -110,9 +110,9 @@ class WaitingCalls:
         return (), ()
 
     def _card(self, run: KeptRun, calls: Sequence[KeptCall]) -> wire.ApprovalRequest:
-        effect_of = self.bench.registry.effect_of
+        effect_of = self.work.registry.effect_of
         risk = riskiest(*(call_risk(each.call, effect_of) for each in calls))
-        needs = self.bench.decisions.requirement(risk, ApprovalScope.SINGLE_STEP)
+        needs = self.work.decisions.requirement(risk, ApprovalScope.SINGLE_STEP)
         return _shown_calls(run, calls, risk, needs)
 
 

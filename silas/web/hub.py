@@ -270,7 +270,7 @@ class Hub:
         for name in await front.cards.plans_of_trace(trace_id):
             item = await front.items.get(name)
             if item is not None:
-                self.tell(await work_frame(trace_id, item, front.calls.bench.images))
+                self.tell(await work_frame(trace_id, item, front.calls.work.images))
 
     async def _follow(self, front: Front, number: int) -> None:
         """Tell everything that is new; after a disk that failed, from where it was left."""

@@ -106,25 +106,25 @@ class SetupService(Protocol):
         ...
 
 
-def setup_routes(desk: SetupService | None, memory: MemoryCuration) -> Routes:
+def setup_routes(setup: SetupService | None, memory: MemoryCuration) -> Routes:
     """The routes."""
     routes = Routes("/api/setup")
 
     @routes.get("")
     @page(PageAccess.SESSION)
     async def shown() -> SetupShown:
-        return await _desk(desk).shown()
+        return await _present(setup).shown()
 
     @routes.get("/local")
     @page(PageAccess.SESSION)
     async def local() -> list[LocalModels]:
-        return await _desk(desk).local_models()
+        return await _present(setup).local_models()
 
     @routes.post("/model")
     @page(PageAccess.SIGNED)
     async def model(wanted: ChosenModel) -> TriedModel:
         try:
-            return await _desk(desk).choose(wanted)
+            return await _present(setup).choose(wanted)
         except SilasError as error:
             raise HTTPException(409, error.message) from error
 
@@ -132,7 +132,7 @@ def setup_routes(desk: SetupService | None, memory: MemoryCuration) -> Routes:
     @page(PageAccess.SIGNED)
     async def finish(done: Finished) -> dict[str, bool]:
         name = done.name.strip()
-        await _desk(desk).finish(name)
+        await _present(setup).finish(name)
         if name:
             await memory.note_name(name)
         return {"finished": True}
@@ -140,7 +140,7 @@ def setup_routes(desk: SetupService | None, memory: MemoryCuration) -> Routes:
     return routes
 
 
-def _desk(desk: SetupService | None) -> SetupService:
-    if desk is None:
+def _present(setup: SetupService | None) -> SetupService:
+    if setup is None:
         raise HTTPException(404, "Nothing can be set up from here.")
-    return desk
+    return setup

@@ -115,7 +115,7 @@ class PasskeyService:
         )
 
 
-def passkey_routes(desk: PasskeyService) -> Routes:
+def passkey_routes(service: PasskeyService) -> Routes:
     """The routes."""
     routes = Routes("/api/passkeys")
 
@@ -123,7 +123,7 @@ def passkey_routes(desk: PasskeyService) -> Routes:
     @page(PageAccess.SESSION)
     async def passkeys(request: Request) -> PasskeysShown:
         here = request.url.hostname or ""
-        found = await desk.store.trusted()
+        found = await service.store.trusted()
         shown = [
             PasskeyShown(
                 credential_id=each.credential_id,
@@ -141,7 +141,7 @@ def passkey_routes(desk: PasskeyService) -> Routes:
     async def challenge(
         _nothing: dict[str, Any], request: Request, device: AskingDevice
     ) -> ChallengeGiven:
-        made = base64.urlsafe_b64encode(desk.challenge(device.device_id)).rstrip(b"=")
+        made = base64.urlsafe_b64encode(service.challenge(device.device_id)).rstrip(b"=")
         rp_id = page_name(request.headers.get("origin", ""))
         return ChallengeGiven(challenge=made.decode(), rp_id=rp_id)
 
@@ -150,7 +150,7 @@ def passkey_routes(desk: PasskeyService) -> Routes:
     async def enrol(wanted: Enrolment, request: Request, device: AskingDevice) -> dict[str, str]:
         origin = request.headers.get("origin", "")
         try:
-            made = await desk.enrol(device.device_id, wanted, origin=origin)
+            made = await service.enrol(device.device_id, wanted, origin=origin)
         except SilasError as error:
             raise HTTPException(403, error.message) from error
         return {"credential_id": made.credential_id, "name": made.name}
@@ -159,7 +159,7 @@ def passkey_routes(desk: PasskeyService) -> Routes:
     @page(PageAccess.SIGNED)
     async def revoke(credential_id: str, _nothing: dict[str, Any]) -> dict[str, bool]:
         try:
-            await desk.store.revoke(credential_id)
+            await service.store.revoke(credential_id)
         except SilasError as error:
             raise HTTPException(404, error.message) from error
         return {"revoked": True}

@@ -3,7 +3,7 @@
 What is waited for is on the disk, so that a card is there again after a restart: the name of the
 secret and what it is called, never a value. It is withdrawn when it was typed or declined, and
 after `_LIFETIME`; an open page knows when that is, and takes its card away by itself. A setup of a
-connection waits here for its secret (`SecretDesk`).
+connection waits here for its secret (`SecretRequests`).
 """
 
 import asyncio

@@ -48,7 +48,7 @@ async def card_frame(front: Front, card: Card) -> wire.ApprovalRequest:
     items, preview = await items_of(card, front.items), PlanPreview()
     if card.state == "open" and card.requested_by != UNDO:
         preview = await preview_plan(items, scripted=front.scripted)
-    shown = shown_card(card, items, front.decisions, front.calls.bench.registry.effect_of)
+    shown = shown_card(card, items, front.decisions, front.calls.work.registry.effect_of)
     return shown.model_copy(update={"preview": preview})
 
 

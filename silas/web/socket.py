@@ -67,7 +67,7 @@ async def welcome(front: Front, page: Page, device: Device, auth: wire.Auth) -> 
         page.put(await card_frame(front, card))
         if card.state == "approved":
             for item in await items_of(card, front.items):
-                page.put(await work_frame(card.trace_id, item, front.calls.bench.images))
+                page.put(await work_frame(card.trace_id, item, front.calls.work.images))
     for call in await front.calls.cards():
         page.put(call)
     page.put(wire.History(messages=await _missed(front, auth)))

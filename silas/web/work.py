@@ -74,30 +74,30 @@ class UndoDone(Data):
     calls: list[UndoneCall]
 
 
-def work_routes(bench: ExecutionContext) -> Routes:
+def work_routes(ctx: ExecutionContext) -> Routes:
     """The routes."""
     routes = Routes("/api/work")
 
     @routes.get("/{work_item_id}")
     @page(PageAccess.SESSION)
     async def details(work_item_id: str) -> WorkDetails:
-        return _details(await report_of(bench, work_item_id))
+        return _details(await report_of(ctx, work_item_id))
 
     @routes.get("/{work_item_id}/file/{path:path}")
     @page(PageAccess.SESSION)
     async def file(work_item_id: str, path: str) -> FileView:
-        return await file_view(bench, work_item_id, path)
+        return await file_view(ctx, work_item_id, path)
 
     @routes.post("/{work_item_id}/undo")
     @page(PageAccess.SIGNED)
     async def undo(work_item_id: str, wanted: UndoWanted) -> UndoDone:
-        done = await undo_calls(bench, work_item_id, wanted.calls, attempt=wanted.attempt)
+        done = await undo_calls(ctx, work_item_id, wanted.calls, attempt=wanted.attempt)
         return UndoDone(calls=done)
 
     @routes.get("/{work_item_id}/output/{attempt}/{seq}")
     @page(PageAccess.SESSION)
     async def output(work_item_id: str, attempt: int, seq: int) -> CallOutput:
-        tried = (await report_of(bench, work_item_id)).attempts
+        tried = (await report_of(ctx, work_item_id)).attempts
         for each in (each for each in tried if each.attempt == attempt):
             for call in (call for call in each.calls if call.seq == seq):
                 return call

@@ -431,7 +431,7 @@ class TestStopping:
             tmp_path,
             Agents(proxy=proxy),
             live=live,
-            gate_desk=Desk(),
+            gate_approver=Desk(),
             environ={"SILAS_GATES__SYSTEM": json.dumps(gates)},
         ) as house:
             said = await house.say("Tell me.")

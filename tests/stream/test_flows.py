@@ -262,7 +262,7 @@ async def test_an_autonomous_goal(tmp_path: Path) -> None:
         now = house.core.clock.now()
         earlier = now.replace(second=0, microsecond=0)
         await house.database.transaction(
-            lambda tx: clockwork.room.store.looked(tx, "keep-page", earlier.replace(year=2025))
+            lambda tx: clockwork.services.store.looked(tx, "keep-page", earlier.replace(year=2025))
         )
         assert await clockwork.start_due_goals() == 1, "missed several times, it runs once"
         assert await clockwork.start_due_goals() == 0

@@ -46,7 +46,7 @@ async def tick(house: House, minutes: int) -> int:
     for _ in range(minutes):
         earlier = now - timedelta(minutes=2)
         await house.database.transaction(
-            lambda tx, at=earlier: clockwork.room.store.looked(tx, "keep-page", at)
+            lambda tx, at=earlier: clockwork.services.store.looked(tx, "keep-page", at)
         )
         await house.database.execute("DELETE FROM processed_messages WHERE message_id LIKE 'goal%'")
         started += await clockwork.start_due_goals()
@@ -214,7 +214,7 @@ class TestActiveGoal:
             name = card.items[0].id
             clockwork, now = house.stream.clockwork, house.core.clock.now()
             await house.database.transaction(
-                lambda tx: clockwork.room.store.looked(tx, name, now - timedelta(minutes=2))
+                lambda tx: clockwork.services.store.looked(tx, name, now - timedelta(minutes=2))
             )
             assert await clockwork.start_due_goals() == 1
             await house.until(lambda: house.containing("Repaired by"))

@@ -131,10 +131,10 @@ async def test_two_that_look_at_once_tell_it_once(tmp_path: Path) -> None:
         # Both have seen that it was not told before either tells it.
         name = f"reminder.{due.task_id}"
         first = await here.house.database.transaction(
-            lambda tx: clockwork.room.store.first_told(tx, name, due.at)
+            lambda tx: clockwork.services.store.first_told(tx, name, due.at)
         )
         again = await here.house.database.transaction(
-            lambda tx: clockwork.room.store.first_told(tx, name, due.at)
+            lambda tx: clockwork.services.store.first_told(tx, name, due.at)
         )
         assert (first, again) == (True, False)
 

@@ -231,7 +231,7 @@ async def test_a_gate_that_asks(tmp_path: Path, desk: bool | None, passes: bool)
             house,
             lambda _gate, _context: {"action": GateAction.REQUIRE_APPROVAL},
             gate("ask", "every_user_message"),
-            gate_desk=None if desk is None else Desk(desk),
+            gate_approver=None if desk is None else Desk(desk),
         )
         handled = await take(room, await house.say("hello"))
         assert (mine(handled) == ["hi"]) is passes

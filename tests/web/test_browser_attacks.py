@@ -274,7 +274,7 @@ class TestText:
             card,
             await items_of(card, place.front.items),
             place.front.decisions,
-            place.front.calls.bench.registry.effect_of,
+            place.front.calls.work.registry.effect_of,
         )
         plan = json.loads(shown.items[0].plan)
         plan["title"] = "Read a\u202eb\u200bc"
@@ -358,7 +358,7 @@ class TestACard:
             card,
             await items_of(card, place.front.items),
             place.front.decisions,
-            place.front.calls.bench.registry.effect_of,
+            place.front.calls.work.registry.effect_of,
         )
         [item] = shown.items
         lie = item.model_copy(update={"plan": item.plan.replace("hello", "other")})

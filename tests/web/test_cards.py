@@ -198,7 +198,7 @@ async def test_a_suggestion_leads_to_a_plan_that_asks(place: Place, browser: Bro
 
 
 async def test_a_gate_waits_for_the_owners_word(place: Place, browser: Browser) -> None:
-    gates = place.house.stream.turns.gate_desk
+    gates = place.house.stream.turns.gate_approver
     assert gates is not None
     context = {"message": "Pay 900 to the plumber.", "trace_id": "trace_x"}
     no = await gates.approve_gate(asks_gate(), connection_id="guest", context=context)

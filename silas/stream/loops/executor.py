@@ -62,7 +62,7 @@ _TOO_LATE = "There was no answer in time."
 class ExecutorLoop:
     """Handler of `executor_queue`."""
 
-    room: TurnContext
+    services: TurnContext
     work: WorkItemExecutor
     running: Running
     research: ReadingAgent | None = None
@@ -84,7 +84,7 @@ class ExecutorLoop:
         raise NotWorthRetrying(f"The executor cannot read a {message.message_kind}.")
 
     async def _look(self, message: QueueMessage, request: ResearchRequest) -> Handled:
-        left = (request.deadline - self.room.clock.now()).total_seconds()
+        left = (request.deadline - self.services.clock.now()).total_seconds()
         constraints = message.constraints or ResearchConstraints(return_format="a short text")
         found = Research(text=_NOBODY, ok=False, sources=[])
         answered = Answered[Research](output=found, taint=message.taint)
@@ -92,7 +92,7 @@ class ExecutorLoop:
             answered = _too_late(message)
         elif self.research is not None:
             asking = self._ask(self.research, message, request, constraints)
-            answers, origin = self.room.answers, await self._origin(message)
+            answers, origin = self.services.answers, await self._origin(message)
             await answers.begin(origin, Stage.LOOKING)
             try:
                 async with asyncio.timeout(left):
@@ -105,12 +105,12 @@ class ExecutorLoop:
         return Handled((self._found(message, request, answered, constraints),))
 
     async def _origin(self, message: QueueMessage) -> Origin:
-        return await self.room.store.require_origin(message.trace_id)
+        return await self.services.store.require_origin(message.trace_id)
 
     async def _files(self, request: ResearchRequest, origin: Origin) -> list[ReadFile]:
         """The files that came with a request of the owner's."""
-        store = self.room.attachments
-        if store is None or not self.room.is_owners(origin):
+        store = self.services.attachments
+        if store is None or not self.services.is_owners(origin):
             return []
         return await read_files(store, request.attachments)
 
@@ -121,28 +121,28 @@ class ExecutorLoop:
         request: ResearchRequest,
         constraints: ResearchConstraints,
     ) -> Answered[Research]:
-        room = self.room
+        services = self.services
         origin = await self._origin(message)
         rules = Rules(
-            room.gates.for_turn() if room.gates else None,
-            room.system_gates,
-            room.audit,
+            services.gates.for_turn() if services.gates else None,
+            services.system_gates,
+            services.audit,
             {"scope_id": message.scope_id, "role": "research"},
         )
         files = await self._files(request, origin)
         at = request.attached_at or message.created_at
         attached = [ConversationFile(each.file.signed, at) for each in files]
-        reader = AttachmentReader(room.attachments, attached) if room.attachments else None
+        reader = AttachmentReader(services.attachments, attached) if services.attachments else None
         readable = request.folders.readable
         tools = ReadingTools(
-            room.reading.for_research(
+            services.reading.for_research(
                 message.scope_id, folders=readable, attached=reader.tools if reader else ()
             ),
             rules,
-            allowed=RESEARCH_TOOLS & set(constraints.tools_allowed) & room.tools_of(origin),
+            allowed=RESEARCH_TOOLS & set(constraints.tools_allowed) & services.tools_of(origin),
             taint=message.taint,
             seen_private=False,  # its prompt is the question alone
-            now=room.clock.now,
+            now=services.clock.now,
         )
         turn = AgentTurn(
             scope_id=message.scope_id,
@@ -151,7 +151,7 @@ class ExecutorLoop:
             folders=request.folders,
             files=tuple(each.for_agent(images=False) for each in files),
             taint=message.taint,
-            max_tokens=room.policy.max_tokens,
+            max_tokens=services.policy.max_tokens,
             max_cost_usd=self.research_cost_usd,
         )
         answered = await agent.research(turn, tools, return_format=constraints.return_format)
@@ -184,23 +184,23 @@ class ExecutorLoop:
                 tokens=answered.usage.tokens,
                 cost_usd=answered.usage.cost_usd,
             ),
-            ids=self.room.ids,
-            clock=self.room.clock,
+            ids=self.services.ids,
+            clock=self.services.clock,
             taint=answered.taint,
             sources=answered.sources,
         )
 
     async def _execute(self, message: QueueMessage, request: ExecutionRequest) -> Handled:
-        room = self.room
-        item = await room.items.get(request.work_item_id)
+        services = self.services
+        item = await services.items.get(request.work_item_id)
         if item is None:
             raise NotWorthRetrying(f"There is no work item {request.work_item_id}.")
-        waits = request.not_before is not None and room.clock.now() < request.not_before
+        waits = request.not_before is not None and services.clock.now() < request.not_before
         if waits and request.not_before is not None and not item.is_cancelled:
             raise NotYet(request.not_before)
         message = message.model_copy(update={"task_id": item.id})
         if item.type is WorkItemType.PROJECT:  # a task says it itself, when its attempt is started
-            await room.enqueue(started_message(room, message, item))
+            await services.enqueue(started_message(services, message, item))
         with self.running.entered(item, message):
             result = await self.work.execute(item)
         return await self._report(message, item, result)
@@ -208,25 +208,25 @@ class ExecutorLoop:
     async def _report(
         self, message: QueueMessage, item: WorkItem, result: WorkItemResult
     ) -> Handled:
-        room = self.room
-        after = await room.items.get(item.id) or item
+        services = self.services
+        after = await services.items.get(item.id) or item
         if _is_no_news(item, after, result):
             return Handled()
-        origin = await room.store.work_origin(item.id)
+        origin = await services.store.work_origin(item.id)
         read = Provenance(message.taint, tuple(message.taint_sources)).joined(
             await self._read(item)
         )
         found = {"taint": read.taint, "taint_sources": list(read.sources)}
         request = message.model_copy(update=found)
         # A goal fails again and again: each new plan for it counts.
-        depth = max(origin.depth if origin else 0, await room.store.replacements(item.id))
+        depth = max(origin.depth if origin else 0, await services.store.replacements(item.id))
         following = await self._following(after, result, depth)
         escalation = await self._escalate(request, after, result, following)
         if escalation.result is not result:  # it was executed once more
-            result, after = escalation.result, await room.items.get(item.id) or item
+            result, after = escalation.result, await services.items.get(item.id) or item
             following = await self._following(after, result, depth)
         report = after_execution(
-            room,
+            services,
             request,
             after,
             result,
@@ -237,8 +237,8 @@ class ExecutorLoop:
             undo_until=await self._undo_until(after),
         )
         writes = list(escalation.writes)
-        if room.proactive is not None and following not in (Next.WAIT, Next.REPLAN):
-            writes += await room.proactive.after_work(request, after, result)
+        if services.proactive is not None and following not in (Next.WAIT, Next.REPLAN):
+            writes += await services.proactive.after_work(request, after, result)
         trusted = Durability.TRUST if writes else Durability.ORDINARY
         return Handled((*report, *escalation.messages), tuple(writes), trusted)
 
@@ -252,19 +252,19 @@ class ExecutorLoop:
         self, request: QueueMessage, item: WorkItem, result: WorkItemResult, following: Next
     ) -> WorkEscalation:
         """Follow what the plan names for gates that blocked, and for work that did not succeed."""
-        room, bench = self.room, self.work.context
-        below = await bench.items.list_by_parent(item.id)
+        services, ctx = self.services, self.work.context
+        below = await ctx.items.list_by_parent(item.id)
         stopping = self.running.take_gates([item.id, *(each.id for each in below)])
-        known = {gate.name: gate for gate in (*bench.system_gates, *item.gates)}
+        known = {gate.name: gate for gate in (*ctx.system_gates, *item.gates)}
         known |= {gate.name: gate for each in below for gate in each.gates}
 
         async def execute(again: WorkItem) -> WorkItemResult:
             with self.running.entered(again, request):
                 return await self.work.execute(again)
 
-        origin = await room.store.require_origin(request.trace_id)
-        handler = WorkEscalation(room, request, origin, item, result=result, execute=execute)
-        escalator = Escalator(handler, audit=room.audit, escalations=item.escalation)
+        origin = await services.store.require_origin(request.trace_id)
+        handler = WorkEscalation(services, request, origin, item, result=result, execute=execute)
+        escalator = Escalator(handler, audit=services.audit, escalations=item.escalation)
         gates = [known[name] for name in stopping if name in known]
         for block in escalations_of(item, result, gates, following):
             handler.block = block.model_copy(update={"sender_id": origin.sender_id})
@@ -273,10 +273,10 @@ class ExecutorLoop:
 
     async def _waits(self, item: WorkItem) -> bool:
         """Whether a call of it, or a repair of a goal, waits for the owner's decision."""
-        bench, now = self.work.context, self.room.clock.now()
-        below = await bench.items.list_by_parent(item.id)
+        ctx, now = self.work.context, self.services.clock.now()
+        below = await ctx.items.list_by_parent(item.id)
         names = {item.id, *(each.id for each in below)}
-        runs = await bench.paused.waiting() if bench.paused else []
+        runs = await ctx.paused.waiting() if ctx.paused else []
         if any(run.work_item_id in names and run.undecided(now) for run in runs):
             return True
         return any(each.waits_for_approval for each in below if each.spawned_by == item.id)
@@ -285,11 +285,11 @@ class ExecutorLoop:
         """What the last attempt printed that ran anything; of a project, those at its tasks."""
         if is_undo(item):
             return []
-        bench, entries = self.work.context, []
+        ctx, entries = self.work.context, []
         for name in [item.id, *item.tasks]:
-            done = await bench.items.get(name)
+            done = await ctx.items.get(name)
             for attempt in range(done.attempts if done else 0, 0, -1):
-                made = await bench.ledger.entries(name, attempt)
+                made = await ctx.ledger.entries(name, attempt)
                 if outputs_to_show(made):
                     entries += made
                     break

@@ -194,10 +194,10 @@ def _attached_at(request: QueueMessage) -> datetime:
 
 
 def _reader_of(
-    room: TurnContext, request: QueueMessage, files: Sequence[ReadFile]
+    services: TurnContext, request: QueueMessage, files: Sequence[ReadFile]
 ) -> AttachmentReader | None:
     """What reads on in the files that came with a request."""
-    at, store = _attached_at(request), room.attachments
+    at, store = _attached_at(request), services.attachments
     found = [ConversationFile(each.file.signed, at) for each in files]
     return AttachmentReader(store, found) if store is not None and found else None
 
@@ -211,7 +211,7 @@ def _having_seen(turn: AgentTurn, found: Provenance) -> AgentTurn:
 class PlannerLoop:
     """Handler of `planner_queue`."""
 
-    room: TurnContext
+    services: TurnContext
     states: ResearchStore
     limits: ResearchLimits
     planner: PlanningAgent | None = None
@@ -221,7 +221,7 @@ class PlannerLoop:
     async def __call__(self, lease: Lease) -> Handled:
         message, payload = lease.message, lease.message.payload
         if isinstance(payload, ReplanRequest):
-            item = await self.room.items.get(payload.work_item_id)
+            item = await self.services.items.get(payload.work_item_id)
             if item is not None and item.is_cancelled:
                 return Handled()  # nobody wants another way to what was cancelled
         if isinstance(payload, PlanRequest | ReplanRequest):
@@ -237,7 +237,7 @@ class PlannerLoop:
             found.request_id, self._result(message, found), self.limits
         )
         if known is None:
-            self.room.answers.end(message.trace_id)  # the answer that it was for is there
+            self.services.answers.end(message.trace_id)  # the answer that it was for is there
         elif found.stopped:
             return self._stop(*known)
         if known is None or not goes_on(known[0], found.research_id):
@@ -253,16 +253,16 @@ class PlannerLoop:
         handled: Handled,
     ) -> Handled:
         """Keep the question and its answer in the conversation, together with what follows."""
-        room, state = self.room, known[0] if known else None
+        services, state = self.services, known[0] if known else None
         asked = {each.research_id: each.question for each in state.questions} if state else {}
-        if room.context is None or found.research_id not in asked:
+        if services.context is None or found.research_id not in asked:
             return handled
         begin = f"{asked[found.research_id]}\n"
-        kept = room.memory is not None and room.memory.is_record(message.content)
+        kept = services.memory is not None and services.memory.is_record(message.content)
         entry = ChronicleEntry(
             entry_id=f"{found.research_id}.out",
             scope_id=message.scope_id,
-            turn_number=await room.store.turns(message.scope_id),
+            turn_number=await services.store.turns(message.scope_id),
             source=f"research:{'found' if found.ok else 'failed'}",
             text=f"{begin}{message.content}",
             taint=message.taint,
@@ -270,7 +270,7 @@ class PlannerLoop:
             kind=ContextKind.TOOL_RESULT,
             words_from=0 if kept else None,
         )
-        said = await room.context.prepare(entry)
+        said = await services.context.prepare(entry)
         return replace(
             handled, writes=(*handled.writes, said.write), after=(*handled.after, said.show)
         )
@@ -284,7 +284,7 @@ class PlannerLoop:
             usage=Usage(tokens=found.tokens, cost_usd=found.cost_usd),
             taint=message.taint,
             sources=tuple(message.taint_sources),
-            at=self.room.clock.now(),
+            at=self.services.clock.now(),
         )
 
     async def _say_if_late(
@@ -292,14 +292,14 @@ class PlannerLoop:
     ) -> None:
         ids = {each.research_id for each in known[0].questions} if known else set()
         if found.research_id not in ids:
-            await self.room.audit.log(
+            await self.services.audit.log(
                 "research_ignored", research_id=found.research_id, request_id=found.request_id
             )
 
     async def _think(self, state: ResearchState, version: int) -> Handled:
         """Let the planner go on until the owner stops it; whoever watches sees that it does."""
-        answers, trace_id = self.room.answers, state.request.trace_id
-        await answers.begin(await self.room.store.require_origin(trace_id), Stage.PLANNING)
+        answers, trace_id = self.services.answers, state.request.trace_id
+        await answers.begin(await self.services.store.require_origin(trace_id), Stage.PLANNING)
         try:
             handled = await answers.stoppable(trace_id, self._go_on(state, version))
         except AnswerStopped:
@@ -319,7 +319,7 @@ class PlannerLoop:
         if self.planner is None:
             return self._answer(state, version, AgentResponse(message=_NO_PLANNER))
         while True:
-            questions = Questions(state, self.limits, self.room.clock, self.room.ids)
+            questions = Questions(state, self.limits, self.services.clock, self.services.ids)
             answered = await self._ask(self.planner, state, questions)
             state = state.model_copy(
                 update={
@@ -339,13 +339,13 @@ class PlannerLoop:
                 break
             # It may not ask any more, and has not answered: once more, with what is known.
             state = state.model_copy(update={"status": ResearchStatus.READY})
-        out = ask_out(state, questions, ids=self.room.ids, clock=self.room.clock)
+        out = ask_out(state, questions, ids=self.services.ids, clock=self.services.clock)
         waiting = asked(state, questions.accepted)
         return Handled(out, (lambda tx: self.states.save_in(tx, waiting, version=version),))
 
     async def _log(self, state: ResearchState) -> None:
         """What the request has used, its research included."""
-        await self.room.audit.log(
+        await self.services.audit.log(
             "plan_answered",
             request_id=state.request.message_id,
             trace_id=state.request.trace_id,
@@ -358,11 +358,11 @@ class PlannerLoop:
         self, planner: PlanningAgent, state: ResearchState, questions: Questions
     ) -> Answered[AgentResponse]:
         request = state.request
-        origin = await self.room.store.require_origin(request.trace_id)
+        origin = await self.services.store.require_origin(request.trace_id)
         exact = self._exact(request, origin)
         turn = await self._turn_of(state, origin, alone=exact is not None)
         files = await self._files(request, origin)
-        attached = _reader_of(self.room, request, files)
+        attached = _reader_of(self.services, request, files)
         tools = self._tools(state, questions, origin, attached)
         final, findings = state.must_finish, state.findings
         if self.looks_first and exact is None:
@@ -372,15 +372,15 @@ class PlannerLoop:
         asked_one = exact.planner if exact else planner
         answered = await asked_one.plan(turn, tools, findings=findings, final=final)
         if answered.fallback:
-            await self.room.audit.log(
+            await self.services.audit.log(
                 "agent_fallback",
                 role="planner",
                 reason=answered.fallback,
                 trace_id=request.trace_id,
             )
-        if exact is None and self.room.planner_hears_context:
+        if exact is None and self.services.planner_hears_context:
             read = attached.read if attached else {}
-            unseen = "" if self.room.planner_sees_images else unseen_images(turn.files)
+            unseen = "" if self.services.planner_sees_images else unseen_images(turn.files)
             answered = _adding(answered, left_unread(files, request.content, read), unseen)
         taint = join_taint(turn.taint, answered.taint, tools.taint)
         sources = first_sources((*turn.taint_sources, *tools.sources))
@@ -394,40 +394,42 @@ class PlannerLoop:
         if not first or not isinstance(payload, PlanRequest):
             return None
         files = bool(payload.attachments)
-        return self.room.exact_for(request.content, origin.taint, with_files=files)
+        return self.services.exact_for(request.content, origin.taint, with_files=files)
 
     async def _look(self, state: ResearchState, origin: Origin) -> Look:
         """What research would find in the files that the request names."""
-        room, request, folders = self.room, state.request, folders_of_request(state.request)
+        services, request, folders = self.services, state.request, folders_of_request(state.request)
         tools = ReadingTools(
-            room.reading.for_research(request.scope_id, folders=folders.readable),
+            services.reading.for_research(request.scope_id, folders=folders.readable),
             self._rules(request.scope_id),
-            allowed=RESEARCH_TOOLS & room.tools_of(origin),
+            allowed=RESEARCH_TOOLS & services.tools_of(origin),
             taint=state.taint,
             seen_private=True,
-            now=room.clock.now,
+            now=services.clock.now,
         )
         return await look_at_named(request.content, folders, tools)
 
     async def _turn_of(self, state: ResearchState, origin: Origin, *, alone: bool) -> AgentTurn:
-        request, room = state.request, self.room
-        number = await room.store.turns(request.scope_id)
+        request, services = state.request, self.services
+        number = await services.store.turns(request.scope_id)
         context, found = "", Provenance(state.taint, state.sources)
-        if room.planner_hears_context and not alone:
-            context, found = await context_of(room, request.scope_id, number=number, before=found)
+        if services.planner_hears_context and not alone:
+            context, found = await context_of(
+                services, request.scope_id, number=number, before=found
+            )
         files = await self._files(request, origin)
         named = [each.file for each in files]
         found = found.joined(*provenance_of(named, _attached_at(request)))
-        sees = room.planner_sees_images and not alone
-        text = room.frame(request.content, origin.taint or TaintLevel.EXTERNAL)
+        sees = services.planner_sees_images and not alone
+        text = services.frame(request.content, origin.taint or TaintLevel.EXTERNAL)
         folders, earlier = folders_of_request(request), ""
         if isinstance(request.payload, ReplanRequest):
             text = f"{_ANOTHER}{request.content}"
-            failed = await room.items.get(request.payload.work_item_id)
+            failed = await services.items.get(request.payload.work_item_id)
             folders = RequestFolders(base=folder_of(failed) if failed else None)
         elif isinstance(request.payload, PlanRequest) and request.payload.revises:
             text = request.content  # the owner's own words, signed with the decision
-            earlier = await stored_markdown(room.items, request.payload.revises)
+            earlier = await stored_markdown(services.items, request.payload.revises)
         return AgentTurn(
             scope_id=request.scope_id,
             trace_id=request.trace_id,
@@ -437,8 +439,8 @@ class PlannerLoop:
             interaction_register=_register(request.payload),
             interaction_mode=_mode(request.payload),
             request_kind=_kind(request.payload),
-            access_level=room.level_of(origin),
-            skills=await described_skills(room, owners=room.is_owners(origin)),
+            access_level=services.level_of(origin),
+            skills=await described_skills(services, owners=services.is_owners(origin)),
             folders=folders,
             files=tuple(each.for_agent(images=sees) for each in files),
             earlier_plan=earlier,
@@ -451,16 +453,18 @@ class PlannerLoop:
 
     def _directives(self, payload: object) -> str:
         """How to proceed with this very request; how to speak stands in the context."""
-        if self.room.personality is None or not isinstance(payload, PlanRequest):
+        if self.services.personality is None or not isinstance(payload, PlanRequest):
             return ""
         return manner_of(payload.interaction_register or "", payload.interaction_mode or "")
 
     async def _files(self, request: QueueMessage, origin: Origin) -> list[ReadFile]:
         """The files that came with a request of the owner's."""
-        payload, store = request.payload, self.room.attachments
+        payload, store = request.payload, self.services.attachments
         if not isinstance(payload, PlanRequest) or store is None:
             return []
-        return await read_files(store, payload.attachments) if self.room.is_owners(origin) else []
+        return (
+            await read_files(store, payload.attachments) if self.services.is_owners(origin) else []
+        )
 
     async def _problem_of(self, state: ResearchState, response: AgentResponse) -> str:
         """Why the plan of an answer cannot be used; empty if it can, or if there is none."""
@@ -468,21 +472,21 @@ class PlannerLoop:
         markdown = action.plan_markdown if action and action.action in PLANNED else None
         if action is None or markdown is None or len(markdown) > MAX_PLAN_BYTES:
             return ""
-        origin = await self.room.store.require_origin(request.trace_id)
+        origin = await self.services.store.require_origin(request.trace_id)
         payload = request.payload
         earlier = getattr(payload, "revises", None) or getattr(payload, "work_item_id", None)
         continues = action.continuation_of or getattr(payload, "continuation_of", None)
         wanted = Wanted(
             action=action.model_copy(update={"continuation_of": continues}),
             scope_id=request.scope_id,
-            is_owners=self.room.is_owners(origin),
+            is_owners=self.services.is_owners(origin),
             taint=state.taint,
             folders=folders_of_request(request),
             instead_of=earlier,
             asked=request.content,
         )
         try:
-            adopted = await adopt(self.room, wanted)
+            adopted = await adopt(self.services, wanted)
         except WorkError as error:
             return error.message
         return "\n".join(doubts_about(adopted.plan))
@@ -494,32 +498,32 @@ class PlannerLoop:
         origin: Origin,
         attached: AttachmentReader | None,
     ) -> ReadingTools:
-        room, scope_id = self.room, state.request.scope_id
-        allowed = PLANNER_TOOLS & room.tools_of(origin) | {"validate_plan"}
+        services, scope_id = self.services, state.request.scope_id
+        allowed = PLANNER_TOOLS & services.tools_of(origin) | {"validate_plan"}
         if state.must_finish:
             allowed -= {"request_research"}
-        questions.tools = room.tools_of(origin)
+        questions.tools = services.tools_of(origin)
         files = attached.tools if attached else ()
-        owners = room.is_owners(origin)
-        skills = planner_skill_tools(room.skills) if owners else ()
-        accounts = room.accounts.for_planner(scope_id) if owners and room.accounts else ()
+        owners = services.is_owners(origin)
+        skills = planner_skill_tools(services.skills) if owners else ()
+        accounts = services.accounts.for_planner(scope_id) if owners and services.accounts else ()
         more = [*files, *skills, *accounts]
-        tools = room.reading.for_planner(scope_id, ask=questions.ask, more=more)
+        tools = services.reading.for_planner(scope_id, ask=questions.ask, more=more)
         return ReadingTools(
             tools,
             self._rules(scope_id),
             allowed=frozenset(allowed),
             taint=state.taint,
             seen_private=True,
-            now=room.clock.now,
+            now=services.clock.now,
         )
 
     def _rules(self, scope_id: str) -> Rules:
-        room = self.room
+        services = self.services
         return Rules(
-            room.gates.for_turn() if room.gates else None,
-            room.system_gates,
-            room.audit,
+            services.gates.for_turn() if services.gates else None,
+            services.system_gates,
+            services.audit,
             {"scope_id": scope_id, "role": "planner"},
         )
 
@@ -540,8 +544,8 @@ class PlannerLoop:
             kind=MessageKind.PLAN_RESULT,
             content=clip(text),
             payload=self._result_of(request, response),
-            ids=self.room.ids,
-            clock=self.room.clock,
+            ids=self.services.ids,
+            clock=self.services.clock,
             taint=state.taint,
             sources=state.sources,
             plan_markdown=markdown,
@@ -560,9 +564,9 @@ class PlannerLoop:
         planned = asked_for if isinstance(asked_for, PlanRequest) else None
         replaced = asked_for if isinstance(asked_for, ReplanRequest) else None
         # One more than is allowed, so that the step that cuts them can see and say it.
-        ops = response.memory_ops[: self.room.policy.max_memory_ops + 1]
+        ops = response.memory_ops[: self.services.policy.max_memory_ops + 1]
         return PlanResult(
-            connection_id=getattr(asked_for, "connection_id", self.room.policy.owner_id),
+            connection_id=getattr(asked_for, "connection_id", self.services.policy.owner_id),
             needs_approval=response.needs_approval,
             interaction_register=planned.interaction_register if planned else "execution",
             interaction_mode=planned.interaction_mode if planned else None,
@@ -580,8 +584,8 @@ class PlannerLoop:
         )
 
     async def _advise(self, message: QueueMessage, request: ConsultRequest) -> Handled:
-        if self.planner is None or self.room.clock.now() >= request.deadline:
-            await self.room.audit.log(
+        if self.planner is None or self.services.clock.now() >= request.deadline:
+            await self.services.audit.log(
                 "consult_ignored", consult_id=request.consult_id, work_item_id=request.work_item_id
             )
             return Handled()
@@ -605,8 +609,8 @@ class PlannerLoop:
                 tokens=answered.usage.tokens,
                 cost_usd=answered.usage.cost_usd,
             ),
-            ids=self.room.ids,
-            clock=self.room.clock,
+            ids=self.services.ids,
+            clock=self.services.clock,
             taint=answered.taint,
         )
         return Handled((guidance,))

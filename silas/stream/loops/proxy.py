@@ -58,17 +58,17 @@ _MOODS = {
 class ProxyLoop:
     """Handler of `proxy_queue`."""
 
-    room: TurnContext
+    services: TurnContext
 
     async def __call__(self, lease: Lease) -> Handled:
         message = lease.message
         if not isinstance(message.payload, UserMessage | PlanResult):
-            return _handled(await take_turn(self.room, await self._turn_of(message)))
+            return _handled(await take_turn(self.services, await self._turn_of(message)))
         try:
             return await self._answer(await self._turn_of(message))
         except BaseException:
-            self.room.answers.show(message.trace_id, "")  # it will be made anew
-            self.room.answers.end(message.trace_id)
+            self.services.answers.show(message.trace_id, "")  # it will be made anew
+            self.services.answers.end(message.trace_id)
             raise
 
     async def _turn_of(self, message: QueueMessage) -> Turn:
@@ -87,9 +87,9 @@ class ProxyLoop:
 
     async def _answer(self, turn: Turn) -> Handled:
         """Take the turn of a message that is answered; whoever watches sees where that is."""
-        answers, trace_id = self.room.answers, turn.message.trace_id
+        answers, trace_id = self.services.answers, turn.message.trace_id
         await answers.begin(turn.origin, Stage.READING if turn.text else Stage.CHECKING)
-        turn = await take_turn(self.room, turn)
+        turn = await take_turn(self.services, turn)
         if any(each.message_kind is MessageKind.PLAN_REQUEST for each in turn.outgoing):
             return _handled(turn)  # the planner goes on with it
 
@@ -110,7 +110,7 @@ class ProxyLoop:
             sender_id=said.sender_id,
             message_id=message.message_id,
         )
-        known = await self.room.store.origin(message.trace_id)
+        known = await self.services.store.origin(message.trace_id)
         if known is not None and known.model_copy(update={"taint": None}) != origin:
             raise NotWorthRetrying("Another message has begun this trace.")
         # Nothing is known about the sender until step 2 has looked.
@@ -118,24 +118,24 @@ class ProxyLoop:
         turn = Turn(
             message=unknown,
             origin=origin,
-            number=await self.room.store.turns(message.scope_id) + 1,
+            number=await self.services.store.turns(message.scope_id) + 1,
             text=message.content,
         )
-        return without_secret(self.room, turn)
+        return without_secret(self.services, turn)
 
     async def _agreed(self, message: QueueMessage, question_id: str) -> Turn:
         """A request of the owner's, now that he has let Silas read what it needs.
 
         Its words, and that they are the owner's, come from the answer that he has signed.
         """
-        places = self.room.places
+        places = self.services.places
         agreed = await places.agreed(question_id) if places is not None else None
-        origin = await self.room.store.require_origin(message.trace_id)
+        origin = await self.services.store.require_origin(message.trace_id)
         if (
             agreed is None
             or agreed.question.trace_id != origin.trace_id
             or message.scope_id != origin.scope_id
-            or not self.room.is_owners(origin)
+            or not self.services.is_owners(origin)
             or origin.taint is not TaintLevel.OWNER
         ):
             raise NotWorthRetrying("Nobody has agreed to what this needs.")
@@ -145,7 +145,7 @@ class ProxyLoop:
         return Turn(
             message=message.model_copy(update={"content": request.text, "payload": payload}),
             origin=origin,
-            number=await self.room.store.turns(message.scope_id) + 1,
+            number=await self.services.store.turns(message.scope_id) + 1,
             text=request.text,
             is_resumed=True,
         )
@@ -182,7 +182,7 @@ class ProxyLoop:
         )
         text = message.content
         if is_visit(turn.origin.connection_id):
-            item = await self.room.items.get(message.task_id or "")
+            item = await self.services.items.get(message.task_id or "")
             text = told_to_visitor(status.status, item.title if item else "It")
         return replace(
             turn.saying(text),
@@ -194,13 +194,13 @@ class ProxyLoop:
 
     async def _later(self, message: QueueMessage) -> Turn:
         """A turn about something that was begun earlier, for whoever began it."""
-        origin = await self.room.store.require_origin(message.trace_id)
+        origin = await self.services.store.require_origin(message.trace_id)
         if origin.scope_id != message.scope_id:
             raise NotWorthRetrying("The message belongs to another conversation than it says.")
         return Turn(
             message=message,
             origin=origin,
-            number=await self.room.store.turns(message.scope_id),
+            number=await self.services.store.turns(message.scope_id),
             text="",
             taint=message.taint,
             sources=tuple(message.taint_sources),

@@ -51,8 +51,8 @@ _FIRST = _UNANSWERED.keys() - {MessageKind.REPLAN_REQUEST, MessageKind.EXECUTION
 class RuntimeLoop:
     """Handler of `runtime_queue`."""
 
-    room: TurnContext
-    bench: ExecutionContext
+    services: TurnContext
+    ctx: ExecutionContext
     consultations: Consultations
     cadence: CadenceWatch
 
@@ -62,12 +62,12 @@ class RuntimeLoop:
             return await self._advised(message, payload)
         if isinstance(payload, SystemEvent) and payload.event == DECISION_MADE:
             card_id = str(payload.data.get("card_id", ""))
-            handled = await follow_decision(self.room, self.bench, message, card_id)
+            handled = await follow_decision(self.services, self.ctx, message, card_id)
             # Looked at once the decision is followed: it may mean to read the log of a whole day.
             return replace(handled, after=(*handled.after, self._note_cadence))
         if isinstance(payload, SystemEvent) and payload.event == STOP_WORK:
             name = str(payload.data.get("work_item_id", ""))
-            return await stop_work(self.room, self.bench, message, name)
+            return await stop_work(self.services, self.ctx, message, name)
         if isinstance(payload, ErrorPayload):
             return await self._sorry(message, payload.about)
         if isinstance(payload, SystemEvent) and payload.event == GIVEN_UP:  # of an older version
@@ -79,7 +79,7 @@ class RuntimeLoop:
 
     async def _advised(self, message: QueueMessage, guidance: PlannerGuidance) -> Handled:
         taken = await self.consultations.answer(guidance, message.content)
-        await self.room.audit.log(
+        await self.services.audit.log(
             "planner_advised" if taken else "planner_guidance_ignored",
             consult_id=guidance.consult_id,
             work_item_id=guidance.work_item_id,
@@ -90,7 +90,7 @@ class RuntimeLoop:
 
     async def _sorry(self, message: QueueMessage, data: Mapping[str, object]) -> Handled:
         """Somebody waits for an answer that will not come: this is the answer."""
-        origin = await self.room.store.origin(message.trace_id)
+        origin = await self.services.store.origin(message.trace_id)
         connection = origin.connection_id if origin else str(data.get("connection_id") or "")
         if not connection:
             return Handled()
@@ -108,8 +108,8 @@ class RuntimeLoop:
                     kind=MessageKind.AGENT_RESPONSE,
                     content=f"{_SORRY}{message.content}",
                     payload=reply,
-                    ids=self.room.ids,
-                    clock=self.room.clock,
+                    ids=self.services.ids,
+                    clock=self.services.clock,
                     urgency=Urgency.NEEDS_ATTENTION,
                 ),
             )

@@ -36,8 +36,10 @@ from silas.work.models import WorkItem, WorkItemType
 class TurnEscalation:
     """`EscalationHandler` of one turn. It collects; the turn sends when all of it can happen."""
 
-    def __init__(self, room: TurnContext, turn: Turn, block: GateBlock, again: Turn | None) -> None:
-        self._room = room
+    def __init__(
+        self, services: TurnContext, turn: Turn, block: GateBlock, again: Turn | None
+    ) -> None:
+        self._services = services
         self._turn = turn
         self._block = block
         self._again = again
@@ -62,7 +64,7 @@ class TurnEscalation:
 
     async def _open_case(self, queue: str | None) -> bool:
         """Whether a person will see it: then that is written together with the answer."""
-        turn, cases = self._turn, self._room.cases
+        turn, cases = self._turn, self._services.cases
         write = None
         if cases is not None:
             write = await cases.opening(
@@ -77,10 +79,10 @@ class TurnEscalation:
         turn = self._again
         if turn is None or turn.speaker is not Agent.PROXY or turn.response is None:
             return False
-        answered = await ask_proxy(self._room, turn, instruction=instruction)
+        answered = await ask_proxy(self._services, turn, instruction=instruction)
         if answered.response is None:
             return False
-        looked, stopping = await look_at_response(self._room, answered)
+        looked, stopping = await look_at_response(self._services, answered)
         self.passed = None if stopping else looked
         return stopping is None
 
@@ -89,18 +91,18 @@ class TurnEscalation:
 
     async def spawn_task(self, block: GateBlock) -> None:
         """A task of the owner's, on a card: nothing is done before the owner's yes."""
-        room, origin = self._room, await repair_origin(self._room, self._turn)
-        if room.reviews is None:
+        services, origin = self._services, await repair_origin(self._services, self._turn)
+        if services.reviews is None:
             raise ChannelError("Nobody can be asked about a task.")
         review, write = asking(
-            room,
+            services,
             origin,
             repair_task(self._turn, block),
             taint=TaintLevel.EXTERNAL,  # the reason may repeat what was said
             message=f"The gate {block.gate_name} asks for a repair: {block.reason}",
             card_id=f"card_{origin.trace_id}",
         )
-        self.writes += [lambda tx: room.store.note_origin(tx, origin), write]
+        self.writes += [lambda tx: services.store.note_origin(tx, origin), write]
         self._notices.append(review.message)
 
     async def notify_owner(self, text: str) -> None:
@@ -108,10 +110,10 @@ class TurnEscalation:
 
     def notices(self, turn: Turn) -> list[QueueMessage]:
         """What the owner is told, in the owner's own scope."""
-        owner = self._room.policy.owner_id
+        owner = self._services.policy.owner_id
         return [
             message_of(
-                self._room,
+                self._services,
                 turn,
                 sender=Agent.RUNTIME,
                 kind=MessageKind.AGENT_RESPONSE,
@@ -125,10 +127,10 @@ class TurnEscalation:
         ]
 
 
-async def repair_origin(room: TurnContext, turn: Turn) -> Origin:
+async def repair_origin(services: TurnContext, turn: Turn) -> Origin:
     """Where a repair is reported: to the owner, who decides about it, whoever was stopped."""
-    name, owner = f"repair_{turn.message.message_id}"[:180], room.policy.owner_id
-    scope = await room.store.latest_scope(owner)
+    name, owner = f"repair_{turn.message.message_id}"[:180], services.policy.owner_id
+    scope = await services.store.latest_scope(owner)
     return own_origin(owner, name, scope_id=scope, sender_id=SCHEDULER, taint=TaintLevel.EXTERNAL)
 
 
@@ -148,58 +150,58 @@ def repair_task(turn: Turn, block: GateBlock) -> WorkItem:
 _SORRY = "I can't go on with this: a rule stopped it. The owner can see which one."
 
 
-async def precompile_gates(room: TurnContext, turn: Turn) -> Turn:
+async def precompile_gates(services: TurnContext, turn: Turn) -> Turn:
     """Step 0: the gates of the configuration and of the goals in force, fixed for this turn."""
-    goals = await room.goals_in_force()
-    gates = (*room.system_gates, *(gate for goal in goals for gate in goal.gates))
-    waits = partial(room.answers.wait_for, turn.message.trace_id)
-    runner = room.gates.for_turn(waits) if room.gates else None
-    return await meet(room, replace(turn, gates=gates, runner=runner))
+    goals = await services.goals_in_force()
+    gates = (*services.system_gates, *(gate for goal in goals for gate in goal.gates))
+    waits = partial(services.answers.wait_for, turn.message.trace_id)
+    runner = services.gates.for_turn(waits) if services.gates else None
+    return await meet(services, replace(turn, gates=gates, runner=runner))
 
 
-async def input_gates(room: TurnContext, turn: Turn) -> Turn:
+async def input_gates(services: TurnContext, turn: Turn) -> Turn:
     """Step 1: the message may be blocked, asked about, or rewritten."""
     context = {"message": turn.text, **known_of(turn)}
     trigger = GateTrigger.EVERY_USER_MESSAGE
-    results, context = await look(room, turn, trigger, context, quality="quality_gate_input")
+    results, context = await look(services, turn, trigger, context, quality="quality_gate_input")
     turn = replace(turn, input_results=results)
-    stopping = await first_stop(room, turn, results, context)
+    stopping = await first_stop(services, turn, results, context)
     if stopping is None:
         return replace(turn, text=str(context["message"]))
-    return await _escalate(room, turn, stopping, again=None)
+    return await _escalate(services, turn, stopping, again=None)
 
 
-async def output_gates(room: TurnContext, turn: Turn) -> Turn:
+async def output_gates(services: TurnContext, turn: Turn) -> Turn:
     """Step 8: the response may be suppressed, asked about, or rewritten."""
     if turn.response is None:
         return turn
     if turn.goal is not None and turn.blocked:
-        turn = await _follow_blocked(room, turn, turn.blocked[0])
+        turn = await _follow_blocked(services, turn, turn.blocked[0])
     if turn.decision is not None and turn.decision.route == "direct":
-        room.answers.enter(turn.message.trace_id, Stage.CHECKING)
-    passed, stopping = await look_at_response(room, turn)
+        services.answers.enter(turn.message.trace_id, Stage.CHECKING)
+    passed, stopping = await look_at_response(services, turn)
     if stopping is None:
         return passed
-    room.answers.show(turn.message.trace_id, "")  # what is not let through does not stand
+    services.answers.show(turn.message.trace_id, "")  # what is not let through does not stand
     suppressed = replace(turn, response=None, decision=None)
-    return await _escalate(room, suppressed, stopping, again=turn)
+    return await _escalate(services, suppressed, stopping, again=turn)
 
 
-async def _follow_blocked(room: TurnContext, turn: Turn, result: GateResult) -> Turn:
+async def _follow_blocked(services: TurnContext, turn: Turn, result: GateResult) -> Turn:
     """A gate has stopped a visitor's call: what it says then is the answer, if it says anything."""
-    desk, _ = await _handled(room, turn, result, again=None)
-    turn = turn.sending(*desk.notices(turn)).writing(*desk.writes)
-    if not desk.said:
+    escalation, _ = await _handled(services, turn, result, again=None)
+    turn = turn.sending(*escalation.notices(turn)).writing(*escalation.writes)
+    if not escalation.said:
         return turn
-    plain = AgentResponse(message=" ".join(desk.said))
+    plain = AgentResponse(message=" ".join(escalation.said))
     return replace(turn, response=plain, wishes=())
 
 
 async def _handled(
-    room: TurnContext, turn: Turn, result: GateResult, *, again: Turn | None
+    services: TurnContext, turn: Turn, result: GateResult, *, again: Turn | None
 ) -> tuple[TurnEscalation, EscalationOutcome]:
     """Do what the gate's `on_block` says."""
-    goals = await room.goals_in_force()
+    goals = await services.goals_in_force()
     # Of two escalations with one name, that of the goal counts that the settings name; for a
     # visitor, that of the goal the visitor came for.
     own = (turn.goal,) if turn.goal else ()
@@ -211,21 +213,21 @@ async def _handled(
         sender_id=turn.sender_id,
         on_block=gate.on_block if gate else "report",
     )
-    desk = TurnEscalation(room, turn, block, again)
-    outcome = await Escalator(desk, audit=room.audit, escalations=named).handle(block)
-    return desk, outcome
+    escalation = TurnEscalation(services, turn, block, again)
+    outcome = await Escalator(escalation, audit=services.audit, escalations=named).handle(block)
+    return escalation, outcome
 
 
 async def _escalate(
-    room: TurnContext, turn: Turn, result: GateResult, *, again: Turn | None
+    services: TurnContext, turn: Turn, result: GateResult, *, again: Turn | None
 ) -> Turn:
     """Do what the gate's `on_block` says; the turn goes on only if a new answer has passed."""
-    desk, outcome = await _handled(room, turn, result, again=again)
-    if outcome.resolved and desk.passed is not None:
-        return desk.passed
-    told = " ".join(desk.said) or _SORRY
+    escalation, outcome = await _handled(services, turn, result, again=again)
+    if outcome.resolved and escalation.passed is not None:
+        return escalation.passed
+    told = " ".join(escalation.said) or _SORRY
     return replace(
-        turn.sending(*desk.notices(turn)).writing(*desk.writes),
+        turn.sending(*escalation.notices(turn)).writing(*escalation.writes),
         response=None,
         stopped=f"gate {result.gate_name}",
         mood="blocked",

@@ -78,42 +78,42 @@ _STOPPED = frozenset(
 )
 
 
-async def handle_plan(room: TurnContext, turn: Turn) -> Turn:
+async def handle_plan(services: TurnContext, turn: Turn) -> Turn:
     """Step 12: a plan becomes a card; work that is there already goes on or stops."""
-    turn = await ask_for_wishes(room, turn)
+    turn = await ask_for_wishes(services, turn)
     response = turn.response
     if response is None:
         return turn
     action = response.plan_action
     if action is not None and turn.goal is not None:
         # A visitor gets no plans, whoever writes them: what visitors wish for are single calls.
-        await room.audit.log("visitor_plan_dropped", **known_of(turn))
+        await services.audit.log("visitor_plan_dropped", **known_of(turn))
         action = None
     if action is not None and action.action not in PLANNED:
-        return await about_known_work(room, turn, action)
+        return await about_known_work(services, turn, action)
     if action is None or action.plan_markdown is None:
-        return await _without_plan(room, turn)
+        return await _without_plan(services, turn)
     if not response.needs_approval:
-        await room.audit.log("needs_approval_overridden", **known_of(turn))
-    if room.reviews is None:
+        await services.audit.log("needs_approval_overridden", **known_of(turn))
+    if services.reviews is None:
         return _adding(turn, _NO_REVIEWS)
-    return await _planned(room, turn, action, room.reviews)
+    return await _planned(services, turn, action, services.reviews)
 
 
-async def _planned(room: TurnContext, turn: Turn, action: PlanAction, reviews: Reviews) -> Turn:
+async def _planned(services: TurnContext, turn: Turn, action: PlanAction, reviews: Reviews) -> Turn:
     """Parse, store and ask; or say why not."""
     try:
-        await _require_place(room, turn)
-        adopted = await adopt(room, _wanted(room, turn, action))
-        await _require_new_approach(room, turn, adopted.plan)
+        await _require_place(services, turn)
+        adopted = await adopt(services, _wanted(services, turn, action))
+        await _require_new_approach(services, turn, adopted.plan)
     except WorkError as error:
-        await room.audit.log("plan_refused", **known_of(turn), reason=error.message)
+        await services.audit.log("plan_refused", **known_of(turn), reason=error.message)
         if _result_of(turn).replaces is not None:
             # What the planner says about a plan that is refused would announce it.
-            return await _without_plan(room, turn.saying(error.message))
+            return await _without_plan(services, turn.saying(error.message))
         return turn.saying(f"I wrote a plan that cannot be used. {error.message}")
     turn = _adding(turn, _where(_result_of(turn).folders, adopted))
-    return await _ask(room, turn, adopted.plan, reviews=reviews, action=action)
+    return await _ask(services, turn, adopted.plan, reviews=reviews, action=action)
 
 
 def _where(folders: RequestFolders, adopted: Adopted) -> str:
@@ -124,10 +124,10 @@ def _where(folders: RequestFolders, adopted: Adopted) -> str:
     return " ".join(filter(None, parts))
 
 
-async def _require_place(room: TurnContext, turn: Turn) -> None:
+async def _require_place(services: TurnContext, turn: Turn) -> None:
     """Whoever is not the owner cannot bury him in questions."""
-    most = room.policy.max_open_cards
-    if not is_owners(room, turn) and await room.store.open_cards(turn.scope_id) >= most:
+    most = services.policy.max_open_cards
+    if not is_owners(services, turn) and await services.store.open_cards(turn.scope_id) >= most:
         raise WorkError(_TOO_MANY_CARDS)
 
 
@@ -137,42 +137,42 @@ def _result_of(turn: Turn) -> PlanResult:
     return payload if isinstance(payload, PlanResult) else PlanResult(connection_id="owner")
 
 
-async def _without_plan(room: TurnContext, turn: Turn) -> Turn:
+async def _without_plan(services: TurnContext, turn: Turn) -> Turn:
     """An answer in place of a plan; whoever waits for another version of one is told."""
     result = _result_of(turn)
     text = turn.response.message if turn.response else ""
     if result.replaces is not None:
-        return await _give_up(room, turn, result.replaces)
+        return await _give_up(services, turn, result.replaces)
     if result.revises is not None:
-        before = await room.items.get(result.revises)
+        before = await services.items.get(result.revises)
         title = before.title if before else result.revises
         return turn.saying(f"{text}\n\n{_NOT_REVISED.format(title=title)}".strip())
     return turn
 
 
-async def _give_up(room: TurnContext, turn: Turn, replaced: str) -> Turn:
+async def _give_up(services: TurnContext, turn: Turn, replaced: str) -> Turn:
     """All automated ways are exhausted: now, and only now, the person is asked what to do."""
     said = turn.response.message if turn.response else ""
     told = f"{_GIVEN_UP.format(item=replaced)}\n\n{said}".strip()
-    item = await room.items.get(replaced)
-    if room.proactive is not None and item is not None and item.status is WorkItemStatus.STUCK:
+    item = await services.items.get(replaced)
+    if services.proactive is not None and item is not None and item.status is WorkItemStatus.STUCK:
         ended = WorkItemResult(
             work_item_id=item.id,
             status=item.status,
             summary=_NO_OTHER_WAY,
             verification_results=item.verification_results[-len(item.verify) or None :],
         )
-        turn = turn.auditing(*await room.proactive.after_work(turn.message, item, ended))
+        turn = turn.auditing(*await services.proactive.after_work(turn.message, item, ended))
     return replace(turn.saying(told), needs_attention=True, mood="blocked")
 
 
-def _wanted(room: TurnContext, turn: Turn, action: PlanAction) -> Wanted:
+def _wanted(services: TurnContext, turn: Turn, action: PlanAction) -> Wanted:
     decided, result = turn.decision, _result_of(turn)
     continues = action.continuation_of or (decided.continuation_of if decided else None)
     return Wanted(
         action=action.model_copy(update={"continuation_of": continues or result.continuation_of}),
         scope_id=turn.scope_id,
-        is_owners=is_owners(room, turn),
+        is_owners=is_owners(services, turn),
         taint=turn.taint,
         initiative=turn.initiative,
         proxy_mode=turn.mode,
@@ -183,13 +183,13 @@ def _wanted(room: TurnContext, turn: Turn, action: PlanAction) -> Wanted:
     )
 
 
-async def _require_new_approach(room: TurnContext, turn: Turn, plan: Plan) -> None:
+async def _require_new_approach(services: TurnContext, turn: Turn, plan: Plan) -> None:
     """What did not work is not tried again, and what the owner wants changed is changed."""
     result = _result_of(turn)
-    failed = await room.items.get(result.replaces) if result.replaces else None
+    failed = await services.items.get(result.replaces) if result.replaces else None
     if failed is not None and failed.body.split() == plan.root.body.split():
         raise WorkError(_SAME)
-    before = await room.items.get(result.revises) if result.revises else None
+    before = await services.items.get(result.revises) if result.revises else None
     if before is not None and _content(before) == _content(plan.root):
         raise WorkError(_UNCHANGED)
 
@@ -200,14 +200,14 @@ def _content(item: WorkItem) -> dict[str, Any]:
 
 
 async def _ask(
-    room: TurnContext, turn: Turn, plan: Plan, *, reviews: Reviews, action: PlanAction
+    services: TurnContext, turn: Turn, plan: Plan, *, reviews: Reviews, action: PlanAction
 ) -> Turn:
-    origin, result, now = turn.origin, _result_of(turn), format_timestamp(room.clock.now())
+    origin, result, now = turn.origin, _result_of(turn), format_timestamp(services.clock.now())
     replaced = result.replaces
-    earlier = await room.store.work_origin(replaced) if replaced else None
+    earlier = await services.store.work_origin(replaced) if replaced else None
     depth = earlier.depth + 1 if earlier else (1 if replaced else 0)
     review = PlanReview(
-        card_id=room.ids.new("card"),
+        card_id=services.ids.new("card"),
         items=list(plan.items),
         scope_id=turn.scope_id,
         connection_id=origin.connection_id,
@@ -223,7 +223,7 @@ async def _ask(
     def store(tx: Transaction) -> None:
         for item in plan.items:
             save_item(tx, item, now=now)
-            room.store.note_work(
+            services.store.note_work(
                 tx,
                 WorkOrigin(
                     work_item_id=item.id,
@@ -234,26 +234,26 @@ async def _ask(
                     replaces=replaced,
                 ),
             )
-        room.store.note_folders(tx, turn.message.trace_id, result.folders)
+        services.store.note_folders(tx, turn.message.trace_id, result.folders)
         reviews.ask_plan(tx, review)
 
-    if room.context is not None and action.plan_markdown:
-        await room.context.add_plan(
+    if services.context is not None and action.plan_markdown:
+        await services.context.add_plan(
             turn.scope_id,
             plan.root.id,
             markdown=action.plan_markdown,
             taint=turn.taint,
             sources=turn.sources,
         )
-    risk = riskiest(*(plan_risk(item, turn.taint, room.effect_of) for item in plan.items))
+    risk = riskiest(*(plan_risk(item, turn.taint, services.effect_of) for item in plan.items))
     asked = {**known_of(turn), "card_id": review.card_id, "risk": risk.value}
     return replace(
-        turn.writing(store).auditing(lambda tx: room.audit.append(tx, ASKED, asked)),
+        turn.writing(store).auditing(lambda tx: services.audit.append(tx, ASKED, asked)),
         card_id=review.card_id,
     )
 
 
-async def about_known_work(room: TurnContext, turn: Turn, action: PlanAction) -> Turn:
+async def about_known_work(services: TurnContext, turn: Turn, action: PlanAction) -> Turn:
     """`execute_next` and `abort`: what the planner wants to become of work that is there already.
 
     Neither decides anything. To go on is asked on a card, as the plan stands. To stop is done for
@@ -261,17 +261,18 @@ async def about_known_work(room: TurnContext, turn: Turn, action: PlanAction) ->
     has set up, the owner ends.
     """
     name = action.continuation_of or _result_of(turn).continuation_of
-    if _NAMED.get(name) is action.action and is_owners(room, turn):
-        return await _about_all(room, turn, name)
-    item = await room.items.get(name) if name else None
+    if _NAMED.get(name) is action.action and is_owners(services, turn):
+        return await _about_all(services, turn, name)
+    item = await services.items.get(name) if name else None
     in_scope = item is not None and (
-        is_owners(room, turn) or item.id in await room.store.of_scope(turn.scope_id, [item.id])
+        is_owners(services, turn)
+        or item.id in await services.store.of_scope(turn.scope_id, [item.id])
     )
     if item is None or not in_scope:
         return _adding(turn, _NO_SUCH_WORK)
     if action.action is PlanActionType.ABORT:
-        return _stopping(room, turn, item)
-    return await _going_on(room, turn, item)
+        return _stopping(services, turn, item)
+    return await _going_on(services, turn, item)
 
 
 _NAMED: Mapping[str | None, PlanActionType] = {
@@ -281,32 +282,32 @@ _NAMED: Mapping[str | None, PlanActionType] = {
 }
 
 
-async def _about_all(room: TurnContext, turn: Turn, name: str | None) -> Turn:
+async def _about_all(services: TurnContext, turn: Turn, name: str | None) -> Turn:
     """What the owner has named by what it is, and not by its id."""
     if name == LAST_UNDO:
-        card_id = await room.store.last_undo(turn.scope_id, now=room.clock.now())
+        card_id = await services.store.last_undo(turn.scope_id, now=services.clock.now())
         if card_id is None:
             return _adding(turn, _NO_UNDO)
         return replace(_adding(turn, _UNDO_CARD), card_id=card_id)
     if name == WHAT_RUNS:
-        ids = await room.store.under_way(turn.scope_id)
-        meant = [item for each in ids if (item := await room.items.get(each)) is not None]
+        ids = await services.store.under_way(turn.scope_id)
+        meant = [item for each in ids if (item := await services.items.get(each)) is not None]
     else:
-        meant = await watches(room.items)
+        meant = await watches(services.items)
     for each in meant:
-        turn = _stopping(room, turn, each)
+        turn = _stopping(services, turn, each)
     return turn if meant else _adding(turn, _NOTHING_RUNS)
 
 
-def _stopping(room: TurnContext, turn: Turn, item: WorkItem) -> Turn:
+def _stopping(services: TurnContext, turn: Turn, item: WorkItem) -> Turn:
     is_goal = item.type is WorkItemType.GOAL
     if item.has_ended or (item.status in _OVER and not is_goal):
         return _adding(turn, f"“{item.title}” is {status_words(item.status)}: nothing to stop.")
-    foreign = turn.taint is TaintLevel.EXTERNAL or not is_owners(room, turn)
+    foreign = turn.taint is TaintLevel.EXTERNAL or not is_owners(services, turn)
     if foreign or (is_goal and not turn.is_exact):
         return _adding(turn, f"To stop “{item.title}”: `silas work cancel {item.id}`.")
     event = message_of(
-        room,
+        services,
         turn,
         sender=Agent.RUNTIME,
         kind=MessageKind.SYSTEM_EVENT,
@@ -316,24 +317,24 @@ def _stopping(room: TurnContext, turn: Turn, item: WorkItem) -> Turn:
     return _adding(turn, f"I stop “{item.title}”.").sending(event)
 
 
-async def _going_on(room: TurnContext, turn: Turn, item: WorkItem) -> Turn:
-    reviews = room.reviews
+async def _going_on(services: TurnContext, turn: Turn, item: WorkItem) -> Turn:
+    reviews = services.reviews
     if item.status not in _STOPPED or item.type is not WorkItemType.TASK or reviews is None:
         return _adding(turn, f"“{item.title}” is {status_words(item.status)}. {_HOW_TO_GO_ON}")
-    taint = join_taint(turn.taint, await room.store.taint_of(item))
+    taint = join_taint(turn.taint, await services.store.taint_of(item))
     review, write = asking(
-        room,
+        services,
         turn.origin,
-        await fresh_copy(room, item),
+        await fresh_copy(services, item),
         taint=taint,
         message=_AGAIN,
         replaces=item.id,
     )
-    risk = plan_risk(item, taint, room.effect_of)
+    risk = plan_risk(item, taint, services.effect_of)
     asked = {**known_of(turn), "card_id": review.card_id, "risk": risk.value}
     asks = _adding(turn, _AGAIN).writing(write)
     return replace(
-        asks.auditing(lambda tx: room.audit.append(tx, ASKED, asked)), card_id=review.card_id
+        asks.auditing(lambda tx: services.audit.append(tx, ASKED, asked)), card_id=review.card_id
     )
 
 

@@ -62,44 +62,44 @@ _FEEDBACK = (
 
 
 async def ask_proxy(
-    room: TurnContext, turn: Turn, *, instruction: str = "", risen: bool = False
+    services: TurnContext, turn: Turn, *, instruction: str = "", risen: bool = False
 ) -> Turn:
     """The turn with the proxy's decision; a proxy that is absent answers that it is."""
     with_files = bool(turn.files)
     exact = None
     if not instruction:
-        exact = room.exact_for(turn.text, turn.message.taint, with_files=with_files)
-    proxy = exact.proxy if exact else room.proxy
+        exact = services.exact_for(turn.text, turn.message.taint, with_files=with_files)
+    proxy = exact.proxy if exact else services.proxy
     if proxy is None:
         return replace(turn.saying(_NO_PROXY), taint=turn.message.taint)
-    hears = room.proxy_hears_context and exact is None
+    hears = services.proxy_hears_context and exact is None
     wishes: list[Wish] = []
-    before = room.level_of(turn.origin)
-    reader = await _reader(room, turn)
-    told = await _told(room, turn, instruction, hears_context=hears)
-    attached = await _attached(room, turn)
+    before = services.level_of(turn.origin)
+    reader = await _reader(services, turn)
+    told = await _told(services, turn, instruction, hears_context=hears)
+    attached = await _attached(services, turn)
     files = [*(reader.tools if reader else ()), *(attached.tools if attached else ())]
-    files += room.accounts.for_proxy(turn.scope_id) if room.accounts else ()
-    tools = _tools(room, turn, wishes, files=files, heard=told.taint)
-    listener = await _listener(room, turn, asks_model=exact is None)
-    room.answers.derives_from(
+    files += services.accounts.for_proxy(turn.scope_id) if services.accounts else ()
+    tools = _tools(services, turn, wishes, files=files, heard=told.taint)
+    listener = await _listener(services, turn, asks_model=exact is None)
+    services.answers.derives_from(
         turn.message.trace_id,
         lambda: Provenance(
             join_taint(told.taint, tools.taint), (*told.taint_sources, *tools.sources)
         ),
     )
     answered = await proxy.route(told, tools, on_text=listener)
-    if turn.goal is not None and not risen and room.level_of(turn.origin) != before:
+    if turn.goal is not None and not risen and services.level_of(turn.origin) != before:
         # A gate was passed while it was answering: once more, with the tools that this opens.
         used = add_usage(turn.usage, answered.usage)
-        allowed = room.tools_of(turn.origin)
+        allowed = services.tools_of(turn.origin)
         higher = replace(turn, allowed=allowed, usage=used)
-        return await ask_proxy(room, higher, instruction=instruction, risen=True)
+        return await ask_proxy(services, higher, instruction=instruction, risen=True)
     decision = _clipped(answered.output)
     if hears:
-        decision = _with_limits(room, turn, decision, read=attached.read if attached else {})
+        decision = _with_limits(services, turn, decision, read=attached.read if attached else {})
     if answered.fallback:
-        await room.audit.log(
+        await services.audit.log(
             "agent_fallback", role="proxy", reason=answered.fallback, trace_id=turn.message.trace_id
         )
     return replace(
@@ -119,13 +119,13 @@ async def ask_proxy(
     )
 
 
-async def _reader(room: TurnContext, turn: Turn) -> PlaceReader | None:
+async def _reader(services: TurnContext, turn: Turn) -> PlaceReader | None:
     """What the owner's request may read; nobody else's words read anything."""
-    said, places = turn.message.payload, room.places
+    said, places = turn.message.payload, services.places
     if turn.message.taint is not TaintLevel.OWNER or places is None:
         return None
     folder, said_in = (said.folder, said.said_in) if isinstance(said, UserMessage) else (None, None)
-    around = room.policy.surroundings
+    around = services.policy.surroundings
     here = folder or said_in
     named = await asyncio.to_thread(paths_named, turn.text, around, said_in=here)
     return PlaceReader(
@@ -133,27 +133,27 @@ async def _reader(room: TurnContext, turn: Turn) -> PlaceReader | None:
         opened=await places.readable(),
         named=named,
         here=whole_path(here, around),
-        origins=room.reading.origins,
+        origins=services.reading.origins,
     )
 
 
-async def _attached(room: TurnContext, turn: Turn) -> AttachmentReader | None:
+async def _attached(services: TurnContext, turn: Turn) -> AttachmentReader | None:
     """What reads on in the files of this conversation; nobody else's words read anything."""
-    if turn.message.taint is not TaintLevel.OWNER or room.attachments is None:
+    if turn.message.taint is not TaintLevel.OWNER or services.attachments is None:
         return None
     mine = files_of([each.file for each in turn.files], turn.message.created_at)
-    earlier = await room.attachments.of_conversation(turn.scope_id)
+    earlier = await services.attachments.of_conversation(turn.scope_id)
     files = [*mine, *(ConversationFile(*each) for each in earlier)]
-    return AttachmentReader(room.attachments, files)
+    return AttachmentReader(services.attachments, files)
 
 
 def _with_limits(
-    room: TurnContext, turn: Turn, decision: RouteDecision, *, read: Mapping[str, set[int]]
+    services: TurnContext, turn: Turn, decision: RouteDecision, *, read: Mapping[str, set[int]]
 ) -> RouteDecision:
     """The decision, saying what of the message's files was not looked at, if anything."""
     response = decision.response
     lines = [left_unread(turn.files, turn.text, read)]
-    if not room.proxy_sees_images:
+    if not services.proxy_sees_images:
         lines.append(unseen_images([each.file for each in turn.files]))
     if response is None or not any(lines):
         return decision
@@ -171,51 +171,51 @@ def _clipped(decision: RouteDecision) -> RouteDecision:
 
 
 async def context_of(
-    room: TurnContext, scope_id: str, *, number: int, before: Provenance
+    services: TurnContext, scope_id: str, *, number: int, before: Provenance
 ) -> tuple[str, Provenance]:
     """The rendered context, and what is known before joined with what it is derived from."""
-    if room.context is None:
+    if services.context is None:
         return "", before
-    text = await room.context.render(scope_id, number)
-    return text, before.joined(await room.context.provenance(scope_id))
+    text = await services.context.render(scope_id, number)
+    return text, before.joined(await services.context.provenance(scope_id))
 
 
 async def _told(
-    room: TurnContext, turn: Turn, instruction: str, *, hears_context: bool
+    services: TurnContext, turn: Turn, instruction: str, *, hears_context: bool
 ) -> AgentTurn:
     text, found = "", Provenance(turn.message.taint, turn.sources)
     if hears_context:
-        text, found = await context_of(room, turn.scope_id, number=turn.number, before=found)
+        text, found = await context_of(services, turn.scope_id, number=turn.number, before=found)
     named = [each.file for each in turn.files]
     found = found.joined(*provenance_of(named, turn.message.created_at))
-    sees = hears_context and room.proxy_sees_images
-    request = room.frame(turn.text, turn.message.taint)
+    sees = hears_context and services.proxy_sees_images
+    request = services.frame(turn.text, turn.message.taint)
     return AgentTurn(
         scope_id=turn.scope_id,
         trace_id=turn.message.trace_id,
         request=f"{request}\n\n{instruction}" if instruction else request,
         context=text,
         directives=turn.directives,
-        access_level=room.level_of(turn.origin),
+        access_level=services.level_of(turn.origin),
         briefing=turn.goal.body if turn.goal else "",
-        customer=customer_of(room, turn),
-        goal_tools=tuple(tool.name for tool in goal_tools(room, turn)),
+        customer=customer_of(services, turn),
+        goal_tools=tuple(tool.name for tool in goal_tools(services, turn)),
         skills=dict(turn.skills),
         files=tuple(each.for_agent(images=sees) for each in turn.files),
         taint=found.taint,
         taint_sources=list(found.sources),
-        max_tokens=beside_context(room.policy.max_tokens, text),
-        max_cost_usd=room.policy.max_cost_usd,
+        max_tokens=beside_context(services.policy.max_tokens, text),
+        max_cost_usd=services.policy.max_cost_usd,
     )
 
 
-def is_owners(room: TurnContext, turn: Turn) -> bool:
+def is_owners(services: TurnContext, turn: Turn) -> bool:
     """Whether the owner began what this turn is about, whatever was read for it since."""
-    return room.is_owners(turn.origin)
+    return services.is_owners(turn.origin)
 
 
 def _tools(
-    room: TurnContext,
+    services: TurnContext,
     turn: Turn,
     wishes: list[Wish],
     *,
@@ -227,10 +227,10 @@ def _tools(
     async def tell(text: str) -> None:
         nonlocal told
         told += 1
-        if told <= room.policy.max_told:
-            await _tell_user(room, turn, text, number=told)
+        if told <= services.policy.max_told:
+            await _tell_user(services, turn, text, number=told)
 
-    proxys = room.reading.for_proxy(
+    proxys = services.reading.for_proxy(
         turn.scope_id,
         turn_number=turn.number,
         tell=tell,
@@ -238,45 +238,45 @@ def _tools(
         owner=turn.message.taint is TaintLevel.OWNER,
         files=files,
     )
-    goals = goal_tools(room, turn)
+    goals = goal_tools(services, turn)
     known = {"scope_id": turn.scope_id, "role": "proxy"}
-    mine = PROXY_TOOLS if is_owners(room, turn) else PROXY_TOOLS - OWNERS_TOOLS
+    mine = PROXY_TOOLS if is_owners(services, turn) else PROXY_TOOLS - OWNERS_TOOLS
     return ReadingTools(
-        [*proxys, *room.reading.for_visitor(goals, ask=asking_for(room, turn, wishes))],
-        Rules(turn.runner, turn.gates, room.audit, known, noting(room, turn)),
+        [*proxys, *services.reading.for_visitor(goals, ask=asking_for(services, turn, wishes))],
+        Rules(turn.runner, turn.gates, services.audit, known, noting(services, turn)),
         allowed=(mine & turn.allowed) | {tool.name for tool in goals},
         taint=turn.message.taint,
-        now=room.clock.now,
+        now=services.clock.now,
         # The owner's conversation is in the prompt; a visitor's is nobody else's.
-        seen_private=is_owners(room, turn),
-        looking=room.answers.looking(turn.message.trace_id),
+        seen_private=is_owners(services, turn),
+        looking=services.answers.looking(turn.message.trace_id),
         heard=heard,
     )
 
 
-async def _tell_user(room: TurnContext, turn: Turn, text: str, *, number: int) -> None:
+async def _tell_user(services: TurnContext, turn: Turn, text: str, *, number: int) -> None:
     """Send a word in between, past the same gates as every answer, once for each number."""
-    looked, stopping = await look_at_response(room, replace(turn, response=None).saying(text))
+    looked, stopping = await look_at_response(services, replace(turn, response=None).saying(text))
     if stopping is not None or looked.response is None:
         return
     reply = reply_of(
-        room, turn, looked.response.message, surface=Surface.STREAM.value, answers=False
+        services, turn, looked.response.message, surface=Surface.STREAM.value, answers=False
     )
     again = {"message_id": f"{turn.message.message_id}.told{number}"}
-    await room.enqueue(reply.model_copy(update=again))
+    await services.enqueue(reply.model_copy(update=again))
 
 
-async def _listener(room: TurnContext, turn: Turn, *, asks_model: bool) -> TextListener | None:
+async def _listener(services: TurnContext, turn: Turn, *, asks_model: bool) -> TextListener | None:
     """Whoever watches hears the answer grow, as far as the gates can judge its beginning."""
     trace, gates = turn.message.trace_id, _NO_GATES
-    if not asks_model or room.proxy_model is None:
+    if not asks_model or services.proxy_model is None:
         return None  # it is there at once
     if turn.runner is not None:
         gates = await turn.runner.growing(turn.gates, GateTrigger.EVERY_AGENT_RESPONSE)
     elif any(gate.on is GateTrigger.EVERY_AGENT_RESPONSE for gate in turn.gates):
         return None  # nobody can evaluate them, so it will be blocked
-    room.answers.enter(trace, Stage.ASKING, what=room.proxy_model, note=_held_by(gates))
-    return room.answers.listener(trace, gates)
+    services.answers.enter(trace, Stage.ASKING, what=services.proxy_model, note=_held_by(gates))
+    return services.answers.listener(trace, gates)
 
 
 def _held_by(gates: GrowingGates) -> str:
@@ -288,53 +288,53 @@ def _held_by(gates: GrowingGates) -> str:
     return f"You see the answer when the {checks} read all of it."
 
 
-async def route(room: TurnContext, turn: Turn) -> Turn:
+async def route(services: TurnContext, turn: Turn) -> Turn:
     """Step 7: a direct answer, or a request for a plan. About secrets no agent is asked."""
-    about_secret = await answer_about_secret(room, turn)
+    about_secret = await answer_about_secret(services, turn)
     if about_secret is not None:
         return about_secret
-    to_companion = await _to_companion(room, turn)
+    to_companion = await _to_companion(services, turn)
     if to_companion is not None:
         return to_companion
-    turn = await ask_proxy(room, await _in_character(room, turn))
+    turn = await ask_proxy(services, await _in_character(services, turn))
     decision = turn.decision
     if decision is None:
         return turn
     profile = decision.context_profile
-    if profile not in room.policy.profiles:
-        profile = room.policy.default_profile
-    if room.context is not None:
-        await room.context.set_profile(turn.scope_id, profile)
-    turn = _logged(room, replace(turn, mode=_mode(room, turn, decision)), decision, profile)
-    turn = _with_feedback(room, turn)
-    wish = turn.place_wish or await _place_of_question(room, turn, decision)
-    if wish is not None and room.places is not None:
-        return await _ask_for_place(room, turn, room.places, wish)
+    if profile not in services.policy.profiles:
+        profile = services.policy.default_profile
+    if services.context is not None:
+        await services.context.set_profile(turn.scope_id, profile)
+    turn = _logged(services, replace(turn, mode=_mode(services, turn, decision)), decision, profile)
+    turn = _with_feedback(services, turn)
+    wish = turn.place_wish or await _place_of_question(services, turn, decision)
+    if wish is not None and services.places is not None:
+        return await _ask_for_place(services, turn, services.places, wish)
     if turn.goal is not None and decision.route == "planner":
         return turn.saying(NO_PLANS)
-    return await _to_planner(room, turn, decision) if decision.route == "planner" else turn
+    return await _to_planner(services, turn, decision) if decision.route == "planner" else turn
 
 
-async def _to_companion(room: TurnContext, turn: Turn) -> Turn | None:
+async def _to_companion(services: TurnContext, turn: Turn) -> Turn | None:
     """The turn of a message that speaks to a companion: the proxy is not asked."""
-    if room.spoken_to is None:
+    if services.spoken_to is None:
         return None
     # By the signature: whoever only says that he is the owner speaks to none of them.
-    return await room.spoken_to(turn, turn.message.taint is TaintLevel.OWNER)
+    return await services.spoken_to(turn, turn.message.taint is TaintLevel.OWNER)
 
 
 async def _place_of_question(
-    room: TurnContext, turn: Turn, decision: RouteDecision
+    services: TurnContext, turn: Turn, decision: RouteDecision
 ) -> PlaceWish | None:
     """What is not open of what a question names that is answered by looking (a guided model's)."""
     if decision.request_kind is not RequestKind.QUESTION:
         return None
-    reader = await _reader(room, turn)
+    reader = await _reader(services, turn)
     return await reader.first_closed() if reader else None
 
 
 async def _ask_for_place(
-    room: TurnContext, turn: Turn, places: OpenedPlaces, wish: PlaceWish
+    services: TurnContext, turn: Turn, places: OpenedPlaces, wish: PlaceWish
 ) -> Turn:
     """The turn that asks the owner; its request is answered after a yes."""
     said, shown = turn.message.payload, places.shown(wish.place)
@@ -361,33 +361,33 @@ async def _ask_for_place(
     entry = {**known_of(turn), "path": str(wish.place), "card_id": question.question_id}
     turn = turn.auditing(
         lambda tx: places.questions.ask_in(tx, question),
-        lambda tx: room.audit.append(tx, "place_asked", entry),
+        lambda tx: services.audit.append(tx, "place_asked", entry),
     )
     return replace(turn, card_id=question.question_id)
 
 
-def _with_feedback(room: TurnContext, turn: Turn) -> Turn:
+def _with_feedback(services: TurnContext, turn: Turn) -> Turn:
     """The answer to feedback about the manner says what it moves, and how to take that back."""
     event, response = spoken_event(turn.text), turn.response
     owners = turn.message.taint is TaintLevel.OWNER
     feedback = FEEDBACK.get(event or "")
-    if room.personality is None or not owners or feedback is None or response is None:
+    if services.personality is None or not owners or feedback is None or response is None:
         return turn
     told = _FEEDBACK.format(wanted=feedback.wanted)
     return turn.saying(f"{response.message}\n\n{told}".strip())
 
 
-async def _in_character(room: TurnContext, turn: Turn) -> Turn:
-    if room.personality is None:
+async def _in_character(services: TurnContext, turn: Turn) -> Turn:
+    if services.personality is None:
         return turn
-    directives, initiative = await room.personality.character(
+    directives, initiative = await services.personality.character(
         person_of(turn.scope_id),
         turn.text,
         must_ask=_must_ask(turn),
-        eager_from=room.policy.high_initiative_min,
+        eager_from=services.policy.high_initiative_min,
     )
-    if room.context is not None:
-        await room.context.set_directives(turn.scope_id, directives)
+    if services.context is not None:
+        await services.context.set_directives(turn.scope_id, directives)
         directives = ""  # they are part of the context now, and are said once
     return replace(turn, directives=directives, initiative=initiative)
 
@@ -398,7 +398,7 @@ def _must_ask(turn: Turn) -> bool:
     return asked or turn.taint is TaintLevel.EXTERNAL
 
 
-def _mode(room: TurnContext, turn: Turn, decision: RouteDecision) -> InteractionMode:
+def _mode(services: TurnContext, turn: Turn, decision: RouteDecision) -> InteractionMode:
     return resolve_interaction_mode(
         decision.interaction_mode,
         None,
@@ -406,12 +406,12 @@ def _mode(room: TurnContext, turn: Turn, decision: RouteDecision) -> Interaction
         risk_requires_confirmation=_must_ask(turn),
         initiative_level=turn.initiative,
         interaction_register=decision.interaction_register,
-        high_initiative_min=room.policy.high_initiative_min,
-        default_mode_by_register=room.policy.default_modes,
+        high_initiative_min=services.policy.high_initiative_min,
+        default_mode_by_register=services.policy.default_modes,
     )
 
 
-def _logged(room: TurnContext, turn: Turn, decision: RouteDecision, profile: str) -> Turn:
+def _logged(services: TurnContext, turn: Turn, decision: RouteDecision, profile: str) -> Turn:
     """The turn with an entry of the audit log, which is written once, together with the rest."""
     entry = {
         **known_of(turn),
@@ -422,18 +422,18 @@ def _logged(room: TurnContext, turn: Turn, decision: RouteDecision, profile: str
         "tokens": turn.usage.tokens,
         "cost_usd": turn.usage.cost_usd,
     }
-    turn = turn.auditing(lambda tx: room.audit.append(tx, "turn_routed", entry))
+    turn = turn.auditing(lambda tx: services.audit.append(tx, "turn_routed", entry))
     if not turn.files_read:
         return turn
     files = list(dict.fromkeys(turn.files_read))[:_MAX_FILES_LOGGED]
     read = {**known_of(turn), "files": files}
-    return turn.auditing(lambda tx: room.audit.append(tx, "files_read", read))
+    return turn.auditing(lambda tx: services.audit.append(tx, "files_read", read))
 
 
-async def _to_planner(room: TurnContext, turn: Turn, decision: RouteDecision) -> Turn:
-    room.answers.enter(turn.message.trace_id, Stage.PLANNING)
+async def _to_planner(services: TurnContext, turn: Turn, decision: RouteDecision) -> Turn:
+    services.answers.enter(turn.message.trace_id, Stage.PLANNING)
     request = message_of(
-        room,
+        services,
         turn,
         kind=MessageKind.PLAN_REQUEST,
         content=turn.text,
@@ -443,7 +443,7 @@ async def _to_planner(room: TurnContext, turn: Turn, decision: RouteDecision) ->
             interaction_mode=turn.mode.value if turn.mode else "",
             request_kind=decision.request_kind.value if decision.request_kind else None,
             continuation_of=decision.continuation_of,
-            folders=await _folders(room, turn),
+            folders=await _folders(services, turn),
             attachments=[each.file.signed for each in turn.files],
             attached_at=turn.message.created_at if turn.files else None,
         ),
@@ -454,7 +454,7 @@ async def _to_planner(room: TurnContext, turn: Turn, decision: RouteDecision) ->
     return turn.sending(request)
 
 
-async def _folders(room: TurnContext, turn: Turn) -> RequestFolders:
+async def _folders(services: TurnContext, turn: Turn) -> RequestFolders:
     """The folders that the owner means; nobody else's words choose one."""
     said = turn.message.payload
     if turn.message.taint is not TaintLevel.OWNER or not isinstance(said, UserMessage):
@@ -462,7 +462,7 @@ async def _folders(room: TurnContext, turn: Turn) -> RequestFolders:
     return await asyncio.to_thread(
         folders_of,
         turn.text,
-        room.policy.surroundings,
+        services.policy.surroundings,
         picked=said.folder,
         said_in=said.said_in,
     )

@@ -54,57 +54,57 @@ _NOBODY = "Nobody can be asked here, so it is not done."
 _TITLE_CHARS, _MAX_WISHES = 160, 2
 
 
-async def meet(room: TurnContext, turn: Turn) -> Turn:
+async def meet(services: TurnContext, turn: Turn) -> Turn:
     """Part of step 0: the goal that a visitor came for (rule 1)."""
     name = turn.origin.connection_id
     if not is_visit(name) or turn.message.message_kind is not MessageKind.USER_MESSAGE:
         return turn
     try:
-        found = await room.door.store.connection(name) if room.door else None
-        if room.door is None or found is None:
+        found = await services.door.store.connection(name) if services.door else None
+        if services.door is None or found is None:
             raise LinkUnknown
-        goal = await room.door.goal_of(found)
+        goal = await services.door.goal_of(found)
     except ChannelError as error:
         return replace(turn, stopped=f"no visit: {error.code}").saying(error.message)
     version = f"{goal.id} {goal.plan_hash}"
     customer = found.link.customer_id
-    room.visitors.serve(name, version, goal.access_levels, customer_id=customer)
+    services.visitors.serve(name, version, goal.access_levels, customer_id=customer)
     return replace(turn, goal=goal, link_id=found.link.link_id)
 
 
-def goal_tools(room: TurnContext, turn: Turn) -> list[Tool]:
+def goal_tools(services: TurnContext, turn: Turn) -> list[Tool]:
     """The goal's tools that this visitor may use now (rule 2)."""
     if turn.goal is None:
         return []
     names = sorted(turn.allowed - PROXY_TOOLS)
-    found = [room.goal_tool(name) or turn.skill_tools.get(name) for name in names]
+    found = [services.goal_tool(name) or turn.skill_tools.get(name) for name in names]
     return [tool for tool in found if tool is not None and not tool.contained]
 
 
-def customer_of(room: TurnContext, turn: Turn) -> str:
+def customer_of(services: TurnContext, turn: Turn) -> str:
     """The customer's record as JSON; empty if there is none, or nothing was proven."""
     if turn.goal is None:
         return ""
-    record = room.visitors.of(turn.origin.connection_id, owner=False).get_customer_context()
+    record = services.visitors.of(turn.origin.connection_id, owner=False).get_customer_context()
     return "" if record is None else json.dumps(record, ensure_ascii=False, sort_keys=True)
 
 
-def proving_gates(room: TurnContext, turn: Turn) -> dict[str, Gate]:
+def proving_gates(services: TurnContext, turn: Turn) -> dict[str, Gate]:
     """The gates that can raise the level of this sender, by the names that `requires` uses.
 
     Those of the goal that the visitor came for, and those of the configuration. A gate of another
     goal looks at the turn as well, and proves nothing here, whatever it is called.
     """
-    goal = turn.goal or room.active_goal
-    return {gate.name: gate for gate in (*room.system_gates, *(goal.gates if goal else ()))}
+    goal = turn.goal or services.active_goal
+    return {gate.name: gate for gate in (*services.system_gates, *(goal.gates if goal else ()))}
 
 
-def noting(room: TurnContext, turn: Turn) -> Callable[[Gate, Mapping[str, Any]], None] | None:
+def noting(services: TurnContext, turn: Turn) -> Callable[[Gate, Mapping[str, Any]], None] | None:
     """What is told which checks a visitor has passed (rule 4)."""
     if turn.goal is None:
         return None
-    own = proving_gates(room, turn)
-    access = room.visitors.of(turn.origin.connection_id, owner=False)
+    own = proving_gates(services, turn)
+    access = services.visitors.of(turn.origin.connection_id, owner=False)
 
     def passed(gate: Gate, args: Mapping[str, Any]) -> None:
         if own.get(gate.name) == gate and gate.extract is not None:
@@ -114,15 +114,15 @@ def noting(room: TurnContext, turn: Turn) -> Callable[[Gate, Mapping[str, Any]],
 
 
 def asking_for(
-    room: TurnContext, turn: Turn, wishes: list[Wish]
+    services: TurnContext, turn: Turn, wishes: list[Wish]
 ) -> Callable[[Tool, Data], Awaitable[ModelView]]:
     """What takes a call down that changes something (rule 3)."""
 
     async def ask(tool: Tool, args: Data) -> ModelView:
-        if room.reviews is None:
+        if services.reviews is None:
             return refused_view(_NOBODY, taint=TaintLevel.OWNER)
-        waiting = await room.store.open_cards(turn.scope_id) + len(wishes)
-        if len(wishes) >= _MAX_WISHES or waiting >= room.policy.max_open_cards:
+        waiting = await services.store.open_cards(turn.scope_id) + len(wishes)
+        if len(wishes) >= _MAX_WISHES or waiting >= services.policy.max_open_cards:
             return refused_view(_TOO_MANY, taint=TaintLevel.OWNER)
         given = args.model_dump(mode="json", exclude_none=True, by_alias=True)
         if not all(isinstance(value, str | int | float) for value in given.values()):
@@ -133,13 +133,13 @@ def asking_for(
     return ask
 
 
-async def ask_for_wishes(room: TurnContext, turn: Turn) -> Turn:
+async def ask_for_wishes(services: TurnContext, turn: Turn) -> Turn:
     """Part of step 12: each wish on a card of its own, told in the runtime's words."""
     for number, (tool, args) in enumerate(turn.wishes):
         item = _wished(turn, tool, args, number=number)
         title = f"A visitor asks for it ({turn.goal.title if turn.goal else ''})."
         review, write = asking(
-            room,
+            services,
             turn.origin,
             item,
             taint=turn.taint,
@@ -147,25 +147,25 @@ async def ask_for_wishes(room: TurnContext, turn: Turn) -> Turn:
             requested_by="visitor",
             card_id=f"card_{item.id}",
         )
-        risk = plan_risk(item, turn.taint, room.effect_of)
+        risk = plan_risk(item, turn.taint, services.effect_of)
         asked = {**known_of(turn), "card_id": review.card_id, "risk": risk.value}
         told = (
             f"{turn.response.message if turn.response else ''}\n\n{_WAITS.format(title=item.title)}"
         )
         turn = turn.saying(told.strip())
-        turn = turn.writing(_unless_over(room, turn, write))
-        noted = partial(_note_asked, room, asked)
-        turn = turn.auditing(_unless_over(room, turn, noted))
+        turn = turn.writing(_unless_over(services, turn, write))
+        noted = partial(_note_asked, services, asked)
+        turn = turn.auditing(_unless_over(services, turn, noted))
     return turn
 
 
-def _note_asked(room: TurnContext, entry: dict[str, Any], tx: Transaction) -> None:
-    room.audit.append(tx, ASKED, entry)
+def _note_asked(services: TurnContext, entry: dict[str, Any], tx: Transaction) -> None:
+    services.audit.append(tx, ASKED, entry)
 
 
-def _unless_over(room: TurnContext, turn: Turn, write: Write) -> Write:
+def _unless_over(services: TurnContext, turn: Turn, write: Write) -> Write:
     """The same, unless the link has ended while the turn went on: then nobody is asked."""
-    name, store = turn.origin.connection_id, room.door.store if room.door else None
+    name, store = turn.origin.connection_id, services.door.store if services.door else None
 
     def guarded(tx: Transaction) -> None:
         if store is not None and not store.is_over_in(tx, name):
