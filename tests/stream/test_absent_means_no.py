@@ -99,6 +99,7 @@ _UNDECLARED = {
     "stays_offline": False,
     "own_account": False,
     "tells_more": False,
+    "made_once": False,
     "offered": True,  # to a worker, whose calls are all looked at
     "description": "",
 }
