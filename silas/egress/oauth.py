@@ -3,7 +3,8 @@
 1. A server is known by its metadata (RFC 8414), which has to name exactly the issuer that was asked
    for, or by a preset. Its endpoints are reached like everything outside (`network`).
 2. Device code (RFC 8628): the owner enters a code at the provider. Silas asks as seldom as the
-   server wants (`interval`, `slow_down`), and no longer than the code is valid.
+   server wants (`interval`, `slow_down`), and no longer than the code is valid. A server that does
+   not answer for a while is asked more seldom, and costs no code.
 3. Redirect (RFC 8252): the browser comes back to a socket on 127.0.0.1. Each attempt has a `state`
    that counts once, PKCE with S256, and one exact redirect address. A server that says who it is in
    its redirects (`iss`, RFC 9207) has to be the one that was asked.
@@ -44,7 +45,7 @@ from silas.secrets import Vault
 _LEEWAY = timedelta(seconds=60)
 """So long before its end a token is no longer used: a request takes its time."""
 _DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
-_DEFAULT_INTERVAL, _SLOWER = 5, 5
+_DEFAULT_INTERVAL, _SLOWER, _MAX_INTERVAL = 5, 5, 60
 _MAX_DEVICE_SECONDS = 1800
 _MAX_SECONDS = 10 * 365 * 86_400
 _CALLBACK = "/callback"
@@ -356,13 +357,21 @@ class OAuthClient:
     async def finish_device(self, credential: CredentialRef, started: DeviceSignIn) -> Granted:
         """Ask until the owner has entered the code (2), and keep the tokens."""
         registration, interval = _registration(credential), started.interval
+        away: OAuthFailed | None = None
         while True:
             await self._sleep(interval)
             if self.clock.now() >= started.expires_at:
-                raise OAuthTimedOut
-            answer = await self._post(
-                registration.server.token_endpoint, registration, started.form()
-            )
+                raise away or OAuthTimedOut()
+            try:
+                answer = await self._post(
+                    registration.server.token_endpoint, registration, started.form()
+                )
+                away = OAuthUnreachable() if answer.status in _OUT_OF_ORDER else None
+            except OAuthUnreachable as error:
+                away = error
+            if away is not None:  # RFC 8628, 3.5
+                interval = min(interval * 2, max(interval, _MAX_INTERVAL))
+                continue
             fields = _json(answer)
             if _is_success(answer, fields):
                 return await self._keep_safely(credential, fields)
@@ -612,6 +621,7 @@ def _json(answer: HttpAnswer) -> dict[str, Any]:
     return {}
 
 
+_OUT_OF_ORDER = (429, 500, 502, 503, 504)
 _GRANT_IS_GONE = ("invalid_grant", "bad_refresh_token")
 
 

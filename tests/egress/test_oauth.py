@@ -27,6 +27,7 @@ from silas.egress.oauth import (
     OAuthDenied,
     OAuthFailed,
     OAuthTimedOut,
+    OAuthUnreachable,
     RedirectSignIn,
 )
 from silas.egress.proxy import Dialer
@@ -132,6 +133,32 @@ DEVICE = {
     "expires_in": 600,
     "interval": 5,
 }
+
+
+async def test_a_network_that_is_away_for_a_moment_costs_no_code(signing: Signing) -> None:
+    steps = iter([(503, b"busy"), (429, b""), (200, tokens(canary(), canary()))])
+    async with provider(
+        device_authorization=lambda _: (200, DEVICE), token=lambda _: next(steps)
+    ) as server:
+        credential = server.credential()
+        assert credential.oauth is not None
+        started = await signing.client.start_device(credential.oauth)
+        assert (await signing.client.finish_device(credential, started)).renewable
+    assert signing.waiting.slept == [5, 10, 20], "more seldom while it is away"
+
+
+async def test_a_network_that_stays_away_is_not_called_a_code_that_nobody_entered(
+    signing: Signing,
+) -> None:
+    async with provider(
+        device_authorization=lambda _: (200, DEVICE), token=lambda _: (503, b"busy")
+    ) as server:
+        credential = server.credential()
+        assert credential.oauth is not None
+        started = await signing.client.start_device(credential.oauth)
+        with pytest.raises(OAuthUnreachable):
+            await signing.client.finish_device(credential, started)
+    assert max(signing.waiting.slept) == 60
 
 
 async def test_a_device_code_is_asked_for_as_seldom_as_the_server_wants(signing: Signing) -> None:

@@ -79,6 +79,7 @@ class GitHub:
         self.broken: list[str] = []
         self.requests: list[tuple[str, str]] = []
         self.limited = False
+        self.limited_secondly = False
         self.issues: dict[int, dict[str, Any]] = {}
         self.comments: dict[int, list[dict[str, Any]]] = {}
         self.notifications: list[dict[str, Any]] = []
@@ -213,6 +214,9 @@ class GitHub:
         if self.limited:
             reset = {"X-RateLimit-Remaining": "0", "Retry-After": "60"}
             return 403, reset, {"message": "API rate limit exceeded"}
+        if self.limited_secondly:
+            words = "You have exceeded a secondary rate limit. Please wait a few minutes."
+            return 403, {"X-RateLimit-Remaining": "4000"}, {"message": words}
         path = names["path"]
         if path == "/user":
             return 200, {}, {**self._private_user(), "login": self.login}
@@ -254,12 +258,14 @@ class GitHub:
             return 200, {}, {"total_count": len(found), "workflow_runs": found}
         if path == "/actions/runs/{run_id}/jobs":
             jobs = self.jobs.get(int(names["run_id"]), [])
-            return 200, {}, {"total_count": len(jobs), "jobs": jobs}
+            return 200, {}, {"total_count": len(jobs), "jobs": _page(jobs, query)}
         if path == "/issues/comments/{comment_id}":
             return self._delete_comment(int(names["comment_id"]))
         issue = self.issues.get(int(names.get("issue_number", 0)))
         if issue is None:
             return 404, {}, {"message": "Not Found"}
+        if method == "GET" and path.endswith("/comments"):
+            return 200, {}, _page(self.comments[int(issue["number"])], query)
         return self._of_issue(method, path, issue, names, body)
 
     def _of_issue(
@@ -267,9 +273,7 @@ class GitHub:
     ) -> tuple[int, dict[str, str], Any]:
         number = int(issue["number"])
         if path.endswith("/comments"):
-            if method == "POST":
-                return 201, {}, self.add_comment(number, body["body"], self.login)
-            return 200, {}, self.comments[number]
+            return 201, {}, self.add_comment(number, body["body"], self.login)
         if path.endswith("/labels"):
             return 200, {}, self._label(issue, body["labels"])
         if path.endswith("/labels/{name}"):
@@ -286,10 +290,12 @@ class GitHub:
         return 200, {}, issue
 
     def _label(self, issue: dict[str, Any], names: list[str]) -> list[dict[str, Any]]:
-        known = {each["name"] for each in issue["labels"]}
+        known = {each["name"].casefold() for each in issue["labels"]}
         shape = example("label-items")[0]
         issue["labels"] += [
-            {**shape, "id": self._next(), "name": name} for name in names if name not in known
+            {**shape, "id": self._next(), "name": name}
+            for name in names
+            if name.casefold() not in known
         ]
         found: list[dict[str, Any]] = issue["labels"]
         return found
@@ -302,6 +308,13 @@ class GitHub:
                 self._touch(number)
                 return 204, {}, None
         return 404, {}, {"message": "Not Found"}
+
+
+def _page(found: list[Any], query: dict[str, str]) -> list[Any]:
+    """One page, as GitHub cuts them: of thirty unless told otherwise, and of a hundred at most."""
+    size = min(100, int(query.get("per_page", 30)))
+    start = size * (int(query.get("page", 1)) - 1)
+    return found[start : start + size]
 
 
 class GitHubServer:

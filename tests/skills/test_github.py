@@ -122,6 +122,31 @@ def test_a_comment_is_written_once_and_taken_back(call: Call, hub: GitHub) -> No
     assert len(hub.comments[number]) == 1
 
 
+def test_behind_many_comments_the_own_one_is_found_and_the_newest_are_read(
+    call: Call, hub: GitHub
+) -> None:
+    number = hub.add_issue("It breaks")
+    for count in range(130):
+        hub.add_comment(number, f"Here too, {count}.")
+    args = {"issue": first(call)["id"], "text": "Fixed in main."}
+    done = call("comment", **args)
+    assert call("comment", fails=True, **args)["kind"] == "conflict"
+    read = call("read", issue=first(call)["id"])
+    assert read["comment_list"][-1]["text"] == "Fixed in main."
+    assert (len(read["comment_list"]), read["older_comments"]) == (100, 31)
+    call("uncomment", **done["undo"]["args"])
+    assert len(hub.comments[number]) == 130
+
+
+def test_a_job_that_failed_behind_many_others_is_named(call: Call, hub: GitHub) -> None:
+    hub.add_run("tests", conclusion="failure", step="run pytest")
+    [job] = hub.jobs[hub.runs[0]["id"]]
+    passed = [{**job, "conclusion": "success"} for _ in range(40)]
+    hub.jobs[hub.runs[0]["id"]] = [*passed, {**job, "conclusion": "timed_out"}]
+    [failed] = call("ci", repository=REPOSITORY)["failed"]
+    assert failed["jobs"] == [{"job": "tests job", "failed_steps": ["run pytest"]}]
+
+
 def test_an_issue_is_closed_and_reopened(call: Call, hub: GitHub) -> None:
     number = hub.add_issue("It breaks")
     issue = first(call)["id"]
@@ -150,6 +175,9 @@ def test_labels_come_and_go(call: Call, hub: GitHub) -> None:
     call("unlabel", **done["undo"]["args"])
     assert [each["name"] for each in hub.issues[number]["labels"]] == ["bug"]
     assert call("unlabel", issue=issue, labels=["other"])["undo"] is None
+    assert call("label", issue=issue, labels=["Bug"])["undo"] is None, "GitHub knows no case"
+    assert call("unlabel", issue=issue, labels=["BUG"])["undo"]["args"]["labels"] == ["bug"]
+    assert hub.issues[number]["labels"] == []
 
 
 @pytest.mark.parametrize(
@@ -174,6 +202,8 @@ def test_a_limit_and_a_missing_repository_are_said_to_be_so(call: Call, hub: Git
     limited = call("issues", repository=REPOSITORY, fails=True)
     assert limited["kind"] == "rate_limited"
     assert "60 seconds" in limited["error"]
+    hub.limited, hub.limited_secondly = False, True
+    assert call("issues", repository=REPOSITORY, fails=True)["kind"] == "rate_limited"
 
 
 def ask(script: str, proxy: int, *lines: dict[str, Any]) -> list[dict[str, Any]]:

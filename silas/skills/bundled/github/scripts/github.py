@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ from rest import Conflict, Unavailable, UnknownOutcome, path_of
 
 Args = Mapping[str, Any]
 MAX_TEXT = 20_000
+PAGE, MAX_PAGES = 100, 100
+_FAILED = ("failure", "timed_out")
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})"
 _REPOSITORY = re.compile(rf"({_NAME})/((?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,100}})")
 _ISSUE = re.compile(r"(.+)#(\d{1,10})\.([0-9a-f]{12})")
@@ -114,15 +116,33 @@ def read(args: Args) -> dict[str, Any]:
     """One issue or pull request with its comments."""
     wanted = IssueId.parse(args["issue"])
     issue = rest.request("GET", wanted.path).body
-    comments = rest.request("GET", f"{wanted.path}/comments", per_page=100).body
+    # The newest say how it stands: they are on the last page, and on the one before it.
+    last = max(1, -(-int(issue.get("comments", 0)) // PAGE))
+    newest = [
+        each for page in (last - 1, last) if page for each in _page(f"{wanted.path}/comments", page)
+    ][-PAGE:]
     return {
         **_shown(wanted.repository, issue),
         "text": (issue.get("body") or "")[:MAX_TEXT],
         "comment_list": [
             {"by": (each.get("user") or {}).get("login", ""), "text": (each["body"] or "")[:5000]}
-            for each in comments
+            for each in newest
         ],
+        "older_comments": max(0, int(issue.get("comments", 0)) - len(newest)),
     }
+
+
+def _page(path: str, number: int) -> list[Any]:
+    found: list[Any] = rest.request("GET", path, per_page=PAGE, page=number).body
+    return found
+
+
+def _every(path: str) -> Iterator[Any]:
+    for number in range(1, MAX_PAGES + 1):
+        found = _page(path, number)
+        yield from found
+        if len(found) < PAGE:
+            return
 
 
 def ci(args: Args) -> dict[str, Any]:
@@ -137,7 +157,8 @@ def ci(args: Args) -> dict[str, Any]:
 
 
 def _failed_run(path: str, run: Args) -> dict[str, Any]:
-    jobs = rest.request("GET", f"{path}{path_of('actions', 'runs', str(run['id']), 'jobs')}").body
+    place = f"{path}{path_of('actions', 'runs', str(run['id']), 'jobs')}"
+    jobs = rest.request("GET", place, per_page=PAGE).body
     return {
         "workflow": run.get("name"),
         "branch": run.get("head_branch"),
@@ -149,11 +170,11 @@ def _failed_run(path: str, run: Args) -> dict[str, Any]:
                 "failed_steps": [
                     step["name"]
                     for step in job.get("steps") or ()
-                    if step.get("conclusion") == "failure"
+                    if step.get("conclusion") in _FAILED
                 ],
             }
             for job in jobs["jobs"]
-            if job.get("conclusion") == "failure"
+            if job.get("conclusion") in _FAILED
         ],
     }
 
@@ -188,10 +209,9 @@ def uncomment(args: Args) -> dict[str, Any]:
 
 def _own_comments(wanted: IssueId, text: str) -> list[int]:
     login = rest.request("GET", "/user").body["login"]
-    every = rest.request("GET", f"{wanted.path}/comments", per_page=100).body
     return [
         each["id"]
-        for each in every
+        for each in _every(f"{wanted.path}/comments")
         if each["body"] == text and (each.get("user") or {}).get("login") == login
     ]
 
@@ -223,10 +243,11 @@ def _set_state(args: Args, *, before: str, after: str, inverse: str) -> dict[str
 def label(args: Args) -> dict[str, Any]:
     """Give an issue labels."""
     wanted = IssueId.parse(args["issue"])
-    new = [each for each in args["labels"] if each not in _labels(wanted)]
+    there = _labels(wanted)
+    new = [each for each in args["labels"] if each.casefold() not in there]
     if new:
         rest.request("POST", f"{wanted.path}/labels", {"labels": new})
-    missing = set(args["labels"]) - set(_labels(wanted))
+    missing = {each.casefold() for each in args["labels"]} - set(_labels(wanted))
     if missing:
         raise UnknownOutcome(f"GitHub took the labels, but these do not show: {sorted(missing)}")
     undo = {"tool": "github_unlabel", "args": {"issue": args["issue"], "labels": new}}
@@ -237,17 +258,19 @@ def unlabel(args: Args) -> dict[str, Any]:
     """Take labels away from an issue."""
     wanted = IssueId.parse(args["issue"])
     there = _labels(wanted)
-    gone = [each for each in args["labels"] if each in there]
+    gone = [found for each in args["labels"] if (found := there.get(each.casefold()))]
     for each in gone:
         rest.request("DELETE", f"{wanted.path}{path_of('labels', each)}")
-    if set(gone) & set(_labels(wanted)):
+    if {each.casefold() for each in gone} & set(_labels(wanted)):
         raise UnknownOutcome("GitHub took it, but the labels are still there.")
     undo = {"tool": "github_label", "args": {"issue": args["issue"], "labels": gone}}
     return {"changed": len(gone), "read_back": True, "undo": undo if gone else None}
 
 
-def _labels(wanted: IssueId) -> list[str]:
-    return [_label_name(each) for each in rest.request("GET", wanted.path).body["labels"]]
+def _labels(wanted: IssueId) -> dict[str, str]:
+    """The labels that it has, by their names in lower case: GitHub knows no other difference."""
+    names = (_label_name(each) for each in rest.request("GET", wanted.path).body["labels"])
+    return {name.casefold(): name for name in names}
 
 
 COMMANDS: Mapping[str, Callable[[Args], dict[str, Any]]] = {

@@ -96,7 +96,7 @@ def _usable(status: int, headers: Mapping[str, str], content: bytes) -> Answer:
     said = str(body.get("message", ""))[:200] if isinstance(body, dict) else ""
     if status == 401:
         raise Unavailable("token_revoked", "GitHub does not take the token.")
-    if status == 429 or (status == 403 and headers.get("x-ratelimit-remaining") == "0"):
+    if status == 429 or (status == 403 and _is_limit(headers, said)):
         wait = headers.get("retry-after", "")
         after = f" Try again in {wait} seconds." if wait.isdigit() else ""
         raise Unavailable("rate_limited", f"GitHub takes no more requests for now.{after}")
@@ -111,3 +111,9 @@ def _usable(status: int, headers: Mapping[str, str], content: bytes) -> Answer:
     if status not in (200, 201, 204, 304):
         raise Unavailable("unknown", f"GitHub answered with {status}. {said}".strip())
     return Answer(status, headers, body)
+
+
+def _is_limit(headers: Mapping[str, str], said: str) -> bool:
+    """GitHub has two limits; of the second one only its words and the time to wait tell."""
+    spent = headers.get("x-ratelimit-remaining") == "0"
+    return spent or "retry-after" in headers or "rate limit" in said.lower()
