@@ -46,6 +46,16 @@ class TextFinding(Data):
     message: str
 
 
+@dataclass(frozen=True)
+class LineFinding:
+    """A finding in a script, by its line."""
+
+    line: int
+    rule: str
+    weight: FindingWeight
+    message: str
+
+
 INFO, WARN, DANGER = FindingWeight
 
 
@@ -135,7 +145,7 @@ _LOCAL = re.compile(
     r"|172\.(?:1[6-9]|2\d|3[01])\.\d+\.\d+|host\.docker\.internal|[a-z0-9-]+\.local)"
 )
 _ADDRESS = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}|0x[0-9a-f]{8}|\d{8,10}|\[[0-9a-f:]+\]")
-URL = re.compile(r"https?://[^\s\"'`<>|;()\\{}]{3,400}", re.IGNORECASE)
+URL = re.compile(r"(?:https?|ftps?|wss?)://[^\s\"'`<>|;()\\{}]{3,400}", re.IGNORECASE)
 DEFANGED = re.compile(r"hxxps?://|\[\.\]")
 
 
@@ -278,7 +288,7 @@ SOFT_SECRETS = re.compile(
     r"(?<![\w.])\.env\b(?!\.(?:example|sample|template))|\.netrc\b|\.npmrc\b|\.pypirc\b"
     r"|\.docker[/\\]config\.json|\.git-credentials|\.(?:openclaw|clawdbot|moltbot|hermes)[/\\]\S{0,60}"
     r"(?:json|env|credentials|sessions|md)|\.claude(?:\.json|[/\\]\.credentials)|\.codex[/\\]auth"
-    r"|\.config[/\\]gh[/\\]hosts|/etc/passwd",
+    r"|\.config[/\\]gh[/\\]hosts|/etc/passwd|\.Renviron\b|\.pgpass\b",
     re.IGNORECASE,
 )
 _SURE_FORMATS = tuple(
@@ -301,6 +311,7 @@ def secrets_in(text: str) -> Iterator[tuple[str, re.Match[str]]]:
                     yield each.name, found
 
 
+_MINERS = r"(?:xmrig|cpuminer|cgminer|bfgminer|t-rex|lolminer|nbminer|ethminer|ccminer|phoenixminer|teamredminer|gminer|srbminer\S*)"
 _SHELL = r"(?:sudo\s+(?:-\w+\s+)*)?(?:/(?:usr/)?(?:local/)?bin/)?(?:env\s+)?(?:(?:ba|z|da|k|c|fi)?sh\b|\$\{?SHELL\b[^\s}]{0,12}\}?)"
 _RUNNER = rf"(?:{_SHELL}|(?:sudo\s+)?(?:/usr/bin/)?(?:python[\d.]*|node|perl|ruby|php|osascript|bun|deno)\b)"
 _FETCH = r"(?:curl|wget|fetch|aria2c|https?\s+(?:--?\w+\s+)*GET)\b"
@@ -314,14 +325,28 @@ class CommandRule:
     weight: FindingWeight
     message: str
     pattern: re.Pattern[str]
+    hints: tuple[str, ...]
+    """One of them stands in every text that the expression finds something in, small and with
+    single blanks: looking for them first is what makes a large skill bearable."""
     by_host: bool = False
     """The class of the address in it decides about the weight."""
 
 
 def _rule(
-    name: str, weight: FindingWeight, message: str, expression: str, *, by_host: bool = False
+    name: str,
+    weight: FindingWeight,
+    message: str,
+    expression: str,
+    *,
+    hints: str,
+    by_host: bool = False,
 ) -> CommandRule:
-    return CommandRule(name, weight, message, re.compile(expression, re.IGNORECASE), by_host)
+    pattern = re.compile(expression, re.IGNORECASE)
+    return CommandRule(name, weight, message, pattern, tuple(hints.split("~")), by_host)
+
+
+_FETCH_HINTS = "curl~wget~fetch~aria2c~http ~https "
+_NC_HINTS = "~".join(f"{before}nc" for before in (" ", "`", ";", "&", "(", "/", "$", '"', "'"))
 
 
 COMMAND_RULES: tuple[CommandRule, ...] = (
@@ -331,12 +356,21 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         "downloads a program and runs it without anybody having read it",
         rf"{_FETCH}[^\n|;]{{0,400}}\|\s*(?:tee\s+\S+\s*\|\s*)?{_RUNNER}"
         rf"|{_SHELL}\s+-c\s+[\"']?\$\(\s*{_FETCH}[^\n]{{0,400}}"
-        rf"|(?:eval|source|\.)\s+[\"']?(?:\$\(|<\(|`)\s*{_FETCH}[^\n]{{0,400}}"
+        rf"|(?:\beval|\bsource|(?<![\w)\]\"'`*!?])\.)[ \t]+[\"']?(?:\$\(|<\(|`)\s*{_FETCH}[^\n]{{0,400}}"
         rf"|{_RUNNER}\s+<\(\s*{_FETCH}[^\n]{{0,400}}"
         rf"|python[\d.]*\s+-c\s+[\"'][^\n]{{0,200}}(?:(?:urlopen|requests\.get)[^\n]{{0,200}}exec|exec\s*\([^\n]{{0,120}}(?:urlopen|\.get)\s*\()[^\n]{{0,200}}"
         r"|(?:irm|iwr|invoke-(?:webrequest|restmethod))\b[^\n]{0,300}\|\s*(?:iex|invoke-expression)\b"
         r"|\b(?:iex|invoke-expression)\b[^\n]{0,200}(?:downloadstring|irm\b|iwr\b|invoke-webrequest|invoke-restmethod)[^\n]{0,200}",
         by_host=True,
+        hints=f"{_FETCH_HINTS}~python~irm~iwr~invoke-~iex",
+    ),
+    _rule(
+        "download_and_run",
+        DANGER,
+        "downloads code and evaluates it",
+        r"\bsource\s*\(\s*(?:url\s*\(\s*)?[\"'](?:https?|ftp)://[^\n]{3,300}|\b(?:source_url|source_gist)\s*\([^\n]{3,200}",
+        by_host=True,
+        hints="source",
     ),
     _rule(
         "download_then_run",
@@ -344,6 +378,7 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         "downloads a program, makes it executable and runs it",
         rf"{_FETCH}[^\n]{{0,300}}(?:&&|;|\n)(?:[^\n]{{0,200}}\n){{0,3}}?[^\n]{{0,120}}(?:chmod\s+(?:\+x|[0-7]*7[0-7]*)|(?:^|[;&|\n])[ \t]*(?:start(?:-process)?|open)\s+\S|(?:^|[\s;&|])\./\w|{_SHELL}\s+(?:/tmp/|\./))[^\n]{{0,120}}",
         by_host=True,
+        hints=_FETCH_HINTS,
     ),
     _rule(
         "download_then_run",
@@ -352,6 +387,7 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         r"(?:DownloadFile|Start-BitsTransfer|(?:Invoke-WebRequest|iwr|curl(?:\.exe)?|wget)\b[^\n]{0,200}-OutFile)[^\n]{0,300}"
         r"(?:\n[^\n]{0,300}){0,8}?(?:Start-Process|Invoke-Item|\bsaps\b|&\s*[\"'$]|;\s*\.?[/\\]\w|\bcmd(?:\.exe)?\s+/c)[^\n]{0,200}",
         by_host=True,
+        hints="downloadfile~start-bitstransfer~-outfile",
     ),
     _rule(
         "download_and_run",
@@ -360,12 +396,14 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         r"(?:\bhttps?[\"')\s]{0,3}\.get|\bfetch|axios(?:\.get)?|\bgot|\brequest)\s*\(\s*[\"'`\\]{0,3}https?://[^\n]{0,300}(?:\n[^\n]{0,160}){0,10}?"
         r"\b(?:eval|new\s+Function|runInThisContext|runInNewContext|execSync|_compile)\s*\(",
         by_host=True,
+        hints="eval~new function~runin~execsync~_compile",
     ),
     _rule(
         "hidden_download",
         DANGER,
         "downloads a program to a hidden place and runs it",
         rf"{_FETCH}[^\n]{{0,300}}(?:-o|-O|--output|>)\s*[\"']?(?:/tmp/\.|/var/tmp/\.|/dev/shm/|~/\.\w+/\.)[^\n]{{0,200}}(?:\n[^\n]{{0,160}}){{0,2}}?(?:chmod|nohup|{_SHELL}|open\s)",
+        hints=_FETCH_HINTS,
     ),
     _rule(
         "encoded_command",
@@ -382,6 +420,7 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         r"|(?:iex|invoke-expression)[^\n]{0,200}FromBase64String"
         r"|\b(?:eval|Function|execSync|exec|spawnSync|runInThisContext|runInNewContext)\s*\(\s*(?:atob\s*\(|Buffer\.from\s*\([^)\n]{1,4000}[\"'](?:base64|hex)[\"'])"
         r"|python[\d.]*\s+-c\s+[\"'][^\n]{0,300}(?:b64decode|fromhex|zlib\.decompress|marshal\.loads)",
+        hints="base64~xxd~openssl~ tr ~|tr ~(tr ~`tr ~|rev~| rev~printf~echo -e~powershell~atob~buffer.from~b64decode~fromhex~decompress~marshal",
     ),
     _rule(
         "reverse_shell",
@@ -401,6 +440,7 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         r"|Net\.Sockets\.TCPClient[^\n]{0,800}(?:\n[^\n]{0,300}){0,8}(?:iex|Invoke-Expression|cmd\.exe|StreamWriter)"
         r"|net\.(?:Socket|connect|createConnection)\b[^\n]{0,300}(?:\n[^\n]{0,200}){0,10}spawn\s*\(\s*[\"'`](?:/bin/)?(?:ba|z)?(?:sh|cmd)"
         r"|spawn\s*\(\s*[\"'`](?:/bin/)?(?:ba|z)?(?:sh|cmd(?:\.exe)?)[\"'`][^\n]{0,200}(?:\n[^\n]{0,200}){0,10}net\.(?:Socket|connect|createConnection)",
+        hints=f"/dev/tcp~/dev/udp~ncat~netcat~{_NC_HINTS}~mkfifo~socat~sock~perl~stdin~ruby~tcpclient~net.~spawn",
     ),
     _rule(
         "steals_secrets",
@@ -411,8 +451,10 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         r"|(?:curl|wget)\b[^\n]{0,300}(?:(?:-T|--upload-file|--post-file[= ])\s*|@|\$\(\s*(?:cat|base64|tar)\b[^\n]{0,80})[^\n]{0,80}(?:\.ssh/|id_rsa|id_ed25519|\.aws/|\.gnupg|\.kube/config|\.netrc|wallet\.dat|/etc/shadow|\.(?:bash|zsh)_history|keychain|Login Data|\.env\b|\.openclaw|\.clawdbot)"
         r"|(?:cat|tar|zip|base64|gzip|find|grep)\b[^\n]{0,200}(?:\.ssh\b|PRIVATE.KEY|id_rsa|id_ed25519|\.aws\b|\.gnupg|\.kube/config|\.netrc|wallet\.dat|/etc/shadow|\.(?:bash|zsh)_history|keychain|Login Data|\.openclaw|\.clawdbot)[^\n]{0,200}\|\s*(?:[^\n|]{0,80}\|\s*){0,2}(?:curl|wget|nc|ncat|netcat|socat)\b"
         r"|(?:^|[;&|`\n])[ \t]*(?:dig|nslookup|host|ping)\s[^\n`]{0,120}\$\([^\n]{1,200}\)\S{0,40}\.[a-z]{2,}"
+        r"|toJSON\s*\(\s*secrets\s*\)[^\n]{0,300}(?:\n[^\n]{0,200}){0,6}?\b(?:curl|wget|nc|Invoke-\w+)\b"
         r"|JSON\.stringify\s*\(\s*process\.env\b[^\n]{0,300}(?:\n[^\n]{0,200}){0,12}(?:fetch|axios|https?\.request|XMLHttpRequest)"
         r"|(?:fetch|axios\.\w+|https?\.request)\s*\([^\n]{0,300}(?:\n[^\n]{0,200}){0,12}JSON\.stringify\s*\(\s*(?:\{[^}\n]{0,80})?(?:\.\.\.)?process\.env\b(?!\.|\[)",
+        hints=f"curl~wget~ncat~netcat~socat~{_NC_HINTS}~http ~dig ~nslookup~host ~ping ~tojson~process.env",
     ),
     _rule(
         "installs_itself",
@@ -423,6 +465,7 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         r"|(?:echo|printf|cat|tee)\b[^\n]{0,300}(?:curl|wget|base64\s+-|/dev/tcp)[^\n]{0,300}>>\s*\S*(?:\.bashrc|\.zshrc|\.profile|\.bash_profile|\.zprofile|/etc/rc\.local|/etc/cron)"
         r"|(?:ssh-(?:rsa|ed25519)|ecdsa-sha2-\S+)\s+AAAA[^\n]{20,2000}authorized_keys"
         r"|HK(?:CU|LM):?\\{1,2}Software\\+Microsoft\\+Windows\\+CurrentVersion\\+Run\b|schtasks\s+/create[^\n]{0,200}(?:powershell|http|\.vbs|\.bat)",
+        hints="crontab~>>~authorized_keys~currentversion~schtasks",
     ),
     _rule(
         "persistence",
@@ -430,6 +473,7 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         "changes what starts by itself",
         r"\|\s*crontab\b|crontab\s+-(?!l|h)\S*|LaunchAgents/|systemctl\s+(?:--user\s+)?enable"
         r"|>>\s*\S*(?:\.bashrc|\.zshrc|\.profile|\.bash_profile)\b|authorized_keys\b|launchctl\s+load",
+        hints="crontab~launchagents~systemctl~>>~authorized_keys~launchctl",
     ),
     _rule(
         "destroys",
@@ -439,28 +483,36 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         r"|(?:^|[;&|\n]|sudo\s)\s*dd\s[^\n]{0,120}of=/dev/(?:sd|nvme|disk|hd)\w*"
         r"|(?:^|[;&|\n]|sudo\s)\s*mkfs(?:\.\w+)?\s+/dev/"
         r"|:\(\)\s*\{\s*:\s*\|\s*:\s*&\s*\}\s*;\s*:",
+        hints="rm ~dd ~mkfs~:()",
     ),
     _rule(
         "asks_for_password",
         DANGER,
         "asks for the password in a window of its own, and sends data",
         r"display\s+dialog\b[^\n]{0,300}hidden\s+answer[^\n]{0,300}(?:\n[^\n]{0,300}){0,12}?\b(?:curl|wget|nc)\b",
+        hints="display dialog",
     ),
     _rule(
         "mines",
         DANGER,
         "mines a currency for somebody",
-        r"stratum\+(?:tcp|ssl)://|\bxmrig\b|\bcpuminer\b|\bminerd\s+-|\bcoinhive\b",
+        r"stratum\+(?:tcp|ssl)://[\w$-]"
+        rf"|(?:{_FETCH}|\bgit\s+clone|\b(?:install|run|nohup|exec)\b|\./|/tmp/|\bchmod)[^\n|]{{0,160}}\b{_MINERS}\b"
+        rf"|\b{_MINERS}\b[^\n|]{{0,160}}\s(?:-[aou]|--(?:url|user|algo|coin|pool|donate-level))\b"
+        r"|\bcoinhive\b|\bminerd\s+-",
+        hints="stratum~miner~xmrig~t-rex~coinhive",
     ),
     _rule(
         "takes_away_protection",
         DANGER,
         "takes away what protects the machine from programs of strangers",
         r"xattr\s+-(?:c|r?d|dr|cr)\b[^\n]{0,120}(?:/tmp/|\./\S|\$)[^\n]{0,80}(?:\n[^\n]{0,160}){0,2}(?:\./|open\s|chmod|/tmp/|&&)"
+        r"|(?:echo|printf|tee|>>)[^\n]{0,120}NOPASSWD:\s*ALL\b[^\n]{0,120}sudoers|chmod\s+-R\s+(?:0?777|a\+rwx)\s+[\"']?(?:~|/|\$\{?HOME\}?)/?[\"']?(?=[\s`;&|]|$)"
         r"|spctl\s+--master-disable|csrutil\s+disable|setenforce\s+0[^\n]{0,80}curl"
         r"|(?:Set|Add)-MpPreference\b[^\n]{0,120}(?:Disable|Exclusion)"
         r"|Set-ExecutionPolicy\s+(?:-\w+\s+)*(?:Bypass|Unrestricted)[^\n]{0,200}(?:downloadstring|DownloadFile|http://)"
         r"|certutil(?:\.exe)?\s[^\n]{0,80}-urlcache|\bmshta(?:\.exe)?\s+(?:https?:|javascript:)|bitsadmin\s+/transfer|regsvr32\s[^\n]{0,80}/i:http",
+        hints="xattr~nopasswd~chmod~spctl~csrutil~setenforce~mppreference~set-executionpolicy~certutil~mshta~bitsadmin~regsvr32",
     ),
     _rule(
         "foreign_package",
@@ -468,6 +520,7 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         "installs a package from an address that is no known index",
         r"pip3?\s+install\b[^\n]{0,200}(?:--(?:extra-)?index-url|-i|--find-links|git\+https?://|https?://)[^\n]{0,200}|npm\s+(?:i|install)\b[^\n]{0,120}https?://[^\n]{0,200}",
         by_host=True,
+        hints="install~npm i ",
     ),
     _rule(
         "misspelled_package",
@@ -475,12 +528,14 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         "installs a package whose name imitates a well-known one",
         r"(?:pip3?|uv\s+pip|pipx)\s+install\b[^\n]{0,200}\b(?:reqeusts|requsts|request5|reqests|requestss|urlib3|urllib|beautifulsup4?|colourama|colorma|python-sqlite|python3-dateutil|jeilyfish|crypt0|djanga|setup-tools|pandsa|nunpy|numppy|openai-api-client|opencv-pyhton|tensorfow|pytroch|anthropicc|openaai|scikit-lern|selemium|pyyml)\b"
         r"|npm\s+(?:i|install)\b[^\n]{0,200}\s(?:crossenv|cross-env\.js|loadash|lodahs|expres|reacct|axois|axioss|electorn|discordd?\.jss|chalkk|nodemailer-js|event-streem|momnet)\b",
+        hints="install~npm i ",
     ),
     _rule(
         "unasked_install",
         INFO,
         "installs programs or packages",
         r"(?:pip3?|uv\s+pip|npm|pnpm|yarn|brew|apt(?:-get)?|cargo|go|gem|pipx|uv\s+tool)\s+(?:install|add)\b|\bnpx\s+-y\b",
+        hints="install~add~npx ",
     ),
 )
 _DECODED_SIGNS = re.compile(
@@ -494,7 +549,10 @@ _MOST_HITS = 20
 
 def command_findings(text: str, scope: SkillScope) -> Iterator[TextFinding]:
     """What the rules say about commands in a text."""
+    small = " ".join(text.lower().split())
     for rule in COMMAND_RULES:
+        if not any(hint in small for hint in rule.hints):
+            continue
         for count, found in enumerate(rule.pattern.finditer(text)):
             if count >= _MOST_HITS:
                 break
@@ -502,7 +560,8 @@ def command_findings(text: str, scope: SkillScope) -> Iterator[TextFinding]:
             yield TextFinding(
                 start=found.start(), rule=rule.name, weight=weight, message=rule.message
             )
-    yield from _plain_uploads(text, scope)
+    if "curl" in small or "wget" in small:
+        yield from _plain_uploads(text, scope)
 
 
 # `curl get.example/x`: without a scheme, and therefore without encryption.

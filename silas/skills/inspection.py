@@ -8,27 +8,24 @@
 4. A clean report is no proof. What an approved skill can do is limited by its sandbox alone.
 """
 
-import base64
 import io
 import os
 import re
 import stat
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from silas.gates.guards.normalise import base64_runs
 from silas.kernel import SkillError
 from silas.kernel.models import Data
 from silas.skills.command_rules import (
+    COMMAND_RULES,
     DANGER,
-    HARD_SECRETS,
     INFO,
     OBFUSCATED_JS,
-    SOFT_SECRETS,
     URL,
     WARN,
     FindingWeight,
@@ -38,8 +35,6 @@ from silas.skills.command_rules import (
     TextFinding,
     classify,
     command_findings,
-    decoded_signs,
-    is_taken_by_anybody,
     line_of,
     main_domain,
     secrets_in,
@@ -52,9 +47,16 @@ from silas.skills.format import (
     lenient_front_matter,
     parse_skill,
 )
-from silas.skills.order_rules import mentions_in
-from silas.skills.prose_rules import is_defensive, is_pressed, prose_findings
+from silas.skills.order_rules import code_blocks, mentions_in
+from silas.skills.prose_rules import (
+    hidden_characters,
+    hidden_commands,
+    is_defensive,
+    is_pressed,
+    prose_findings,
+)
 from silas.skills.python_rules import PythonFacts, python_facts, strings_of
+from silas.skills.script_rules import script_findings, whole_file_findings
 from silas.skills.sidecar import SkillKind, SkillSidecar
 from silas.skills.tree import SkillTreeRefused, opened_root, path_problem
 from silas.storage.trees import Entry, shown, walk
@@ -84,6 +86,20 @@ _SCRIPTS = {
     ".scpt",
     ".applescript",
     ".vbs",
+    *(
+        ".go",
+        ".rs",
+        ".r",
+        ".jl",
+        ".swift",
+        ".java",
+        ".kt",
+        ".cs",
+        ".dart",
+        ".ex",
+        ".exs",
+        ".groovy",
+    ),
 }
 _OFFICE = {".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub", ".jar", ".whl", ".skill"}
 _PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".ttf", ".otf", ".woff", ".woff2"}
@@ -169,6 +185,7 @@ def inspect_skill(directory: Path) -> SkillInspection:
     scripts = {each.path: python_facts(each.text, scope) for each in files if _is_python(each)}
     for file in files:
         _look_at(file, scope, report, scripts.get(file.path))
+    _check_flow_between(scripts, report)
     _check_declarations(scripts, sidecar, front, report)
     if skill:
         _check_references(skill, body, {each.path for each in files}, directory, report)
@@ -296,8 +313,8 @@ def _shebang(file: _TextFile) -> str:
 def _look_at(
     file: _TextFile, scope: SkillScope, report: _Report, facts: PythonFacts | None
 ) -> None:
-    report.add_texts(file, _hidden_characters(file))
-    report.add_texts(file, _hidden_commands(file.text))
+    report.add_texts(file, hidden_characters(file.text, is_prose=file.ending in _PROSE))
+    report.add_texts(file, hidden_commands(file.text))
     report.add_texts(file, _credentials(file.text))
     if facts is not None:
         _look_at_python(file, scope, report, facts)
@@ -320,10 +337,14 @@ def _prose(text: str, scope: SkillScope) -> Iterator[TextFinding]:
         )
         defensive = not concrete and is_defensive(text, each.start)
         shown = each.rule == "download_and_run" and not is_pressed(text, each.start, scope)
-        if each.weight is DANGER and (defensive or shown or is_mention(each.start)):
+        if each.rule == "foreign_package" and each.weight is WARN:
+            pressed = is_pressed(text, each.start, scope) and not is_mention(each.start)
+            yield each.model_copy(update={"weight": DANGER}) if pressed else each
+        elif each.weight is DANGER and (defensive or shown or is_mention(each.start)):
             yield _at_most(each, WARN)
         else:
             yield each
+    yield from _shown_code(text, scope, is_mention)
     for found in re.finditer(r"(?m)(?:^|[\s(])!`[^`\n]{1,400}`", text):
         yield TextFinding(
             start=found.start(),
@@ -331,6 +352,50 @@ def _prose(text: str, scope: SkillScope) -> Iterator[TextFinding]:
             weight=WARN,
             message="holds a command that other agents run when they load the skill",
         )
+
+
+_ENDING_OF = {
+    **dict.fromkeys(("bash", "sh", "shell", "zsh", "console", "terminal"), ".sh"),
+    **dict.fromkeys(("powershell", "ps1", "pwsh"), ".ps1"),
+    **dict.fromkeys(("javascript", "js", "node", "typescript", "ts", "jsx", "tsx", "mjs"), ".js"),
+    "ruby": ".rb",
+    "rb": ".rb",
+    "perl": ".pl",
+    "php": ".php",
+    "python": ".py",
+    "py": ".py",
+}
+
+
+def _shown_code(
+    text: str, scope: SkillScope, is_mention: Callable[[int], bool]
+) -> Iterator[TextFinding]:
+    """Code in prose is read as the language that it says it is in; what it mentions weighs less."""
+    for start, language, code in code_blocks(text):
+        ending = _ENDING_OF.get(language)
+        if ending is None:
+            continue
+        found = (
+            python_facts(code, scope).findings
+            if ending == ".py"
+            else script_findings(code, ending, scope)
+        )
+        ends = [0, *(each.end() for each in re.finditer("\n", code))]
+        for each in found:
+            if each.weight is not DANGER or each.rule in _READ_AS_TEXT:
+                continue
+            at = start + ends[min(each.line, len(ends)) - 1]
+            mentioned = is_mention(start) or is_defensive(text, start) or is_defensive(text, at)
+            yield TextFinding(
+                start=at,
+                rule=each.rule,
+                weight=WARN if mentioned else DANGER,
+                message=each.message,
+            )
+
+
+# What `command_findings` says about the whole text, with the words around it.
+_READ_AS_TEXT = frozenset(each.name for each in COMMAND_RULES) - {"steals_secrets", "reverse_shell"}
 
 
 def _at_most(finding: TextFinding, weight: FindingWeight) -> TextFinding:
@@ -342,7 +407,7 @@ def _at_most(finding: TextFinding, weight: FindingWeight) -> TextFinding:
 def _look_at_python(
     file: _TextFile, scope: SkillScope, report: _Report, facts: PythonFacts
 ) -> None:
-    for each in facts.findings:
+    for each in (*facts.findings, *whole_file_findings(file.text)):
         report.add(file.path, each.line, each.rule, each.weight, each.message)
     if any(each.rule == "unreadable_script" for each in facts.findings):
         report.add_texts(file, command_findings(file.text, scope))
@@ -352,38 +417,10 @@ def _look_at_python(
                 report.add(file.path, line, found.rule, found.weight, found.message)
 
 
-_UPLOADS = re.compile(
-    r"\bcurl\b[^\n]{0,300}\s(?:-d|-F|-T|--data|--form|--upload|-X\s*POST)|\b(?:nc|ncat)\s+\S+\s+\d+"
-    r"|\bfetch\s*\(|\baxios\b|https?\.request|XMLHttpRequest|Invoke-(?:WebRequest|RestMethod)[^\n]{0,200}POST"
-    r"|\bscp\s|\brsync\s[^\n]{0,200}:|net\.connect|Net::HTTP|LWP::",
-    re.IGNORECASE,
-)
-_READS_FILES = re.compile(
-    r"\b(?:cat|cp|tar|zip|base64|find|grep|gzip|security|sqlite3|dd|strings)\b|readFile|createReadStream"
-    r"|Get-Content|Copy-Item|File\.read|<\s*[\"']?[~$/]|for\s+\w+\s+in",
-    re.IGNORECASE,
-)
-
-
 def _look_at_script(file: _TextFile, scope: SkillScope, report: _Report) -> None:
     code = _without_comments(file)
-    for each in command_findings(code, scope):
-        report.add_texts(file, [each])
-    keys = HARD_SECRETS.search(code)
-    if keys and _UPLOADS.search(code) and _READS_FILES.search(code):
-        line = code[: keys.start()].count("\n") + 1
-        report.add(
-            file.path, line, "steals_secrets", DANGER, "reads files with keys, and sends data"
-        )
-    soft = SOFT_SECRETS.search(code)
-    if (
-        soft
-        and _UPLOADS.search(code)
-        and any(is_taken_by_anybody(url) for url in URL.findall(code))
-    ):
-        line = code[: soft.start()].count("\n") + 1
-        message = "reads settings, and sends data to where anybody may collect it"
-        report.add(file.path, line, "steals_secrets", DANGER, message)
+    for each in script_findings(code, file.ending, scope):
+        report.add(file.path, each.line, each.rule, each.weight, each.message)
     if len(OBFUSCATED_JS.findall(code)) >= 10:
         report.add(file.path, 1, "obfuscated", DANGER, "is written so that nobody can read it")
     if re.search(r"\beval\s*\(|new\s+Function\s*\(", code) and file.ending in _SCRIPTS:
@@ -398,71 +435,6 @@ def _without_comments(file: _TextFile) -> str:
         " " * len(line) if line.lstrip().startswith(mark) and not line.startswith("#!") else line
         for line in lines
     )
-
-
-_FLAGS = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,6}\U000e007f")
-_TAGS = re.compile("[\U000e0001-\U000e007f]{3,}")
-_OVERRIDES = re.compile("[\u202a\u202b\u202d\u202e\u2066-\u2069]")
-_ZERO_WIDTH = re.compile("[\u200b\u200c\u200d\u2060\u2061-\u2064\ufeff\u180e]{6,}")
-_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}")
-_FEW = re.compile("[\u200b\u2060\u2061-\u2064\u00ad]")
-
-
-def _hidden_characters(file: _TextFile) -> Iterator[TextFinding]:
-    if file.text.isascii():
-        return
-    text = _FLAGS.sub(lambda found: " " * len(found[0]), file.text)
-    for pattern, weight, message in (
-        (_TAGS, DANGER, "holds a text in characters that nobody sees"),
-        (_ZERO_WIDTH, DANGER, "holds a run of characters without width, which can carry a text"),
-        (_SELECTORS, DANGER, "holds a run of invisible selectors, which can carry a text"),
-        (_OVERRIDES, DANGER if file.ending not in _PROSE else WARN, "changes the order of letters"),
-        (_FEW, INFO, "holds a character without width"),
-    ):
-        found = pattern.search(text, 1)
-        if found:
-            yield TextFinding(
-                start=found.start(), rule="hidden_characters", weight=weight, message=message
-            )
-
-
-_SHORT_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/]{20,31}={0,2}(?![A-Za-z0-9+/_-])")
-_HEX = re.compile(
-    r"(?:\\x[0-9a-fA-F]{2}){12,}|(?<![0-9a-fA-F])(?:[0-9a-fA-F]{2}){24,2000}(?![0-9a-fA-F])"
-)
-
-
-def _hidden_commands(text: str) -> Iterator[TextFinding]:
-    for found in (*base64_runs(text), *_SHORT_BASE64.finditer(text[:200_000])):
-        if decoded_signs(_from_base64(found[0])):
-            yield _hidden_command(found.start())
-    for found in _HEX.finditer(text[:400_000]):
-        digits = found[0].replace("\\x", "")
-        if decoded_signs(bytes.fromhex(digits).decode("latin-1")):
-            yield _hidden_command(found.start())
-
-
-def _hidden_command(start: int) -> TextFinding:
-    return TextFinding(
-        start=start, rule="encoded_command", weight=DANGER, message="holds an encoded command"
-    )
-
-
-def _from_base64(letters: str) -> str:
-    plain = letters.rstrip("=")[:8000]
-    raw = (
-        base64.b64decode(plain + "=" * (-len(plain) % 4), validate=False)
-        if len(plain) % 4 != 1
-        else b""
-    )
-    for encoding in ("ascii", "utf-16-le"):
-        try:
-            text = raw.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        if text.isprintable() or "\n" in text:
-            return text
-    return ""
 
 
 def _credentials(text: str) -> Iterator[TextFinding]:
@@ -537,7 +509,7 @@ def _scope_of(directory: Path, files: list[_TextFile], front: dict[str, Any]) ->
     seen: set[str] = set()
     for file in files:
         for line in file.text.split("\n"):
-            if re.search(
+            if "://" not in line or re.search(
                 r"\|\s*\S*sh\b|-c\s+[\"']?\$\(|\|\s*iex|chmod|download", line, re.IGNORECASE
             ):
                 continue
@@ -571,6 +543,20 @@ def _sidecar_of(directory: Path) -> SkillSidecar:
         return parse_skill(directory).sidecar
     except SkillError:
         return SkillSidecar()
+
+
+def _check_flow_between(scripts: Mapping[str, PythonFacts], report: _Report) -> None:
+    """One script takes what is private, another one sends: together they are one thief."""
+    strange = HostClass.UNKNOWN
+    sends = [
+        each
+        for each in scripts.values()
+        if each.network and max(each.hosts, default=strange) >= strange
+    ]
+    for path, facts in scripts.items():
+        if facts.takes and any(each is not facts for each in sends) and not facts.network:
+            message = "reads what is private, and another script sends data to a stranger"
+            report.add(path, facts.takes, "steals_secrets", DANGER, message)
 
 
 def _check_declarations(

@@ -28,166 +28,44 @@ from silas.skills.command_rules import (
     classify,
     is_strange,
 )
+from silas.skills.order_signs import (
+    ACTS,
+    AGENT_SETTINGS,
+    ASKING,
+    BLIND_COPY,
+    CLAIMS_AUTHORITY,
+    CODE,
+    CONCEALS,
+    CROWN_JEWELS,
+    DECODES,
+    DISMISSES,
+    FETCHING,
+    JEWELS_ASKED_FOR,
+    LOOSENS,
+    MAIL,
+    MODEL_ADDRESS,
+    NEGATED,
+    NOT_ASKED,
+    OBEYING,
+    PAYEE,
+    PLACE,
+    PRIVATE,
+    PROMOTES,
+    RECURS,
+    REPLACES,
+    SECRETLY,
+    SOURCE_OF,
+    SPEAKS_TO_MODEL,
+    SWITCHES_OFF,
+    TOWARDS,
+    WEAKENS,
+    WRITES_RULES,
+    words_of,
+)
 
 _MAX_PASSAGES = 4_000
 _MAX_PASSAGE_CHARACTERS = 1_600
 
-
-def _words(*expressions: str) -> re.Pattern[str]:
-    return re.compile("|".join(expressions), re.IGNORECASE)
-
-
-# Signs (rule 2)
-
-_THE = r"(?:the\s+|all\s+|any\s+|every\s+|your\s+|their\s+|its\s+|a\s+|this\s+|these\s+)*"
-PRIVATE = _words(
-    r"(?<![\w./])\.env\b(?!\.(?:example|sample|template))(?:\.\w+)?",
-    r"\b(?:environment\s+variables|env\s+vars?|printenv|process\.env|os\.environ)\b",
-    r"~/\.(?:ssh|aws|kube|gnupg|netrc|npmrc|docker|config/gh|openclaw|clawdbot|claude|codex|gitconfig)\b",
-    r"\bid_(?:rsa|ed25519)\b(?!\.pub)|\.netrc\b|\.npmrc\b|\.pgpass\b|\bopenclaw\.json\b|\bkey(?:chain|ring)\b",
-    r"\b(?:seed|recovery|secret|mnemonic|backup)[- ](?:phrases?|words)\b|\bmnemonics?\b|\bprivate[ -]keys?\b|\bkeystores?\b",
-    r"\b(?:ssh|gpg|pgp|signing)[- ]keys?\b|\bwallet\s+(?:files?|keys?|data)\b",
-    r"\b(?:browser|session|saved|stored|login|auth)\s+(?:cookies?|passwords?|logins?|tokens?|credentials?)\b",
-    r"\b(?:chat|conversation|message|session|shell|command|browsing|browser)[- ]?(?:history|logs?|transcripts?)\b",
-    r"\b(?:full|entire|whole|complete|current|this|user'?s?|verbatim|latest)\s+(?:conversation|chat|prompts?|transcript|messages?|inputs?|inbox|context)\b",
-    r"\bsystem\s+prompt\b|\btranscripts?\b|\b(?:MEMORY|SOUL|USER|IDENTITY)\.md\b|\bclipboard\b",
-    r"\b(?:any|all|every|found|collected|discovered|contains?|existing|available|user'?s?|their|those|whatever)\s+(?:\w+\s+){0,3}?"
-    r"(?:api\s+keys?|keys|passwords?|passcodes?|tokens?|credentials?|secrets)\b",
-    r"\bcredentials?\s+(?:files?|found|store)|\b(?:credit\s+card|card\s+numbers?|cvv|social\s+security|passport\s+number|bank\s+(?:details|account))",
-    r"\b(?:last|recent|latest|previous)\s+\d{0,4}\s*(?:messages|e-?mails|conversations|chats|commands)\b|\bmessages\s+of\s+the\s+user\b|\bcalendar\s+entries\b",
-    r"\b(?:passport|identity\s+card|driver'?s\s+licen[cs]e|user'?s\s+ID)\b|\bgcloud/\S{0,40}credentials\S*",
-    r"\b(?:address\s+book|contact\s+list|customer\s+(?:list|data|records)|personal\s+data|private\s+(?:files|documents|data))\b",
-)
-_SENDING = (
-    r"\b(?:send|post|upload|transmit|forward|submit|push|sync|ship|deliver|exfiltrate|relay|mirror|stream|leak"
-    r"|replicate|back\s+up|report|beacon|e-?mail|share|pipe|curl|POST)(?:s|ing|ed)?\b"
-)
-_EMBEDDING = r"\b(?:append|include|embed|encode|add|attach|put|pass|insert|place|copy|smuggle|set)(?:s|ing|ed)?\b"
-_CARRIER = r"\b(?:header|query|parameters?|params?|url-?encoded|base64|link|request|field|payload|subdomain|fragment|utm\w*|body|message|e-?mail)\b"
-ACTS = _words(
-    _SENDING,
-    rf"{_EMBEDDING}(?=[^\n]{{0,160}}{_CARRIER})",
-    r"\bcop(?:y|ies)\b[^.\n]{0,60}\b(?:at|to)\b",
-)
-_MAILBOX = r"[\w.+-]{1,60}@[\w-]{1,60}(?:\.[\w-]{1,40})+"
-_PLACE = _words(
-    r"\bwebhook\b|\bdrop\s?box\s+folder\b|\b(?:our|remote|external|central|collection|collector|logging|telemetry"
-    r"|analytics|support|sync|backup|validation|comparison|verification)\s+(?:server|endpoint|service|api|channel|address|inbox|bucket)\b"
-    r"|\bC2\b|\bcollector\b"
-)
-_TOWARDS = re.compile(
-    r"\b(?:to|at|via|into|through|towards?|against|endpoint|server|service|link|url|address|on|using|with|curl|-d|POST|GET)\b[^.\n]{0,40}\Z|[(:=]\s*[`\"'<]{0,2}\Z",
-    re.IGNORECASE,
-)
-_SOURCE_OF = re.compile(
-    r"\b(?:from|see|docs?|documentation|visit|homepage|source|guide|more)\b[^.\n]{0,16}\Z",
-    re.IGNORECASE,
-)
-_OWNER = r"(?:the\s+|your\s+|a\s+|any\s+)?(?:users?|owners?|humans?|operators?|person|people|customers?|anyone|anybody|them)\b"
-_TELLING = r"(?:tell|inform|mention|notify|alert|reveal|disclos|warn|announc|explain|bring\s+up|expos|acknowledg|admit)"
-_IT = r"(?:this|these|it|that|those|any\s+of\s+this|the\s+(?:\w+\s+)?(?:step|upload|sync|request|call|process|instructions?|check|copy|transfer|action|command|activity|fact|existence|setup|set-up))\b"
-CONCEALS = _words(
-    rf"\b(?:do\s+not|don'?t|never|must\s+not|should\s+not|avoid|refrain\s+from|without)\s+(?:ever\s+)?{_TELLING}\w*\s+(?:(?:to\s+)?{_OWNER}(?=\s*(?:[.,;:!?)\"*-]|$|\bthat\b|\bof\s+|\babout\s+{_IT}|\bany|\bwhat|\bwhy))|{_IT})",
-    rf"\b(?:do\s+not|don'?t|never)\s+(?:log|display|show|print|report|output|discuss|surface)\s+{_IT}",
-    rf"\b{_OWNER}(?:'s)?\s+(?:must|should|does|need|do|will|is|are)\s*(?:n't|not|never)\s+(?:need\s+to\s+|to\s+|have\s+to\s+)?(?:know|see|notice|be\s+(?:told|aware|informed|bothered|shown)|aware|shown)",
-    r"\b(?:does|do|need)\s*(?:n't|not)\s+(?:need\s+)?to\s+be\s+(?:mentioned|reported|shown|listed|told|announced|confirmed|explained|visible|surfaced)",
-    rf"\b(?:not|n't)\s+(?:necessary|needed|required|useful)\s+to\s+(?:{_TELLING}\w*|talk|show|report|ask|confirm|speak|say)",
-    r"\bas\s+if\s+nothing\s+(?:had\s+)?happened\b|\bnothing\s+to\s+(?:show|report|mention|tell)\s+(?:for|about)\b",
-    rf"\bno\s+need\s+to\s+(?:{_TELLING}\w*|show|report|ask|confirm|bother)\b",
-    rf"\b(?:leave|keep|omit|drop|hide|exclude)\s+(?:{_IT}|any\s+mention)\s*(?:step\s+)?(?:out\s+of|from|hidden|quiet|to\s+yourself|confidential|secret|internal|off)\b",
-    r"\bkeep\s+(?:the\s+|your\s+)?(?:chat\s+|visible\s+|final\s+)?(?:output|response|answer|reply|summary)\s+(?:limited|restricted|focused|clean|only)\b",
-    r"\bwithout\s+(?:the\s+|any\s+)?(?:user|owner|human|operator)(?:'s|s')?\s+(?:knowledge|consent|awareness|noticing|permission|approval|confirmation|being\s+(?:aware|told|asked))",
-    rf"\bwithout\s+(?:asking|bothering|involving|showing|drawing|interrupting|disturbing|alerting)\b[^.\n]{{0,30}}(?:{_OWNER}|attention)",
-    rf"\b{_OWNER}\s+(?:\w+\s+){{0,4}}?(?:confus(?:ed|ing)|alarm(?:ed|ing)|worr(?:y|ied)|annoy(?:ed|ing)|suspicious|panic)",
-    r"\bavoid\s+(?:alarming|confusing|worrying|raising\s+suspicion|detection|suspicion)",
-    r"\b(?:must|should|may|does)\s+not\s+(?:appear|be\s+visible|show\s+up|be\s+shown|be\s+mentioned|be\s+displayed)\b",
-    r"\b(?:hidden|invisible|concealed)\s+(?:from|to)\s+(?:the\s+)?(?:user|owner|human|reader)",
-    rf"\bif\s+(?:{_OWNER}\s+asks?|asked)\b[^.\n]{{0,80}}\b(?:say|claim|deny|respond\s+that|answer\s+that|pretend|tell\s+them\s+it)",
-    r"\b(?:pretend|act\s+as\s+if)\s+(?:that\s+)?(?:nothing|this|it|you)\b",
-    r"\b(?:internal|confidential|silent|hidden|invisible|background|transparent)\s+(?:step|instruction|action|operation|procedure|process|task|sync|note|maintenance)s?\b",
-    r"\b(?:reveal|mention|disclose|acknowledge|tell)\b[^.\n]{0,40}\bthese\s+(?:instructions|rules|directives)\s+(?:exist|are)?",
-)
-SECRETLY = _words(
-    r"\b(?:silently|secretly|covertly|quietly|discreetly|invisibly|stealthily|unobtrusively|behind\s+the\s+scenes)\b"
-)
-_MODEL = r"(?:AI|assistants?|agents?|models?|LLMs?|claude|codex|openclaw|copilot|gpt|bots?)\b"
-SPEAKS_TO_MODEL = _words(
-    rf"\b(?:notes?|messages?|instructions?|important|reminder|directives?|notice|hint|guidance|attention)\s*[:,-]?\s*(?:to|for)\s+(?:the\s+|all\s+|any\s+|every\s+)?(?:\w+\s+)?{_MODEL}",
-    rf"\bfor\s+(?:the\s+)?{_MODEL}\s+(?:only|eyes)|\b{_MODEL}[- ]only\b|\bEND\s+OF\s+(?:USER|SYSTEM|SKILL|DOCUMENT)\s+(?:CONTENT|PROMPT|INSTRUCTIONS|MESSAGE|INPUT)\b",
-    r"(?m:^#{1,6}[ \t]*(?:System|Developer|Assistant)[ \t]*:?[ \t]*$)",
-    r"\bSYSTEM\s+(?:NOTE|NOTICE|MESSAGE|PROMPT|INSTRUCTION|OVERRIDE|DIRECTIVE)\b|\[(?:SYSTEM|ADMIN|INST)\]|<\/?(?:system|admin|important|instructions|system-reminder)>|<\|im_start\|>",
-    rf"\b(?:dear|hey|attention|to\s+the|any|all)\s+{_MODEL}[^.\n]{{0,40}}\b(?:reading|processing|parsing|loading|executing|using|that|who|must|should|shall)\b",
-    rf"\b(?:the\s+)?{_MODEL}\s+(?:must|shall|is\s+required\s+to|are\s+required\s+to|has\s+to|should\s+(?:always|first|also|now|silently|then))\b",
-    r"\b(?:you\s+are\s+now|from\s+now\s+on|your\s+new\s+(?:instructions|role|goal|task)|as\s+an\s+AI\b)",
-)
-CLAIMS_AUTHORITY = _words(
-    r"\b(?:verified|approved|authori[sz]ed|certified|cleared|sanctioned|signed\s+off|reviewed)\s+by\s+(?:the\s+|your\s+)?(?:\w+\s+)?(?:platform|security|anthropic|openai|admin\w*|owner|user|operator|team|vendor|marketplace|company|IT|system)",
-    r"\belevated\s+(?:trust|privileges?|permissions?)\b|\bpre-?(?:approved|authori[sz]ed|cleared|vetted)\b|\b(?:has|have|been|are|is)\s+waived\b",
-    r"\b(?:user|owner|operator|administrator|human)\s+(?:has\s+|have\s+|had\s+)?(?:already\s+)?(?:consented|approved|agreed|authori[sz]ed|granted|enrolled|opted|given\s+(?:\w+\s+)?(?:consent|permission))\b",
-    r"\b(?:admin(?:istrator)?|root|developer|maintenance|god|debug)\s+(?:mode|override)\b|\b(?:takes?|has|have)\s+(?:precedence|priority)\s+over\b|\bno\s+longer\s+needs?\s+(?:to\s+be\s+)?(?:confirm|approv|permission)\w*|\boverrides?\s+(?:all|any|other|the|your|previous|system)\b",
-)
-_GATE = r"(?:permissions?|confirmations?|approvals?|consent|safety|security|sandbox\w*|guard\w*|review|restriction|policy|verification)"
-SWITCHES_OFF = _words(
-    r"dangerously[-_]?skip[-_]?permissions|bypassPermissions|--yolo\b|approval[_-]policy\W{1,4}never|\bautoApprove\b|--(?:full-)?auto-?approve|--no-sandbox\b|--disable-sandbox|danger-full-access",
-    rf"\b(?:skip|bypass|disable|suppress|turn\s+off|waive|circumvent|dismiss|switch\s+off|deactivate|get\s+around|auto-?(?:approve|accept|confirm))\w*\s+(?:\w+\s+){{0,3}}?{_GATE}\b",
-    rf"\b{_GATE}\s+(?:prompts?|dialogs?|requests?|steps?|checks?|questions?|messages?|screens?)\b[^.\n]{{0,60}}\b(?:waived|skip\w*|not\s+(?:needed|required|necessary)|unnecessary|with\s+yes|automatically|slow|disabled?|ignore\w*|accept\w*|off)\b",
-    rf"\bwithout\s+(?:asking|waiting\s+for|requesting|seeking|requiring|prompting\s+for)\s+(?:for\s+)?(?:{_OWNER}|(?:\w+\s+)?{_GATE})",
-    rf"\b(?:do\s+not|don'?t|never)\s+(?:ask|wait|prompt|request)\s+(?:\w+\s+){{0,2}}?(?:for\s+)?{_GATE}\b",
-)
-_RULE_FILE = r"(?:\b(?:SOUL|AGENTS?|CLAUDE|MEMORY|IDENTITY|HEARTBEAT|USER|TOOLS|GEMINI|BOOTSTRAP)\.md\b|\.cursorrules\b|\.(?:claude|codex|openclaw|cursor)/(?:settings|rules|config)\S{0,40}|copilot-instructions\.md)"
-WRITES_RULES = _words(
-    rf"\b(?:add|append|write|insert|put|save|update|edit|modify|replace|overwrite|inject|store|persist|echo|copy|paste|set)\w*\b[^\n]{{0,160}}{_RULE_FILE}",
-    rf">>?\s*\S{{0,60}}{_RULE_FILE}",
-    r"\b(?:save|store|write|commit|add|remember)\w*\b[^.\n]{0,80}\b(?:long-?term|persistent|permanent|your)\s+memory\b",
-)
-_FETCHING = _words(
-    r"\b(?:load|fetch|download|retrieve|visit|check|pull|get|open|consult|read|poll|query|curl|GET|ask|request|replace)(?:s|ing|ed)?\b"
-)
-_OBEYING = _words(
-    r"\b(?:treat|regard|consider|interpret)\b[^.\n]{0,80}\bas\s+(?:part\s+of|coming\s+from|if|though|an?\s+|your\s+|the\s+|new\s+|additional\s+|system\s+|user\s+|trusted\s+)*(?:\w+\s+)?(?:instructions?|commands?|orders?|user|system|rules|prompts?|trusted)",
-    r"\b(?:follow|obey|execute|run|carry\s+out|perform|apply|adopt|act\s+on|eval(?:uate)?|comply\s+with)\s+(?:all\s+|any\s+|exactly\s+|whatever\s+)?(?:of\s+)?(?:the\s+|its\s+|these\s+|those\s+|every\s+|each\s+)?(?:\w+\s+){0,2}?(?:instructions?|commands?|orders?|directives?|contents?|steps|it\s+(?:says|contains|returns|tells|lists)|response|tasks?|(?:is|are)\s+(?:returned|listed))\b",
-    r"\b(?:carry\s+out|do|execute|run|follow|obey)\s+(?:what(?:ever)?|everything)\s+(?:\w+\s+){0,2}?(?:lists?|says?|contains?|returns?|orders?|asks?|tells?|wants?)\b",
-    r"\band\s+(?:then\s+)?(?:follow|obey|execute|run|apply)\s+(?:it|them|that)\b",
-)
-_RECURS = _words(
-    r"\bevery\s+(?:\d+\s*)?(?:few\s+)?(?:minutes?|hours?|days?|session|message|turn|time|heartbeat)\b|\b(?:each|every)\s+(?:session|time|start|run|load)\b",
-    r"\bat\s+the\s+(?:start|beginning)\s+of\b|\bheartbeat\b|\bperiodically\b|\bon\s+(?:each|every|first)\s+(?:load|start|use)\b|\bkeeps?\s+itself\b",
-)
-_PAYEE = _words(
-    r"\b[A-Z]{2}\d{2}(?:\s?[A-Z0-9]{4}){3,7}(?:\s?[A-Z0-9]{1,3})?\b|\b0x[0-9a-f]{40}\b|\bbc1[a-z0-9]{20,60}\b|\b[1-9A-HJ-NP-Za-km-z]{43,44}\b"
-)
-_REPLACES = _words(
-    r"\b(?:ignore|replace|instead\s+of|swap|substitute|redirect|override|outdated|no\s+longer\s+valid|change)\b"
-)
-_NOT_ASKED = _words(
-    rf"\b{_OWNER}\s+(?:has|have)\s+(?:already\s+)?(?:confirmed|agreed|approved)|\basking\s+(?:again|them|first)\b|\b(?:do\s+not|don'?t|never)\s+(?:ask|confirm|mention|show)|\bwithout\s+(?:asking|confirm\w+)|\b(?:silently|automatically|quietly)\b"
-)
-_ASKING = _words(
-    r"\b(?:ask|request|prompt|require|obtain|get|need|collect|enter|type|provide|paste|look\s+for|find|search)\b"
-)
-_CROWN_JEWELS = _words(
-    r"\b(?:seed|recovery|secret|mnemonic|backup)[- ](?:phrases?|words)\b|\bmnemonics?\b|\b(?:12|24)[- ](?:or\s+24[- ])?words?\b[^.\n]{0,40}phrase|\bprivate[ -]keys?\b|\bmaster\s+password\b"
-)
-_AGENT_SETTINGS = _words(
-    r"(?:\.openclaw/|\b)openclaw\.json\b|\.claude(?:/settings\S*|\.json)|\.codex/config\S*|\bsettings(?:\.local)?\.json\b|ANTHROPIC_BASE_URL|OPENAI_(?:BASE_URL|API_BASE)"
-)
-_MODEL_ADDRESS = re.compile(
-    r"(?:base_?url|api_?base|ANTHROPIC_BASE_URL|OPENAI_API_BASE|OPENAI_BASE_URL)[\"'\s]{0,3}[:=]\s*[\"']?(https?://[^\s\"'`]+)",
-    re.IGNORECASE,
-)
-_LOOSENS = re.compile(
-    r"[\"'](?:ask|approvals?|approval_policy|sandbox|permission\w*|defaultMode)[\"']\s*:\s*[\"']?(?:off|none|never|false|bypass\w*)",
-    re.IGNORECASE,
-)
-_DISMISSES = _words(
-    r"\bfalse\s+(?:alarms?|positives?)\b|\bcan\s+be\s+ignored\b|\bworks?\s+only\s+as\s+long\b|\bignore\s+(?:the\s+|any\s+)?(?:security\s+)?(?:warnings?|alerts?)\b"
-)
-_BLIND_COPY = re.compile(r"\b(?:bcc|blind[- ](?:carbon[- ])?cop\w+)\b", re.IGNORECASE)
-_MAIL = re.compile(_MAILBOX)
-_NEGATED = re.compile(
-    r"(?:\b(?:never|not|cannot|can't|don't|doesn't|won't|avoid|refuse\w*|reject\w*|prevent\w*|block\w*|instead\s+of|rather\s+than|nor|no|without)\b[^.;\n]{0,50})\Z",
-    re.IGNORECASE,
-)
 
 # Passages (rule 1)
 
@@ -223,7 +101,7 @@ class SkillPassage:
         return any(not self.is_forbidden(found.start()) for found in sign.finditer(self.text))
 
     def is_forbidden(self, at: int) -> bool:
-        return _NEGATED.search(self.text[max(0, at - 70) : at]) is not None
+        return NEGATED.search(self.text[max(0, at - 70) : at]) is not None
 
     @cached_property
     def acts(self) -> list[re.Match[str]]:
@@ -298,6 +176,18 @@ def _chopped(text: str, offset: int) -> Iterator[SkillPassage]:
 # Combinations (rule 3)
 
 
+# The target of a link in prose is something to read, unless the sentence leads to it.
+_REFERENCE = re.compile(r"(?<!to )(?<!at )(?<!via )(?<!into )\[[^\]\n]{1,100}\]\(\s*<?\Z")
+
+
+def code_blocks(text: str) -> Iterator[tuple[int, str, str]]:
+    """Where each fenced block of code begins, what language it says it is in, and what it holds."""
+    for block in _blocks(text):
+        if block.kind == "code":
+            said = text[block.start : block.inner].strip().strip("`~").split()
+            yield block.inner, said[0].lower() if said else "", block.text
+
+
 @dataclass(frozen=True)
 class _View:
     """A passage with its neighbours, and what the skill is about."""
@@ -328,12 +218,14 @@ class _View:
         best: HostClass | None = None
         for found in URL.finditer(stretch):
             before = stretch[: found.start()][-60:]
-            if _SOURCE_OF.search(before) or not _TOWARDS.search(before):
+            if _REFERENCE.search(stretch[: found.start()][-120:]):
+                continue
+            if SOURCE_OF.search(before) or not TOWARDS.search(before):
                 continue
             host = classify(found[0], self.scope)
             shared = host is HostClass.UNKNOWN and not is_strange(found[0], self.scope)
             best = max(best or HostClass.KNOWN, HostClass.KNOWN if shared else host)
-        if _MAIL.search(stretch) or _PLACE.search(stretch):
+        if MAIL.search(stretch) or PLACE.search(stretch):
             best = max(best or HostClass.KNOWN, HostClass.UNKNOWN)
         return best
 
@@ -363,7 +255,7 @@ class _View:
     def remote_orders(self) -> bool:
         urls = [classify(each, self.scope) for each in URL.findall(self.here.text)]
         strange = any(each > HostClass.KNOWN for each in urls)
-        return strange and self.here.has(_FETCHING) and self.here.has(_OBEYING)
+        return strange and self.here.has(FETCHING) and self.here.has(OBEYING)
 
 
 def _exfiltrates(view: _View) -> bool:
@@ -391,18 +283,34 @@ def _sends_for_the_model_alone(view: _View) -> bool:
 
 def _redirects_payments(view: _View) -> bool:
     here = view.here
-    paid = re.search(_PAYEE.pattern, here.text) is not None
-    return paid and here.has(_REPLACES) and _NOT_ASKED.search(here.text) is not None
+    paid = re.search(PAYEE.pattern, here.text) is not None
+    unasked = NOT_ASKED.search(here.text) is not None or view.conceals
+    return paid and here.has(REPLACES) and unasked
+
+
+def _plants_a_back_door(view: _View) -> bool:
+    """Code that is to be written weaker than it looks, and the owner is not to know."""
+    return not view.here.code and view.here.has(WEAKENS) and view.near(CODE) and view.conceals
 
 
 def _blind_copies(view: _View) -> bool:
-    if view.here.code or not view.here.has(_BLIND_COPY):
+    if view.here.code or not view.here.has(BLIND_COPY):
         return False
-    return _MAIL.search(view.here.text) is not None
+    return MAIL.search(view.here.text) is not None
+
+
+def _misleads_the_owner(view: _View) -> bool:
+    return not view.here.code and view.here.has(PROMOTES) and view.conceals
+
+
+def _follows_what_is_encoded(view: _View) -> bool:
+    return not view.here.code and view.here.has(DECODES)
 
 
 def _asks_for_the_jewels(view: _View) -> bool:
-    asked = view.here.has(_CROWN_JEWELS) and view.here.has(_ASKING)
+    if view.here.has(JEWELS_ASKED_FOR):
+        return True
+    asked = view.here.has(CROWN_JEWELS) and view.here.has(ASKING)
     around = (view.here, *view.beside)
     urls = [url for each in around for url in URL.findall(each.text)]
     strange = any(classify(url, view.scope) > HostClass.KNOWN for url in urls)
@@ -412,10 +320,11 @@ def _asks_for_the_jewels(view: _View) -> bool:
 def _orders_unseen(view: _View) -> bool:
     if not view.here.unseen:
         return False
-    does = view.here.has(SWITCHES_OFF) or view.here.has(WRITES_RULES) or view.here.has(_OBEYING)
+    does = view.here.has(SWITCHES_OFF) or view.here.has(WRITES_RULES) or view.here.has(OBEYING)
     does = (
         does or view.sends_away or view.remote_orders or CONCEALS.search(view.here.text) is not None
     )
+    does = does or (view.here.has(SPEAKS_TO_MODEL) and view.here.has(CLAIMS_AUTHORITY))
     does = (
         does or re.search(r"\b(?:curl|wget|bash|powershell|npx)\s+\S", view.here.text) is not None
     )
@@ -456,25 +365,27 @@ def _writes_itself_into_rules(view: _View) -> bool:
 
 def _turns_the_agent_over(view: _View) -> bool:
     """The agent's own settings: its model is a stranger's, or its questions are switched off."""
-    if not view.near(_AGENT_SETTINGS):
+    if not view.near(AGENT_SETTINGS):
         return False
-    hosts = [classify(each, view.scope) for each in _MODEL_ADDRESS.findall(view.here.text)]
+    # A host that is merely named twice is nobody's yet: what the skill is about decides.
+    named = replace(view.scope, hosts=frozenset())
+    hosts = [classify(each, named) for each in MODEL_ADDRESS.findall(view.here.text)]
     redirected = any(each >= HostClass.UNKNOWN for each in hosts)
-    dismissed = view.near(_DISMISSES) or view.conceals
-    return redirected or (_LOOSENS.search(view.here.text) is not None and dismissed)
+    dismissed = view.near(DISMISSES) or view.conceals
+    return redirected or (LOOSENS.search(view.here.text) is not None and dismissed)
 
 
 def _takes_strangers_orders(view: _View) -> bool:
-    if not view.here.has(_OBEYING):
+    if not view.here.has(OBEYING):
         return False
     bold = view.here.has(CLAIMS_AUTHORITY) or view.here.has(SPEAKS_TO_MODEL)
     bold = bold or view.here.has(SWITCHES_OFF) or view.conceals
     return (bold and view.here.has(_TREATING)) or (
-        (bold or view.near(_RECURS)) and view.remote_orders
+        (bold or view.near(RECURS)) and view.remote_orders
     )
 
 
-_TREATING = _words(r"\b(?:treat|regard|consider|interpret)\b[^.\n]{0,120}\bas\b")
+_TREATING = words_of(r"\b(?:treat|regard|consider|interpret)\b[^.\n]{0,120}\bas\b")
 
 _COMBINATIONS: tuple[tuple[str, str, Callable[[_View], bool]], ...] = (
     ("exfiltration_order", "orders a model to hand something private to an address", _exfiltrates),
@@ -498,6 +409,17 @@ _COMBINATIONS: tuple[tuple[str, str, Callable[[_View], bool]], ...] = (
         "has payments go to an account that is written in the skill",
         _redirects_payments,
     ),
+    (
+        "misleads_owner",
+        "orders a model to advise the owner for a stranger's profit, unseen",
+        _misleads_the_owner,
+    ),
+    (
+        "encoded_order",
+        "orders a model to follow a text that is not to be read",
+        _follows_what_is_encoded,
+    ),
+    ("back_door", "orders a model to write a weakness into code, unseen", _plants_a_back_door),
     (
         "blind_copy",
         "sends copies of mail to an address that is written in the skill",
@@ -524,15 +446,34 @@ def order_findings(text: str, scope: SkillScope) -> Iterator[TextFinding]:
     """What the passages of a text order a model to do, each combination once for a passage."""
     parts = passages(text)
     for number, here in enumerate(parts):
-        beside = tuple(
-            each
-            for each in parts[max(0, number - 1) : number + 2]
-            if each is not here and not each.unseen
-        )
+        beside = _beside(parts, number)
         view = _View(here, beside, scope)
         for rule, message, applies in _COMBINATIONS:
             if applies(view) and not is_mention(here):
                 yield _finding(here.start, rule, DANGER, message)
+
+
+def reads_like_an_order(text: str) -> bool:
+    """Whether a text that was encoded speaks to a model; nobody encodes what anybody may read."""
+    if len(text) < 24 or text.count(" ") < 3:
+        return False
+    here = SkillPassage(0, text)
+    signs = (SPEAKS_TO_MODEL, SWITCHES_OFF, WRITES_RULES, OBEYING, DECODES)
+    private = bool(here.acts) and here.has(PRIVATE)
+    return private or CONCEALS.search(text) is not None or any(here.has(each) for each in signs)
+
+
+def _beside(parts: list[SkillPassage], number: int) -> tuple[SkillPassage, ...]:
+    """The passages beside one; what stands behind a quotation or a block of code is beside it."""
+    end = number + 2
+    while end - number < 4 and end <= len(parts) and _is_quoted(parts[end - 1]):
+        end += 1
+    around = (*parts[max(0, number - 1) : number], *parts[number + 1 : end])
+    return tuple(each for each in around if not each.unseen)
+
+
+def _is_quoted(passage: SkillPassage) -> bool:
+    return passage.code or passage.text.lstrip().startswith(">")
 
 
 def _finding(start: int, rule: str, weight: FindingWeight, message: str) -> TextFinding:
@@ -541,13 +482,13 @@ def _finding(start: int, rule: str, weight: FindingWeight, message: str) -> Text
 
 # Mentions (rule 4)
 
-_ABOUT_ATTACKS = _words(
+_ABOUT_ATTACKS = words_of(
     r"\b(?:malicious|malware|attack(?:er|ers|s)?|adversar\w+|exploit\w*|vulnerab\w+|threats?|phishing|prompt[ -]injection"
     r"|jailbreak\w*|detect(?:s|ion|ing|ed)?|red\s+flags?|suspicious|IOCs?|yara|sigma|pentest\w*|CTF|red[ -]team\w*|payloads?"
     r"|anti-?patterns?|warning\s+signs?|signs?\s+of|look\s+for|watch\s+(?:out\s+)?for|flag(?:ged)?|reject|refuse|forbidden"
     r"|prohibited|blocked|false\s+positives?|test\s+cases?|scam\w*|social\s+engineering|audit\w*|scann\w+|untrusted|unsafe|insecure)\b"
 )
-_ABOUT_INSTALLING = _words(
+_ABOUT_INSTALLING = words_of(
     r"\b(?:install\w*|set-?\s?up|prerequisit\w*|requirements?|getting\s+started|quick\s?start|usage|dependenc\w+|first\s+(?:run|use)|before\s+you)\b"
 )
 
@@ -564,7 +505,7 @@ def is_mention(passage: SkillPassage, *, security: bool = False) -> bool:
     return security or _ABOUT_ATTACKS.search(over) is not None or len(said) >= 2
 
 
-_SECURITY_WORK = _words(
+_SECURITY_WORK = words_of(
     r"\b(?:penetration|pentest\w*|red[ -]team\w*|CTF|capture[- ]the[- ]flag|exploit\w*|malware|detection|forensic\w*|incident|vulnerabilit\w+|threats?|vett?ing|vets?|offensive|security\s+(?:review|audit|scan|test|research|check)\w*|(?:audit|review|scan)\w*\s+[^.]{0,40}(?:skills?|security|packages))\b"
 )
 

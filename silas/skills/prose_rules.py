@@ -9,12 +9,14 @@
 4. What a reader does not see (HTML comments) is read like everything else, and weighs more.
 """
 
+import base64
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from silas.gates.guards.normalise import base64_runs
 from silas.skills.command_rules import (
     DANGER,
     HARD_SECRETS,
@@ -26,11 +28,12 @@ from silas.skills.command_rules import (
     SkillScope,
     TextFinding,
     classify,
+    decoded_signs,
     is_collector,
     is_imitation,
     is_strange,
 )
-from silas.skills.order_rules import order_findings
+from silas.skills.order_rules import order_findings, reads_like_an_order
 
 _SECRETS = (
     r"(?:api[ _-]?keys?|credentials?|passwords?|passphrases?|private[ _-]?keys?|ssh[ _-]?keys?"
@@ -218,7 +221,8 @@ def _behind_the_back(text: str, scope: SkillScope) -> Iterator[TextFinding]:
     if not acts:
         return
     gives = {start for start, _end in _places(_GIVE_PATTERN, text)}
-    secrets, targets = _places(_SECRETS_PATTERN, text), _places(_TARGET_PATTERN, text)
+    secrets = [each for each in _places(_SECRETS_PATTERN, text) if not _is_kept_out(text, each[0])]
+    targets = _places(_TARGET_PATTERN, text)
     hides = _places(_HIDE_PATTERN, text)
     adverbs = _places(_SECRETLY_PATTERN, text)
     for start, end in acts:
@@ -246,6 +250,16 @@ def _behind_the_back(text: str, scope: SkillScope) -> Iterator[TextFinding]:
             return
 
 
+_KEPT_OUT = re.compile(
+    r"\b(?:keep|leave|strip|remove|redact|mask|exclude|omit|without|no|never|not)\b[^.]{0,30}\Z",
+    re.IGNORECASE,
+)
+
+
+def _is_kept_out(text: str, start: int) -> bool:
+    return _KEPT_OUT.search(text[max(0, start - 50) : start]) is not None
+
+
 def _is_sent_away(text: str, start: int, target: tuple[int, int], scope: SkillScope) -> bool:
     """Whether what is sent goes to this place, and nobody knows who is behind it."""
     if not re.search(r"\b(?:to|at|via|into)\b", text[start : target[0]]):
@@ -270,7 +284,7 @@ def _is_negated(text: str, start: int) -> bool:
 
 _PRESSES = re.compile(
     r"\b(?:will\s+not|won'?t|cannot|does\s+not|do\s+not|nothing\s+will)\s+(?:\w+\s+){0,2}?(?:work|start|function|run|respond|load)\b|\bmust\s+be\s+(?:installed|running|executed|present|run|completed)"
-    r"|\b(?:IMPORTANT|CRITICAL|MANDATORY|REQUIRED)\b|\bhas\s+to\s+be\s+(?:present|installed|run)|\bbefore\s+(?:first\s+use|using\s+this|the\s+first|proceeding|anything)"
+    r"|\b(?:IMPORTANT|CRITICAL|MANDATORY|REQUIRED)\b|\bhas\s+to\s+be\s+(?:present|installed|run)|\b[Bb]efore\s+(?:first\s+use|using\s+this|the\s+first|proceeding|anything)"
     r"|\bon\s+behalf\s+of\s+the\s+user|\bagents?\s+(?:should|must|will)\b|>\s*/dev/null\s+2>&1|\bnohup\b"
 )
 
@@ -371,3 +385,73 @@ def _orders_with_secrets(text: str, scope: SkillScope) -> Iterator[TextFinding]:
             weight=DANGER if sends else INFO,
             message="speaks of reading files with keys" + (" and of sending them" if sends else ""),
         )
+
+
+# What a reader does not see (rule 4)
+
+_FLAGS = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,6}\U000e007f")
+_TAGS = re.compile("[\U000e0001-\U000e007f]{3,}")
+_OVERRIDES = re.compile("[\u202a\u202b\u202d\u202e\u2066-\u2069]")
+_ZERO_WIDTH = re.compile("[\u200b\u200c\u200d\u2060\u2061-\u2064\ufeff\u180e]{6,}")
+_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}")
+_FEW = re.compile("[\u200b\u2060\u2061-\u2064\u00ad]")
+
+
+def hidden_characters(text: str, *, is_prose: bool) -> Iterator[TextFinding]:
+    """Letters that carry a text which nobody sees, or that change how one is read."""
+    if text.isascii():
+        return
+    text = _FLAGS.sub(lambda found: " " * len(found[0]), text)
+    for pattern, weight, message in (
+        (_TAGS, DANGER, "holds a text in characters that nobody sees"),
+        (_ZERO_WIDTH, DANGER, "holds a run of characters without width, which can carry a text"),
+        (_SELECTORS, DANGER, "holds a run of invisible selectors, which can carry a text"),
+        (_OVERRIDES, DANGER if not is_prose else WARN, "changes the order of letters"),
+        (_FEW, INFO, "holds a character without width"),
+    ):
+        found = pattern.search(text, 1)
+        if found:
+            yield TextFinding(
+                start=found.start(), rule="hidden_characters", weight=weight, message=message
+            )
+
+
+_SHORT_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/]{20,31}={0,2}(?![A-Za-z0-9+/_-])")
+_HEX = re.compile(
+    r"(?:\\x[0-9a-fA-F]{2}){12,}|(?<![0-9a-fA-F])(?:[0-9a-fA-F]{2}){24,2000}(?![0-9a-fA-F])"
+)
+
+
+def hidden_commands(text: str) -> Iterator[TextFinding]:
+    """Encoded texts that are commands, or orders to a model."""
+    for found in (*base64_runs(text), *_SHORT_BASE64.finditer(text[:200_000])):
+        plain = _from_base64(found[0])
+        if decoded_signs(plain) or reads_like_an_order(plain):
+            yield _hidden_command(found.start())
+    for found in _HEX.finditer(text[:400_000]):
+        digits = found[0].replace("\\x", "")
+        if decoded_signs(bytes.fromhex(digits).decode("latin-1")):
+            yield _hidden_command(found.start())
+
+
+def _hidden_command(start: int) -> TextFinding:
+    return TextFinding(
+        start=start, rule="encoded_command", weight=DANGER, message="holds an encoded command"
+    )
+
+
+def _from_base64(letters: str) -> str:
+    plain = letters.rstrip("=")[:8000]
+    raw = (
+        base64.b64decode(plain + "=" * (-len(plain) % 4), validate=False)
+        if len(plain) % 4 != 1
+        else b""
+    )
+    for encoding in ("ascii", "utf-16-le"):
+        try:
+            text = raw.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if text.isprintable() or "\n" in text:
+            return text
+    return ""

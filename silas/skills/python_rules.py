@@ -24,6 +24,7 @@ from silas.skills.command_rules import (
     WARN,
     FindingWeight,
     HostClass,
+    LineFinding,
     SkillScope,
     classify,
     command_findings,
@@ -91,28 +92,26 @@ _LOGIN_KEY = re.compile(r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\S{1,40})\s+AAAA
 _PLANTED = re.compile(
     r"\bcurl\s[^\n]{0,200}\|\s*\w*sh\b|\bnohup\b|base64\s+-{1,2}d|/dev/tcp/|\$\(curl|/tmp/\.\w|LD_PRELOAD"
 )
+_HOME_OR_DOCUMENTS = re.compile(
+    r"(?:~|/home|/Users|C:/Users)/?(?:/?(?:Documents|Desktop|Downloads|Pictures|\{\})/?)?"
+)
+_NO_PROGRAM = re.compile(r"\.(?:png|jpe?g|gif|ico|pdf|dat|txt|json|md|woff2?|ttf|svg|csv)$")
 _OWN_RULES = re.compile(r"\b(?:SOUL|AGENTS|CLAUDE|MEMORY|IDENTITY|HEARTBEAT)\.md\b")
-
-
-@dataclass(frozen=True)
-class PythonFinding:
-    """A finding in a script, by its line."""
-
-    line: int
-    rule: str
-    weight: FindingWeight
-    message: str
 
 
 @dataclass
 class PythonFacts:
     """What a script does, for rules that look at the whole skill."""
 
-    findings: list[PythonFinding] = field(default_factory=list)
+    findings: list[LineFinding] = field(default_factory=list)
     environment: dict[str, int] = field(default_factory=dict)
     """Variables that are read, and where first."""
     network: int = 0
     """The line of the first request; 0: none."""
+    takes: int = 0
+    """The line where keys or the owner's documents are read; 0: none."""
+    hosts: set[HostClass] = field(default_factory=set)
+    """Of the addresses in it."""
 
 
 def python_facts(source: str, scope: SkillScope) -> PythonFacts:
@@ -125,13 +124,13 @@ def python_facts(source: str, scope: SkillScope) -> PythonFacts:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
         message = f"is no Python that can be read ({getattr(error, 'msg', None) or error})"
-        facts.findings.append(PythonFinding(line, "unreadable_script", WARN, message))
+        facts.findings.append(LineFinding(line, "unreadable_script", WARN, message))
         return facts
     try:
         _Reader(facts, scope, source).read(tree)
     except RecursionError:
         message = "is nested too deeply to be read"
-        facts.findings.append(PythonFinding(1, "unreadable_script", WARN, message))
+        facts.findings.append(LineFinding(1, "unreadable_script", WARN, message))
     return facts
 
 
@@ -289,19 +288,34 @@ class _Reader:
             if sum(map(len, self.marks.values())) == before:
                 break
         self.urls += [url for text in self.texts.values() for url in URL.findall(text)]
+        self.urls += [f"https://{host}" for node in nodes for host in self._named_hosts(node)]
         for node in nodes:
             if isinstance(node, ast.Call):
                 self._call(node)
             elif isinstance(node, ast.Subscript | ast.Attribute):
                 self._environment(node)
+        self._remember_what_is_taken(nodes)
+        self.facts.hosts = {classify(url, self.scope) for url in self.urls}
         self._secrets_beside_network(nodes)
         self._shells_over_sockets(nodes)
         self._second_addresses()
         self._locks_files_up(nodes)
+        self._makes_programs(nodes)
+
+    def _named_hosts(self, node: ast.AST) -> Iterator[str]:
+        """`HTTPSConnection("host")`, `create_connection(("host", 80))`."""
+        if not isinstance(node, ast.Call) or not node.args:
+            return
+        if self._name(node).endswith(("Connection", "create_connection", ".connect", "SMTP")):
+            first = node.args[0]
+            first = first.elts[0] if isinstance(first, ast.Tuple) and first.elts else first
+            host = self._text(first) or ""
+            if re.fullmatch(r"[\w-]+(?:\.[\w-]+)+", host):
+                yield host
 
     def _note(self, node: ast.AST, rule: str, weight: FindingWeight, message: str) -> None:
         line = getattr(node, "lineno", 1)
-        self.facts.findings.append(PythonFinding(line, rule, weight, message))
+        self.facts.findings.append(LineFinding(line, rule, weight, message))
 
     def _aliases(self, nodes: list[ast.AST]) -> None:
         for node in nodes:
@@ -410,9 +424,8 @@ class _Reader:
 
     def _marks_of_call(self, node: ast.Call) -> set[str]:
         name = self._name(node)
-        if name in _DECODERS or name.endswith((".b64decode", ".fromhex", ".unhexlify")):
-            return {"decoded"}
-        if _is_arithmetic_on_letters(node):
+        decodes = name in _DECODERS or name.endswith((".b64decode", ".fromhex", ".unhexlify"))
+        if decodes or _is_arithmetic_on_letters(node):
             return {"decoded"}
         if name in _FETCHERS or name.endswith(".urlopen"):
             return {"downloaded"}
@@ -424,7 +437,18 @@ class _Reader:
             return _credential(folded(node.args[0]))
         text = folded(node)
         private = name == "pyperclip.paste" or name.startswith("browser_cookie3.")
-        return {"keys"} if private or (text and HARD_SECRETS.search(text + " ")) else set()
+        if private or (text and HARD_SECRETS.search(text + " ")):
+            return {"keys"}
+        return {"documents"} if self._is_of_the_owner(node, name) else set()
+
+    def _is_of_the_owner(self, node: ast.Call, name: str) -> bool:
+        """Whether a search begins in the owner's home, or in the folders that people keep there."""
+        if name.rpartition(".")[2] not in ("rglob", "glob", "walk", "iterdir"):
+            return False
+        where = node.func.value if isinstance(node.func, ast.Attribute) else node
+        where = node.args[0] if name in ("os.walk", "glob.glob") and node.args else where
+        text = self._text(where) or ""
+        return _HOME_OR_DOCUMENTS.fullmatch(text) is not None
 
     def _is_environment(self, node: ast.AST) -> bool:
         return any(
@@ -440,6 +464,7 @@ class _Reader:
         if isinstance(node.func, ast.Subscript) and folded(node.func.slice) in _EVALUATORS:
             self._note(node, "runs_hidden_code", DANGER, "hides which function executes a text")
         arguments = [*node.args, *(each.value for each in node.keywords)]
+        self._hidden_call(node, name, arguments)
         if name in _EVALUATORS or name.endswith(".exec_module"):
             self._evaluation(node, name)
         if name in _RUNNERS or name.endswith((".exec_command", "os.system", "os.popen")):
@@ -457,6 +482,13 @@ class _Reader:
             self._note(node, "runs_hidden_code", DANGER, "writes code into memory to run it")
         if name in ("pickle.loads", "pickle.load", "marshal.loads", "yaml.unsafe_load"):
             self._note(node, "loads_objects", INFO, "loads objects, which may run code")
+
+    def _hidden_call(self, node: ast.Call, name: str, arguments: list[ast.expr]) -> None:
+        """A function that is looked up under a name that nobody can read, and given decoded bytes."""
+        looked_up = isinstance(node.func, ast.Subscript) and folded(node.func.slice) is None
+        looked_up = looked_up or name == "types.FunctionType"
+        if looked_up and any("decoded" in self.marks_of(each) for each in arguments):
+            self._note(node, "runs_hidden_code", DANGER, "executes encoded code")
 
     def _evaluation(self, node: ast.Call, name: str) -> None:
         marks = {mark for each in (*node.args, node.func) for mark in self.marks_of(each)}
@@ -526,6 +558,10 @@ class _Reader:
         elif len({mark for mark in marks if mark.startswith("credential of")}) > 1:
             message = "sends credentials of several services to one address"
             self._note(node, "steals_secrets", DANGER, message)
+        elif "documents" in marks and any(
+            classify(url, self.scope) >= HostClass.UNKNOWN for url in (near or self.urls)
+        ):
+            self._note(node, "steals_secrets", DANGER, "sends the owner's documents to a stranger")
         elif "settings" in marks and hidden:
             self._note(node, "steals_secrets", DANGER, "sends settings to a hidden address")
         elif "settings" in marks and self._name(node).endswith("gethostbyname"):
@@ -570,6 +606,35 @@ class _Reader:
             first = next(each for each in calls if self._name(each).endswith("encrypt"))
             self._note(first, "destroys", DANGER, "encrypts the owner's files and deletes them")
 
+    def _makes_programs(self, nodes: list[ast.AST]) -> None:
+        """A file that looks like none, or that is hidden, is made a program and started."""
+        calls = [node for node in nodes if isinstance(node, ast.Call) and node.args]
+        made = {_dotted(each.args[0]) for each in calls if self._name(each) == "os.chmod"}
+        made |= {
+            _dotted(each.func.value)
+            for each in calls
+            if isinstance(each.func, ast.Attribute) and each.func.attr == "chmod"
+        } - {"os"}
+        started = {
+            _dotted(inner)
+            for each in calls
+            if self._name(each) in _RUNNERS
+            for inner in ast.walk(each.args[0])
+        }
+        for name in (made & started) - {""}:
+            filled = [
+                each
+                for each in calls
+                if self._name(each).startswith("shutil.copy") and len(each.args) > 1
+                if _dotted(each.args[1]) == name
+            ]
+            hidden = re.search(r"(?:^|/)\.[\w-]+$", self.texts.get(name, "")) is not None
+            disguised = any(_NO_PROGRAM.search(self._text(each.args[0]) or "") for each in filled)
+            if hidden or disguised:
+                first = next(each for each in calls if self._name(each) in _RUNNERS)
+                message = "makes a program of a file that looks like none, and starts it"
+                self._note(first, "disguised_program", DANGER, message)
+
     def _writing(self, node: ast.Call, name: str) -> None:
         target = node.func.value if isinstance(node.func, ast.Attribute) else None
         text = self._text(target) if target is not None and name != "os.open" else None
@@ -605,6 +670,28 @@ class _Reader:
         if name and _ENV_NAME.fullmatch(name):
             self.facts.environment.setdefault(name, getattr(node, "lineno", 1))
 
+    def _remember_what_is_taken(self, nodes: list[ast.AST]) -> None:
+        for node in nodes:
+            if isinstance(node, ast.Call) and self._reads(node):
+                marks = self.marks_of(node)
+                if marks & {"keys", "documents"}:
+                    self.facts.takes = self.facts.takes or node.lineno
+            elif isinstance(node, ast.comprehension) and self._picks_credentials(node):
+                self.facts.takes = self.facts.takes or node.target.lineno
+
+    def _reads(self, node: ast.Call) -> bool:
+        name = self._name(node)
+        ends = ("read_text", "read_bytes", ".open", "copy", "copy2", "copyfile", "copytree")
+        return name == "open" or name.endswith((*ends, "glob", "walk", "sqlite3.connect"))
+
+    def _picks_credentials(self, node: ast.comprehension) -> bool:
+        """`for name in os.environ if "TOKEN" in name`: credentials, whoever's they are."""
+        texts = [folded(each) or "" for test in node.ifs for each in ast.walk(test)]
+        picked = any(
+            re.search(r"KEY|TOKEN|SECRET|PASS|CRED", text, re.IGNORECASE) for text in texts
+        )
+        return picked and "environment" in self.marks_of(node.iter)
+
     def _secrets_beside_network(self, nodes: list[ast.AST]) -> None:
         """Keys that are read in a script that also sends: no honest skill needs both."""
         if not self.facts.network or any(
@@ -612,14 +699,7 @@ class _Reader:
         ):
             return
         for node in nodes:
-            if not isinstance(node, ast.Call):
-                continue
-            name = self._name(node)
-            reads = name == "open" or name.endswith((".read_text", ".read_bytes", ".open", "copy"))
-            reads = reads or name.endswith(
-                ("copy2", "copyfile", "copytree", "glob", "walk", "sqlite3.connect")
-            )
-            if reads and "keys" in self.marks_of(node):
+            if isinstance(node, ast.Call) and self._reads(node) and "keys" in self.marks_of(node):
                 self._note(node, "steals_secrets", DANGER, "reads files with keys, and sends data")
                 return
 
