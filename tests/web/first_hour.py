@@ -4,6 +4,7 @@
 done with them; it collects the words on the screen, and what is in nobody's dictionary.
 """
 
+import calendar
 import os
 import re
 import time
@@ -216,7 +217,9 @@ _QUOTED = re.compile(r"“[^”]*”|`[^`]*`|\S*[/~]\S*|\S+\.\w+")
 """Examples of what can be said, names of files and addresses."""
 _NAMES = frozenset(["litellm", "llama", "lm", "ollama", "openai", "openrouter", "vllm"])
 """What other people call their own."""
-_ALSO = frozenset(["mailbox", "mon", "thu", "tue"])
+_DATES = frozenset(each.lower() for each in (*calendar.day_abbr, *calendar.month_abbr) if each)
+"""How dates are written, whatever day the hour is on."""
+_ALSO = frozenset(["mailbox"])
 """Ordinary words that the list of frequent ones does not have."""
 _ENDINGS = ("", "s", "es", "d", "ed", "r", "er", "ing", "ly", "able", "'s", "’s")  # noqa: RUF001
 _PLAIN = frozenset(
@@ -278,7 +281,7 @@ def _words_of(text: str) -> set[str]:
 
 def _is_strange(word: str) -> bool:
     learnt = {part for each in explained() for part in each.split()}
-    known = _ordinary() | learnt | _NAMES | _ALSO
+    known = _ordinary() | learnt | _NAMES | _DATES | _ALSO
     stems = {word.removesuffix(ending) for ending in _ENDINGS if word.endswith(ending)}
     doubled = {stem[:-1] for stem in stems if stem[-2:-1] == stem[-1:]}
     stems |= {stem + "e" for stem in stems} | doubled

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-from playwright.async_api import Browser, Locator, Page, ViewportSize, expect
+from playwright.async_api import Browser, Locator, Page, Route, ViewportSize, expect
 
 from silas.connections.models import Connection, ConnectionStatus
 from silas.connections.registry import CONNECTION
@@ -83,7 +83,7 @@ async def test_a_mailbox_is_connected_allowed_more_and_removed(
 ) -> None:
     account = dovecot.add_account(password=CANARY)
     account.deliver(message("Hello"))
-    person = await Person.at(browser, size)
+    person = await Person.at(browser, size, intercepted=True)
     page = person.page
     frames = frames_of(page)
     await page.emulate_media(color_scheme="light", reduced_motion="reduce")
@@ -129,9 +129,21 @@ async def test_a_mailbox_is_connected_allowed_more_and_removed(
     await expect(more.get_by_role("button", name="Just this once")).to_be_visible()
     await say(person, more, "Do not allow it")
 
-    await open_connections(page, size)
+    # A list that comes late does not take away what somebody is writing meanwhile.
+    late = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await late.wait()
+        await route.continue_()
+
+    await page.route("**/api/rules", hold)
+    async with page.expect_request("**/api/rules"):
+        await open_connections(page, size)
     await shown.get_by_role("button", name="Rename:").click()
     await shown.get_by_label("New name").fill("Post")
+    async with page.expect_response("**/api/rules"):
+        late.set()
+    await page.unroute("**/api/rules", hold)
     await shown.get_by_role("button", name="Rename it").click()
     await expect(page.locator("#connections")).to_contain_text("It is called Post now.")
     await shown.get_by_role("button", name="Pause:").click()

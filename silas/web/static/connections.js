@@ -73,9 +73,9 @@ export function connectionsView(page) {
 
   /** Draw what there is; `unless` it is better left as it is when the answer has come. */
   async function load(unless = () => false) {
-    const found = await read("");
+    const [found, rules] = [await read(""), await readRules()];
     if (unless()) return;
-    await showRules();
+    showRules(rules);
     const rows = found.connections.map(row);
     const none = h("li", { class: "empty" }, "Nothing is connected yet.");
     list.replaceChildren(...(rows.length ? rows : [none]));
@@ -175,8 +175,10 @@ export function connectionsView(page) {
   };
 
   // What was signed about single items (`GET /api/rules`); each can be taken back.
-  async function showRules() {
-    const { rules } = await answerOf(await sessionFetch("/api/rules"), UNREADABLE);
+  const readRules = async () =>
+    (await answerOf(await sessionFetch("/api/rules"), UNREADABLE)).rules;
+
+  function showRules(rules) {
     view.rules.hidden = !rules.length;
     view.ruleList.replaceChildren(
       ...rules.map((rule) => {
@@ -184,7 +186,7 @@ export function connectionsView(page) {
           const path = "/api/rules/drop";
           const sent = signedFetch(page.device, path, { rule_id: rule.rule_id });
           await answerOf(await sent, "That did not work.");
-          await showRules();
+          showRules(await readRules());
           told("The rule is taken back. What it selected is asked about again.");
         };
         const words = `${rule.words} → ${rule.label}`;
@@ -444,7 +446,13 @@ export function connectionsView(page) {
     if (["cards", "connections"].includes(what) && shown && !reading()) work(() => load(reading));
     if (what === "connections" && !shown && begun.size) work(comeBack);
   });
-  return { node: view.node, opened: () => work(() => load(busy)) };
+  const opened = () => {
+    // What was shown the last time may have changed since; what is being written stays.
+    for (const place of view.node.querySelectorAll(".skill-more:not(:has(.memory-forget))"))
+      place.replaceChildren();
+    work(() => load(reading));
+  };
+  return { node: view.node, opened };
 }
 
 /** `imap=HOST:PORT smtp=HOST:PORT` and the client to sign in with, as options. */
