@@ -238,8 +238,10 @@ class RevokedList:
 
     def add(self, name: str) -> None:
         """From now on, not this one."""
-        gone = sorted({*self.ids(), name})
-        self.vault.set(self.ref_id, canonical_bytes({"format": self._format, self.kind: gone}))
+        # As below: two that are revoked at once, each in a thread.
+        with _ENDING:
+            gone = sorted({*self.ids(), name})
+            self.vault.set(self.ref_id, canonical_bytes({"format": self._format, self.kind: gone}))
 
     @property
     def _format(self) -> str:
@@ -302,6 +304,8 @@ class EndedNames:
 
 OWNER_KEYS_REF = "silas/owner-keys"
 WITHDRAWN_REF = "silas/withdrawn-approvals"
+ENDED_REF = "silas/ended-permissions"
+_FOR_EVER = timedelta(days=36_500)
 _FORMAT = "silas-owner-keys-v1"
 _ROTATION_FORMAT = "silas-key-rotation-v1"
 
@@ -343,6 +347,11 @@ class KeyManager:
     def withdrawn(self) -> RevokedList:
         """What the owner has taken back before its time, of what is in force for long."""
         return RevokedList(self._vault, WITHDRAWN_REF, "approvals")
+
+    @property
+    def ended(self) -> EndedNames:
+        """What the owner has narrowed or taken back of what holds without an end."""
+        return EndedNames(self._vault, ENDED_REF, self._clock, _FOR_EVER)
 
     def sign(self, payload: bytes) -> tuple[str, bytes]:
         """Sign with the active key; returns the key's id and the signature."""

@@ -14,6 +14,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from silas.approval.keys import Seal, Seals
@@ -21,7 +22,7 @@ from silas.connections.cards import CROSSING, DECLINE, ConnectionCards
 from silas.connections.models import ConnectionRefused, DomainName
 from silas.connections.registry import ConnectionStore
 from silas.gates.risk import RiskLevel
-from silas.kernel import TaintLevel, format_timestamp
+from silas.kernel import SilasError, TaintLevel, format_timestamp
 from silas.kernel.models import Data, UtcDatetime
 from silas.kernel.taint import MAX_SOURCES
 from silas.review.decisions import QuestionKind
@@ -124,6 +125,12 @@ class DomainPolicies:
 
         await self.store.database.transaction(write, durability=Durability.TRUST)
 
+    async def after_what_ended(self, source: str, target: str) -> datetime:
+        """Now, and in any case later than the policies between these two that were taken back."""
+        until = await asyncio.to_thread(self.store.keys.ended.until, f"{source}>{target}")
+        now = self.store.clock.now()
+        return now if until is None else max(now, until + timedelta(microseconds=1))
+
     async def take_back(self, source: str, target: str) -> None:
         """Rule 3; raises `ConnectionRefused` if there is none."""
         known = [
@@ -140,6 +147,10 @@ class DomainPolicies:
             self.store.audit.append(tx, "domain_crossing_taken_back", entry)
 
         await self.store.database.transaction(write, durability=Durability.TRUST)
+        # A row with a genuine seal that somebody puts back lets nothing cross.
+        latest = max(each.signed_at for each in known)
+        ended = max(latest, self.store.clock.now())
+        await asyncio.to_thread(self.store.keys.ended.end, [f"{source}>{target}"], ended)
 
     def _crossing(self, row: tuple[Any, ...]) -> DomainCrossing:
         name, source, target, signed_at, key_id, signature = row
@@ -147,7 +158,15 @@ class DomainPolicies:
         holds = Seals(self.store.keys).holds(
             Seal(key_id, signature), _SEALED, _sealed_fields(found), at=found.signed_at
         )
-        return found.model_copy(update={"intact": holds})
+        intact = holds and not self._has_ended(found)
+        return found.model_copy(update={"intact": intact})
+
+    def _has_ended(self, crossing: DomainCrossing) -> bool:
+        name = f"{crossing.source}>{crossing.target}"
+        try:
+            return self.store.keys.ended.covers(name, crossing.signed_at)
+        except SilasError:  # a vault that does not open vouches for nothing
+            return True
 
 
 def _sealed_fields(crossing: DomainCrossing) -> dict[str, str]:
@@ -223,7 +242,7 @@ class DomainCards:
                 crossing_id=shown["approval_id"],
                 source=shown["source"],
                 target=shown["target"],
-                signed_at=self.cards.clock.now(),
+                signed_at=await self.policies.after_what_ended(shown["source"], shown["target"]),
             )
         )
         for hear in self.changed:

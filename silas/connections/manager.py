@@ -504,16 +504,22 @@ class ConnectionManager:
         return await self.cards.ask_for_more(connection, permission, reason)
 
     async def reduce_permission(self, named: str, permission: str) -> Connection:
-        """Take a permission back; what a connection began with goes by removing it."""
+        """Take a permission back, also one for a single call; what a connection began with goes by
+        removing it."""
         connection = await self.store.find(named)
-        if permission not in connection.permissions_granted:
+        granted, once = connection.permissions_granted, connection.permissions_once
+        if permission not in (*granted, *once):
             raise ConnectionRefused(f"{connection.name} was not granted {permission!a}.")
-        kept = tuple(each for each in connection.permissions_granted if each != permission)
+        kept = tuple(each for each in granted if each != permission)
         if not kept:
             raise ConnectionRefused(
                 f"{connection.name} could do nothing then. `silas connections remove` ends it."
             )
-        changed = connection.model_copy(update={"permissions_granted": kept})
+        available = connection.permissions_available
+        left = tuple(each for each in once if permission not in covered_by([each], available))
+        changed = connection.model_copy(
+            update={"permissions_granted": kept, "permissions_once": left}
+        )
         changed = await self.store.save(
             changed, "connection_permission_taken", permissions=permission
         )

@@ -5,20 +5,23 @@
 2. Times and the last problem are not sealed: they decide nothing.
 3. A change of what is sealed, its seal and its entry in the audit log are one transaction.
 4. Ids begin with `conn_`; they are no ids of channels.
+5. Whoever narrows, pauses or removes a connection ends its earlier rows in the vault: a row with a
+   genuine seal that somebody puts back is no connection.
+6. What was granted for one call is used by one, however many make theirs at once.
 """
 
 import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from silas.approval.keys import ProvenRows, Seal, Seals
-from silas.audit.models import AuditTrail, OwnerKey
-from silas.connections.models import Connection, ConnectionUnknown
+from silas.approval.keys import KeyManager, ProvenRows, Seal, Seals
+from silas.audit.models import AuditTrail
+from silas.connections.models import Connection, ConnectionStatus, ConnectionUnknown
 from silas.egress.accounts import OAuthRegistration
-from silas.kernel import Clock, format_timestamp
+from silas.kernel import Clock, SilasError, format_timestamp
 from silas.storage import Database, Durability, Transaction
 
 CONNECTION = "conn"
@@ -51,6 +54,7 @@ _UPSERT = (
     f"VALUES ({', '.join('?' * (len(_COLUMNS) + 2))}) ON CONFLICT (connection_id) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in (*_COLUMNS[1:], "seal_key_id", "seal"))
 )
+_CHANGED_AT = "SELECT changed_at FROM connections WHERE connection_id = ?"
 _TIMES = frozenset(_NOT_SEALED) - {"sealed"}
 
 
@@ -59,7 +63,7 @@ class ConnectionStore:
     """The connections of one data directory."""
 
     database: Database
-    keys: OwnerKey
+    keys: KeyManager
     audit: AuditTrail
     clock: Clock
 
@@ -88,17 +92,55 @@ class ConnectionStore:
 
     async def save(self, connection: Connection, event: str, **facts: Any) -> Connection:
         """Keep it as it is now, sealed and logged (rule 3)."""
-        changed = connection.model_copy(update={"changed_at": self.clock.now(), "sealed": True})
+        before = await self.get(connection.connection_id)
+        changed = self._changed(connection, before)
+        await self._write(changed, event, facts)
+        await self._end_earlier(before, changed)
+        return changed
+
+    async def use_once(self, connection: Connection, permission: str) -> bool:
+        """Use up what was granted for one call; False if another call has (rule 6)."""
+        changed = self._changed(connection.model_copy(update={"permissions_once": ()}), connection)
+        facts = {"permissions": permission}
+        used = await self._write(changed, "connection_once_used", facts, instead_of=connection)
+        if used:
+            await self._end_earlier(connection, changed)
+        return used
+
+    def _changed(self, connection: Connection, before: Connection | None) -> Connection:
+        now = self.clock.now()
+        if before is not None:  # whatever the clock says, this one comes later (rule 5)
+            now = max(now, before.changed_at + timedelta(microseconds=1))
+        return connection.model_copy(update={"changed_at": now, "sealed": True})
+
+    async def _write(
+        self,
+        changed: Connection,
+        event: str,
+        facts: Mapping[str, Any],
+        *,
+        instead_of: Connection | None = None,
+    ) -> bool:
+        """Keep it; False if the row is not the one any more that it is `instead_of`."""
         seal = await asyncio.to_thread(Seals(self.keys).sign, _SEALED, _sealed_fields(changed))
         entry = {"connection": changed.connection_id, "name": changed.name, **facts}
+        known = format_timestamp(instead_of.changed_at) if instead_of is not None else None
 
-        def write(tx: Transaction) -> None:
+        def write(tx: Transaction) -> bool:
+            row = tx.fetch_one(_CHANGED_AT, (changed.connection_id,))
+            if known is not None and (row is None or row[0] != known):
+                return False
             tx.execute(_UPSERT, (*_values(changed), seal.key_id, seal.signature))
             _write_sign_in(tx, changed.connection_id, changed.oauth)
             self.audit.append(tx, event, entry)
+            return True
 
-        await self.database.transaction(write, durability=Durability.TRUST)
-        return changed
+        return await self.database.transaction(write, durability=Durability.TRUST)
+
+    async def _end_earlier(self, before: Connection | None, now: Connection | None) -> None:
+        """Rule 5."""
+        if before is not None and (now is None or _is_narrower(now, before)):
+            await asyncio.to_thread(self.keys.ended.end, [before.connection_id], before.changed_at)
 
     async def note(self, connection_id: str, **values: Any) -> None:
         """Write down times and the last problem (rule 2)."""
@@ -123,6 +165,7 @@ class ConnectionStore:
             self.audit.append(tx, "connection_removed", entry)
 
         await self.database.transaction(write, durability=Durability.TRUST)
+        await self._end_earlier(connection, None)
 
     def _connection(self, row: tuple[Any, ...]) -> Connection:
         *values, oauth, key_id, signature = row
@@ -137,7 +180,22 @@ class ConnectionStore:
         holds = self._proven.holds(
             known, seal, lambda: Seals(self.keys).holds(seal, _SEALED, sealed, at=at)
         )
-        return connection.model_copy(update={"sealed": holds})
+        return connection.model_copy(update={"sealed": holds and not self._has_ended(connection)})
+
+    def _has_ended(self, connection: Connection) -> bool:
+        try:
+            return self.keys.ended.covers(connection.connection_id, connection.changed_at)
+        except SilasError:  # a vault that does not open vouches for nothing
+            return True
+
+
+def _is_narrower(now: Connection, before: Connection) -> bool:
+    """Whether the row before would allow anything that this one does not."""
+    lists = ("permissions_granted", "permissions_once", "endpoints")
+    lost = any(set(getattr(before, name)) - set(getattr(now, name)) for name in lists)
+    places = (before.domain, before.ref_id) != (now.domain, now.ref_id)
+    paused = before.status is not now.status and before.status is ConnectionStatus.ACTIVE
+    return lost or places or paused
 
 
 def _sealed_fields(connection: Connection) -> Mapping[str, Any]:

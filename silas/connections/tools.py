@@ -198,9 +198,7 @@ class _AccountExecutor:
             return True
         if permission not in covered_by(connection.permissions_once, available):
             return False
-        used = connection.model_copy(update={"permissions_once": ()})  # rule 4
-        await self.tools.store.save(used, "connection_once_used", permissions=permission)
-        return True
+        return await self.tools.store.use_once(connection, permission)  # rule 4
 
     async def _note(self, connection: Connection, envelope: ExecutionEnvelope) -> None:
         await self.tools.store.note(connection.connection_id, last_used_at=self.tools.clock.now())

@@ -1,6 +1,7 @@
 """What was ended stays ended, by the vault: rows and old backups do not bring it back."""
 
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,6 +17,47 @@ MOMENT = timedelta(microseconds=1)
 
 def ended_in(vault: MemoryVault, ref: str = "ended") -> EndedNames:
     return EndedNames(vault, ref, FakeClock(NOON))
+
+
+class SlowVault(MemoryVault):
+    """Whoever writes first waits for another writer, as long as that one may need."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writing = threading.Event()
+        self.other = threading.Thread()
+
+    def set(self, ref_id: str, value: bytes) -> None:
+        if not self.writing.is_set():
+            self.writing.set()
+            self.other.join(0.2)
+        super().set(ref_id, value)
+
+    def both(self, end: Callable[[str], None]) -> None:
+        """End `one` and `another` at once, each in a thread of its own."""
+
+        def another() -> None:
+            self.writing.wait(5)
+            end("another")
+
+        self.other = threading.Thread(target=another)
+        self.other.start()
+        end("one")
+        self.other.join(5)
+
+
+def test_two_that_end_something_at_once_both_do() -> None:
+    """Each look has a list of its own, and ends things in a thread."""
+    vault = SlowVault()
+    vault.both(lambda name: ended_in(vault).end([name], NOON))
+    assert ended_in(vault).covers("one", NOON)
+    assert ended_in(vault).covers("another", NOON)
+
+
+def test_two_that_are_revoked_at_once_both_are() -> None:
+    vault = SlowVault()
+    vault.both(lambda name: RevokedList(vault, "gone", "things").add(name))
+    assert RevokedList(vault, "gone", "things").ids() == {"one", "another"}
 
 
 class TestEndedNames:
@@ -39,30 +81,6 @@ class TestEndedNames:
         assert ended.covers("one", NOON)
         ended.end(["one"], NOON + timedelta(days=1))
         assert ended.covers("one", NOON + timedelta(days=1))
-
-    def test_two_that_end_something_at_once_both_do(self) -> None:
-        """Each look at a grant has a list of its own, and ends things in a thread."""
-        reading = threading.Event()
-
-        class SlowVault(MemoryVault):
-            def set(self, ref_id: str, value: bytes) -> None:
-                if not reading.is_set():
-                    reading.set()
-                    other.join(0.2)
-                super().set(ref_id, value)
-
-        vault = SlowVault()
-
-        def another() -> None:
-            reading.wait(5)
-            ended_in(vault).end(["another"], NOON)
-
-        other = threading.Thread(target=another)
-        other.start()
-        ended_in(vault).end(["one"], NOON)
-        other.join(5)
-        assert ended_in(vault).covers("one", NOON)
-        assert ended_in(vault).covers("another", NOON)
 
     def test_only_what_has_run_out_by_itself_is_forgotten(self) -> None:
         ended = ended_in(MemoryVault())

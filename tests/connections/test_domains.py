@@ -14,6 +14,7 @@ from silas.work.models import ENDED_WELL, WorkItemResult
 from silas.work.origins import made_from_words
 from tests.connections.place import ConnectionPlace, open_place
 from tests.connections.test_use import PLAN, accounts_given, named, run
+from tests.stream.database_writer import OldRows
 
 OFFICE = "business:acme"
 LOOKS_PRIVATE, LOOKS_OFFICE = named("letters_look", "Private"), named("letters_look", "Office")
@@ -120,6 +121,19 @@ async def test_a_row_that_somebody_else_wrote_is_no_policy(
     for calls in ((LOOKS_PRIVATE, LOOKS_OFFICE), (LOOKS_OFFICE, LOOKS_PRIVATE)):
         result, said = await run(place, *calls)
         assert result.status not in ENDED_WELL, (result, said)
+
+
+async def test_a_policy_that_was_taken_back_stays_so_if_its_row_is_put_back(
+    place: ConnectionPlace,
+) -> None:
+    await allow(place, "personal", OFFICE)
+    held = await OldRows.of(place.skills.core.database)
+    await place.service.uncross("personal", OFFICE)
+    await held.put_back(place.skills.core.database)
+    assert await crossings(place) == [("personal", OFFICE, False)]
+    await place.service.uncross("personal", OFFICE)
+    await allow(place, "personal", OFFICE)
+    assert await crossings(place) == [("personal", OFFICE, True)], "signed anew, it holds"
 
 
 async def test_an_old_yes_opens_nothing_again(place: ConnectionPlace) -> None:

@@ -1,5 +1,6 @@
 """A connection is found, approved, set up, used, watched and taken back."""
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from silas.connections.models import ConnectionRefused, ConnectionStatus, Connec
 from silas.testing import FakeClock
 from tests.connections.canary import is_in
 from tests.connections.place import CANARY, DISCOVER, HEALTH, ConnectionPlace, open_place
+from tests.stream.database_writer import OldRows
 
 
 @pytest.fixture
@@ -158,6 +160,58 @@ async def test_more_is_granted_by_a_card_once_or_from_now_on(place: ConnectionPl
     await place.service.disallow(name, "letters.act")
     found = await place.manager.store.find(name)
     assert found.permissions_granted == found.initial_permissions == ("letters.observe",)
+
+
+async def test_rows_of_before_give_nothing_back(place: ConnectionPlace) -> None:
+    """The seal of an old row is genuine: the vault knows what was narrowed, paused or removed."""
+    store, service, database = place.manager.store, place.service, place.skills.core.database
+    name = (await place.connect()).connection_id
+
+    async def allowed() -> OldRows:
+        asked = await service.allow(name, "letters.act")
+        question = await place.manager.cards.questions.get(str(asked.card_id))
+        await place.answer(question, {"verdict": "approve"})
+        return await OldRows.of(database)
+
+    wide = await allowed()
+    await service.disallow(name, "letters.act")
+    narrow = await OldRows.of(database)
+    await wide.put_back(database)
+    assert not (await store.find(name)).sealed
+    await narrow.put_back(database)
+    assert (await store.find(name)).sealed
+    wide = await allowed()
+    assert (await store.find(name)).sealed, "signed anew, it holds"
+    await service.pause(name)
+    await wide.put_back(database)
+    assert not (await store.find(name)).sealed
+
+
+async def test_a_permission_for_one_call_is_used_by_one_however_many_come_together(
+    place: ConnectionPlace,
+) -> None:
+    store, name = place.manager.store, (await place.connect()).connection_id
+    asked = await place.service.allow(name, "letters.act")
+    question = await place.manager.cards.questions.get(str(asked.card_id))
+    await place.answer(question, {"verdict": "just_this_once"})
+    granted = await store.find(name)
+    used = await asyncio.gather(*(store.use_once(granted, "letters.act") for _ in range(8)))
+    assert sum(used) == 1
+    assert (await store.find(name)).permissions_once == ()
+
+
+async def test_whoever_takes_a_permission_back_takes_what_was_granted_for_one_call_too(
+    place: ConnectionPlace,
+) -> None:
+    name = (await place.connect()).connection_id
+    for verdicts in (("just_this_once", "approve"), ("just_this_once",)):
+        for verdict in verdicts:
+            asked = await place.service.allow(name, "letters.act")
+            question = await place.manager.cards.questions.get(str(asked.card_id))
+            await place.answer(question, {"verdict": verdict})
+        await place.service.disallow(name, "letters.act")
+        found = await place.manager.store.find(name)
+        assert (found.permissions_granted, found.permissions_once) == (("letters.observe",), ())
 
 
 async def test_a_secret_of_the_vault_is_named_on_the_card_and_nobody_is_asked(
