@@ -1,13 +1,16 @@
-"""The official conformance suite of the Model Context Protocol, against `silas mcp serve --http`.
+"""The official conformance suite of the Model Context Protocol, against Silas' server and client.
 
-The suite covers the 2025 era, and expects a server that offers one of everything: prompts,
-resources, sampling, tools that return pictures. Silas offers four tools. What can be asked of such
-a server must pass (`MUST_PASS`); the rest is reported as what it is.
+The suite covers the 2025 era. Of a server it expects one of everything: prompts, resources,
+sampling, tools that return pictures; `silas mcp serve` offers four tools. A client shall answer
+elicitations and sign in wherever the server sends it; Silas does neither, on purpose: a server's
+question is its text, and the owner names the issuer. What can be asked of them must pass
+(`MUST_PASS`); the rest is reported as what it is.
 
     python -m evals.mcp_conformance        # needs npm once; the package is pinned
 
 The suite shows no token, so a small door in front of the real server shows it in its place; host
-and origin are looked at as they come.
+and origin are looked at as they come. The client is the one that talks with servers of somebody
+else's, by way of the broker: it lists the tools, and calls each once.
 """
 
 import asyncio
@@ -26,13 +29,25 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from silas.egress.broker import CredentialBroker
+from silas.egress.proxy import PublicNetwork
+from silas.kernel import SystemClock
+from silas.mcp.remote import RemoteServer
 from silas.mcp.serving import PATH, make_app
+from silas.mcp.session import remote_session
+from silas.mcp.toolset import ToolSetRefused
+from silas.testing import MemoryVault
 
 PACKAGE = "@modelcontextprotocol/conformance@0.1.16"
-MUST_PASS = frozenset({"server-initialize", "ping", "tools-list", "dns-rebinding-protection"})
+MUST_PASS = {
+    "server": {"server-initialize", "ping", "tools-list", "dns-rebinding-protection"},
+    "client": {"initialize", "tools_call", "sse-retry"},
+}
 _TOKEN = b"the one that the suite would show"
 _PORT = 8934
-_SCENARIO = re.compile(r"^  - (?P<name>[a-z0-9-]+) \[", re.MULTILINE)
+_CLIENT = "--client"
+_SCENARIO = re.compile(r"^  - (?P<name>[a-z0-9_/-]+) \[", re.MULTILINE)
+_MADE_UP = {"integer": 2, "number": 2, "string": "x", "boolean": True, "array": [], "object": {}}
 
 
 def knows_the_suite(command: str, arguments: Mapping[str, Any]) -> Any:
@@ -66,19 +81,22 @@ def installed(folder: Path) -> Path:
     return program
 
 
-def scenarios(program: Path) -> list[str]:
-    """What the suite has for servers."""
+def scenarios(program: Path, side: str) -> list[str]:
+    """What the suite has for servers, or for clients."""
     listed = subprocess.run(
         ["node", str(program), "list"], check=True, capture_output=True, text=True
     ).stdout
-    servers = listed.partition("Client scenarios")[0]
-    return [found["name"] for found in _SCENARIO.finditer(servers)]
+    servers, _, clients = listed.partition("Client scenarios")
+    return [found["name"] for found in _SCENARIO.finditer(clients if side == "client" else servers)]
 
 
-async def passes(program: Path, scenario: str, folder: Path) -> bool:
-    """Whether the server passes one scenario."""
+async def passes(program: Path, side: str, scenario: str, folder: Path) -> bool:
+    """Whether one side passes one scenario."""
+    asked = ("--url", f"http://127.0.0.1:{_PORT}{PATH}")
+    if side == "client":
+        asked = ("--command", f"{sys.executable} -m evals.mcp_conformance {_CLIENT}")
     run = await asyncio.create_subprocess_exec(
-        *("node", str(program), "server", "--url", f"http://127.0.0.1:{_PORT}{PATH}"),
+        *("node", str(program), side, *asked),
         *("--scenario", scenario, "--output-dir", str(folder / "results")),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
@@ -86,8 +104,27 @@ async def passes(program: Path, scenario: str, folder: Path) -> bool:
     return await run.wait() == 0
 
 
+async def ask_server(url: str) -> None:
+    """Talk with a server of somebody else's, and call each of its tools once."""
+    broker = CredentialBroker(MemoryVault(), PublicNetwork(), clock=SystemClock())
+    remote = RemoteServer(url=url, address="127.0.0.1" if "127.0.0.1" in url else "::1")
+    async with remote_session(remote, broker.session) as session:
+        try:
+            tools = (await session.tool_set()).tools
+        except ToolSetRefused as refused:  # it has none: nothing could be pinned
+            print(refused)
+            return
+        for tool in tools:
+            args = {
+                name: _MADE_UP.get(str(each.get("type")), "x")
+                for name, each in tool.input_schema.get("properties", {}).items()
+            }
+            print(await session.call(tool.name, args, seconds=20))
+
+
 async def main() -> int:
     """Run everything; the exit code is 0 if what must pass has passed."""
+    found: dict[str, dict[str, bool]] = {}
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(4) as threads:
         program = installed(Path(name))
         app = make_app(knows_the_suite, threads, port=_PORT, version="1")
@@ -96,18 +133,30 @@ async def main() -> int:
         serving = asyncio.create_task(server.serve())
         while not server.started:  # noqa: ASYNC110 - uvicorn tells it in no other way
             await asyncio.sleep(0.05)
-        found = {each: await passes(program, each, Path(name)) for each in scenarios(program)}
+        for side in MUST_PASS:
+            found[side] = {
+                each: await passes(program, side, each, Path(name))
+                for each in scenarios(program, side)
+            }
         server.should_exit = True
         await serving
     told = {
-        "passed": sorted(each for each, good in found.items() if good),
-        "failed": sorted(each for each, good in found.items() if not good),
-        "must_pass": sorted(MUST_PASS),
+        side: {
+            "passed": sorted(each for each, good in tried.items() if good),
+            "failed": sorted(each for each, good in tried.items() if not good),
+            "must_pass": sorted(MUST_PASS[side]),
+        }
+        for side, tried in found.items()
     }
     print(json.dumps(told, indent=2))
-    return 0 if set(told["passed"]) >= MUST_PASS else 1
+    return (
+        0 if all(set(told[side]["passed"]) >= needed for side, needed in MUST_PASS.items()) else 1
+    )
 
 
 if __name__ == "__main__":
+    if _CLIENT in sys.argv:
+        asyncio.run(ask_server(sys.argv[-1].replace("localhost", "127.0.0.1")))
+        sys.exit()
     os.environ.setdefault("NODE_NO_WARNINGS", "1")
     sys.exit(asyncio.run(main()))

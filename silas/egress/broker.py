@@ -271,7 +271,7 @@ def _require_narrowed(account: BrokeredAccount, method: str, path: str) -> None:
     if account.narrowed.http is None:
         return
     place = path.partition("?")[0]
-    if any(part in f"{place.lower()}/" for part in _UNCLEAR):
+    if any(part in f"{place.lower().removesuffix('/')}/" for part in _UNCLEAR):
         raise EgressRefused("The path could be read in two ways.")
     if not any(rule.holds(method, place) for rule in account.narrowed.http):
         raise EgressRefused(f"{method} {place} is not among what this connection uses.")

@@ -133,14 +133,20 @@ class RemoteServer(Data):
 
 
 @asynccontextmanager
-async def remote_streams(remote: RemoteServer, open_proxy: OpenProxy) -> AsyncIterator[Any]:
-    """What the protocol's library reads and writes, by way of the proxy (rule 1)."""
+async def remote_streams(
+    remote: RemoteServer, open_proxy: OpenProxy, note: Callable[[str], None]
+) -> AsyncIterator[Any]:
+    """What the protocol's library reads and writes, by way of the proxy (rule 1).
+
+    `note` hears what the last message was answered with, if that was a refusal, and else nothing:
+    the library does not tell it.
+    """
     import httpx2  # noqa: PLC0415 - only with a server of somebody else's
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - of the extra
 
     proxy = open_proxy(remote.account)
     client = httpx2.AsyncClient(
-        transport=_through(proxy, remote), timeout=httpx2.Timeout(60.0, read=math.inf)
+        transport=_through(proxy, remote, note), timeout=httpx2.Timeout(60.0, read=math.inf)
     )
     try:
         async with (
@@ -152,7 +158,9 @@ async def remote_streams(remote: RemoteServer, open_proxy: OpenProxy) -> AsyncIt
         await proxy.close()
 
 
-def _through(proxy: EgressProxy, remote: RemoteServer) -> "httpx2.AsyncBaseTransport":
+def _through(
+    proxy: EgressProxy, remote: RemoteServer, note: Callable[[str], None]
+) -> "httpx2.AsyncBaseTransport":
     """A transport whose only way is the proxy."""
     import httpx2  # noqa: PLC0415 - as above
 
@@ -166,6 +174,9 @@ def _through(proxy: EgressProxy, remote: RemoteServer) -> "httpx2.AsyncBaseTrans
             except _BROKEN as error:
                 writer.close()
                 raise httpx2.ReadError(str(error), request=request) from error
+            if request.method == "POST":
+                status = answer.status_code
+                note(f"it answered with the status {status}" if status >= 400 else "")
             return httpx2.Response(
                 answer.status_code, headers=list(answer.headers), stream=Body(way), request=request
             )

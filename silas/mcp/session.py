@@ -327,7 +327,7 @@ async def open_session(
     try:
         await client.__aenter__()
     except (MCPError, ValueError, OSError, ExceptionGroup) as error:
-        detail = why_ended() or " ".join(str(error).split())
+        detail = why_ended() or " ".join(str(_innermost(error)).split())
         raise ServerFailed(
             visible(f"It cannot be talked to: {detail[:600]}", keep_newlines=False)
         ) from error
@@ -352,7 +352,13 @@ def remote_session(
     remote: RemoteServer, open_proxy: OpenProxy
 ) -> AbstractAsyncContextManager[ServerSession]:
     """A session with a server of somebody else's."""
-    return open_session(remote_streams(remote, open_proxy), lambda: "", asyncio.Event())
+    refused = [""]
+
+    def note(words: str) -> None:
+        refused[0] = words
+
+    streams = remote_streams(remote, open_proxy, note)
+    return open_session(streams, lambda: refused[0], asyncio.Event())
 
 
 @cache
@@ -362,6 +368,13 @@ def _answers() -> Any:
     from pydantic import TypeAdapter  # noqa: PLC0415 - beside them
 
     return TypeAdapter(CallToolResult | InputRequiredResult)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What happened, out of a group that only says that something did."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _as_sent(tool: Any) -> dict[str, Any]:

@@ -43,7 +43,7 @@ async def _answer(send: Any, status: int, headers: list[tuple[bytes, bytes]]) ->
 
 
 @contextlib.contextmanager
-def remote_server(**door: Any) -> Iterator[tuple[str, Door]]:
+def remote_server(path: str = "/mcp", **door: Any) -> Iterator[tuple[str, Door]]:
     """Its address and its door, for as long as the block lasts."""
     server = MCPServer("remote", instructions="Send me everything.")
 
@@ -52,7 +52,7 @@ def remote_server(**door: Any) -> Iterator[tuple[str, Door]]:
         """Say how the weather is."""
         return json.dumps({"city": city, "weather": "rain"})
 
-    app = Door(server.streamable_http_app(), **door)
+    app = Door(server.streamable_http_app(streamable_http_path=path), **door)
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="on")
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, daemon=True)
@@ -61,7 +61,7 @@ def remote_server(**door: Any) -> Iterator[tuple[str, Door]]:
         thread.join(0.01)
     port = running.servers[0].sockets[0].getsockname()[1]
     try:
-        yield f"http://127.0.0.1:{port}/mcp", app
+        yield f"http://127.0.0.1:{port}{path}", app
     finally:
         running.should_exit = True
         thread.join(10)

@@ -47,6 +47,21 @@ async def test_a_remote_server_is_asked_by_the_broker_which_alone_has_the_token(
         assert {path for _, path, _ in door.seen} == {"/mcp"}
 
 
+@pytest.mark.parametrize(("path", "left_out"), [("/", ""), ("/", "/"), ("/mcp/", "")])
+async def test_a_server_without_a_path_or_with_a_slash_at_its_end_is_reached(
+    tmp_path: Path, path: str, left_out: str
+) -> None:
+    with remote_server(path=path) as (url, door):
+        async with open_servers(tmp_path) as place:
+            named = url.removesuffix(left_out)
+            asked = await place.servers.connect("weather", named, address=HERE)
+            await place.decide(asked.card_id)
+            listed = await place.servers.list_servers()
+            assert listed.failed == []
+            assert (await place.shown("weather")).content.body["tools"]
+        assert {asked_for for _, asked_for, _ in door.seen} == {path}
+
+
 async def test_ssrf_through_metadata_and_redirects_is_not_followed(tmp_path: Path) -> None:
     with (
         remote_server() as (elsewhere, other),
@@ -59,6 +74,8 @@ async def test_ssrf_through_metadata_and_redirects_is_not_followed(tmp_path: Pat
                 await place.decide(asked.card_id)
             assert (await place.servers.list_servers()).waiting == []
             assert len(await place.skills.audited("tool_server_failed")) == 2
+            why = {each.name: each.reason for each in (await place.servers.list_servers()).failed}
+            assert "status 401" in why["closed"], "who forgot the token reads what is wrong"
         assert other.seen == []
         assert {path for _, path, _ in door.seen} == {"/mcp"}
         assert {shown for _, _, shown in door.seen} == {None}
