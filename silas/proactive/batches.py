@@ -50,7 +50,13 @@ from silas.proactive.lessons import (
     entry_of,
     taps_of,
 )
-from silas.proactive.outcomes import ActionOutcome, family_of_tool, record_outcome
+from silas.proactive.outcomes import (
+    SOME,
+    ActionOutcome,
+    case_of_batch,
+    family_of_tool,
+    record_outcome,
+)
 from silas.proactive.triage import (
     Band,
     Bands,
@@ -460,7 +466,7 @@ class Batches:
         smaller = BatchPayload(
             **{
                 **vars(shown),
-                "batch_id": f"{shown.batch_id}.some",
+                "batch_id": f"{shown.batch_id}{SOME}",
                 "item_ids": tuple(str(each["item_id"]) for each in entries),
                 "states": tuple(str(each["state"]) for each in entries),
                 "lines": tuple(str(each["line"]) for each in entries),
@@ -481,7 +487,7 @@ class Batches:
             risk=content.risk,
             actions=actions,
             body={**body, "batch": smaller.shown(), "items": quiet, "chosen_from": shown.batch_id},
-            name=f"{found.question.question_id}.some"[:120],
+            name=f"{found.question.question_id}{SOME}"[:120],
         )
         await self.questions.ask(question)
 
@@ -552,7 +558,7 @@ class Batches:
         body, scope = content.body, found.question.scope_id
         family = family_of_tool(str(body["batch"]["tool"]), self._ctx.registry.effect_of)
         outcome = _OUTCOMES.get(value)
-        ref = f"plan:{body.get('chosen_from') or body['batch']['batch_id']}"
+        ref = case_of_batch(str(body["batch"]["batch_id"]))
         # A tick that was set beforehand says nothing; one that the owner set does.
         touched = value != YES or not all(each["ticked"] for each in body["items"])
         ticked = sum(bool(each["ticked"]) for each in body["items"])

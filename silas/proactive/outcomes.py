@@ -40,6 +40,8 @@ FILE_WRITE, FILE_REMOVE = "file_write", "file_remove"
 PLANS_TOGETHER = "plans_together"
 """The family of a decision about several plans at once."""
 SUGGESTION = "suggestion"
+SOME = ".some"
+"""How the id of a batch ends that the owner has chosen from another one."""
 _KEEP = timedelta(days=400)
 _LOOKED_BACK = timedelta(days=60)
 _UNDONE_WITHIN = timedelta(days=7)
@@ -216,6 +218,14 @@ class OutcomeStore:
         cases = await self.cases(scope_id, since=self.clock.now() - window)
         names = sorted({name for case in cases for name in case.families})
         return [Tally(name, tuple(c for c in cases if name in c.families)[:most]) for name in names]
+
+
+def case_of_batch(name: str) -> str:
+    """The case that a batch belongs to, or one that the owner has chosen from it: it is one
+    decision, however often it was made smaller. The name of other work is its own."""
+    while name.endswith(SOME):
+        name = name.removesuffix(SOME)
+    return f"plan:{name}"
 
 
 def of_actions(cases: Iterable[Case]) -> Tally:
@@ -405,7 +415,7 @@ class OutcomeFeed:
             call = PausedCall.model_validate_json(kept)
             if (call.tool, call.args) == (undo.tool, undo.args):
                 return f"call:{name}"
-        return f"plan:{undo.work_item_id}"
+        return case_of_batch(undo.work_item_id)
 
     def _of_item(
         self, item: WorkItem, outcome: ActionOutcome, at: datetime, *, touched: bool = True

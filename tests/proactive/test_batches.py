@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,13 @@ async def test_what_claims_to_be_a_sender_or_is_odd_is_flagged_and_nothing_in_it
     assert smaller.content.body["batch"]["item_ids"] == chosen
     assert await mailbox.approve(smaller) == ["Archive: 3 done."]
     assert len(mailbox.account.subjects()) == 5
+    batch = smaller.content.body["batch"]["batch_id"]
+    [back] = await undo_calls(mailbox.work.context, batch, [1])
+    assert back.undone
+    await mailbox.outcomes.gather()
+    since = mailbox.core.clock.now() - timedelta(days=1)
+    [case] = await mailbox.reviews.autonomy.outcomes.cases("owner", since=since)
+    assert sorted(case.outcomes) == ["edited", "undone"], "one decision, however often"
     await mailbox.look()
     assert await mailbox.cards() == [], "what was taken out is not proposed again"
     assert mailbox.account.subjects("Sent") == []

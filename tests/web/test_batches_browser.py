@@ -13,7 +13,7 @@ from silas.work.binding import bind_plan
 from tests.proactive.mailbox import GOAL, HOST, mail
 from tests.servers.dovecot import Dovecot, dovecot
 from tests.servers.smtp import SmtpServer, smtp
-from tests.web.browsing import BEYOND_THE_EDGE, PHONE, Person
+from tests.web.browsing import BEYOND_THE_EDGE, DESK, PHONE, Person
 from tests.web.mail_account import servers_of
 from tests.web.place import Place
 from tests.web.test_accessibility import violations_by_day_and_night
@@ -78,6 +78,10 @@ async def test_ten_mails_are_sorted_with_three_taps_and_taken_back_with_one(
     assert await page.evaluate(BEYOND_THE_EDGE) == []
     assert await violations_by_day_and_night(person) == []
     await picture(person, "batch-phone")
+    await page.set_viewport_size(DESK)
+    assert await page.evaluate(BEYOND_THE_EDGE) == []
+    await picture(person, "batch-desk")
+    await page.set_viewport_size(PHONE)
     await person.card_is_awake()
     await card.get_by_role("button", name="Archive: 10").click()  # the second
     await expect(page.locator("#stream")).to_contain_text("Archive: 10 done.", timeout=_LONG)
@@ -96,6 +100,10 @@ async def test_ten_mails_are_sorted_with_three_taps_and_taken_back_with_one(
     rule = page.locator(".card-of-rule")
     await expect(rule).to_contain_text("A rule for later")
     await picture(person, "teaching-phone")
+    await page.set_viewport_size(DESK)
+    assert await page.evaluate(BEYOND_THE_EDGE) == []
+    await picture(person, "teaching-desk")
+    await page.set_viewport_size(PHONE)
     await person.card_is_awake()
     await teaching.get_by_role("button", name="Archive", exact=True).click()
     await expect(teaching).to_be_hidden(timeout=_LONG)

@@ -16,11 +16,11 @@ from silas.app.work import open_executor
 from silas.kernel import Clock, TaintLevel
 from silas.queue.models import Agent, AgentReply, MessageKind, QueueMessage
 from silas.testing import FakeClock
-from silas.testing.work import FakeApprover
+from silas.testing.work import FakeApprover, authorise_with_vault
 from silas.work.authorisation import revoke_approvals
 from silas.work.execution_context import ExecutionContext
 from silas.work.ledger import CallUndo, UndoState
-from silas.work.models import ENDED_WELL
+from silas.work.models import ENDED_WELL, WorkItem, WorkItemType
 from silas.work.ports import PausedCall
 from silas.work.undo_calls import undo_calls, undo_script, why_not
 from tests.servers.dovecot import Dovecot, MailAccount, dovecot, message
@@ -233,7 +233,16 @@ async def test_one_tap_under_the_answer_takes_it_back_and_says_what_it_could_not
     work = await mailbox.do(("mail_archive", {"mails": [first, second]}), ("mail_send", letter))
     over = await mailbox.do(("mail_archive", {"mails": [(await mailbox.ids())[0]]}))
     now = place.core.clock.now()
-    ends = {work: now + timedelta(minutes=5), over: now - timedelta(seconds=1)}
+    waits = WorkItem(
+        id="letter_1",
+        type=WorkItemType.TASK,
+        title="Write to Ann",
+        body="# What to do\n\nWrite.\n",
+        without_proof=True,
+    )
+    saved = await place.core.work.items.save(waits)
+    await authorise_with_vault(mailbox.ctx, saved)
+    ends = {work: now + timedelta(minutes=5), over: now - timedelta(seconds=1), waits.id: None}
     for name, until in ends.items():
         answer = QueueMessage(
             message_id=f"told_{name}",
@@ -250,6 +259,7 @@ async def test_one_tap_under_the_answer_takes_it_back_and_says_what_it_could_not
                 surface="stream",
                 work_item_id=name,
                 undo_until=until,
+                leaves_at=now + timedelta(minutes=5) if until is None else None,
             ),
         )
         await place.core.queue.enqueue(answer)
@@ -262,6 +272,12 @@ async def test_one_tap_under_the_answer_takes_it_back_and_says_what_it_could_not
     await expect(told).to_contain_text("mail_send: Nothing takes this back.")
     await expect(undo).to_be_hidden()
     assert len(mailbox.account.subjects()) == 2
+    stays = person.page.locator(".message.silas", has_text=waits.id)
+    await stays.get_by_role("button", name="Keep it here").click()
+    await expect(stays).to_contain_text("It stays here. Nothing was sent.")
+    kept = await place.core.work.items.get(waits.id)
+    assert kept is not None
+    assert kept.is_cancelled
     late = person.page.locator(".message.silas", has_text=over)
     await expect(late).to_be_visible()
     await expect(late.get_by_role("button", name="Undo")).to_be_hidden()
