@@ -285,7 +285,9 @@ class Batches:
         odd = sum(bool(each["anomaly"]) for each in entries)
         reasons = sorted({str(each["reason"]) for each in entries})
         told = f"{count} in {target.connection_name}: {'; '.join(reasons)}."
-        if odd:
+        if odd and count == 1:
+            told += " It is unlike the others of its rule: look at it."
+        elif odd:
             told += f" {odd} of them {'is' if odd == 1 else 'are'} unlike the rest: look there."
         told += " One tap takes it back for a while." if target.undoes else f" {NOTHING_UNDOES}"
         body = {
@@ -409,7 +411,7 @@ class Batches:
                     QuestionKind.RULE,
                     intent=f"A rule for later: {about}",
                     rationale="Only if you sign it. It ticks such items beforehand; each batch "
-                    "still waits for your yes. `silas review rules` lists it.",
+                    "still waits for your yes. Connections lists the rules that you signed.",
                     risk=RiskLevel.MEDIUM,
                     actions=[*ways, leave, QuestionChoice(value=NO_RULE, label="No rule")],
                     body={
