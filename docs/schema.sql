@@ -722,6 +722,11 @@ CREATE TABLE clients (
     seal TEXT NOT NULL
 );
 
+CREATE TABLE connection_addresses (
+    connection_id TEXT PRIMARY KEY,
+    address TEXT NOT NULL
+);
+
 CREATE TABLE connection_sign_ins (
     connection_id TEXT PRIMARY KEY,
     oauth TEXT NOT NULL

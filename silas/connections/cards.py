@@ -103,6 +103,7 @@ class ConnectionCards:
             "skill_digest": skill.digest,
             "provider": connection.provider,
             "username": connection.username,
+            "address": connection.address,
             "domain": connection.domain,
             "auth_strategy": connection.auth_strategy.value,
             "credential": connection.credential,
@@ -337,6 +338,10 @@ def oauth_shown(connection: Connection) -> dict[str, Any] | None:
     return connection.oauth.model_dump(mode="json") if connection.oauth else None
 
 
+def _login(connection: Connection) -> str:
+    return f", with the user name {connection.username}" if connection.address else ""
+
+
 def _secret_in_words(connection: Connection, secret_from: str | None) -> list[str]:
     copied = (
         [f"Nobody is asked for its secret: it is copied from {secret_from!a} in the vault."]
@@ -371,7 +376,7 @@ def summary_of(
     tiers = sorted({tier_of(each) for each in connection.initial_permissions}, key=list(Tier).index)
     tools = [each["name"] for each in tools_of(skill, connection.initial_permissions)]
     return [
-        f"Account: {connection.username or connection.provider}.",
+        f"Account: {connection.identity or connection.provider}{_login(connection)}.",
         *(f"Server: {server_in_words(each)}." for each in connection.endpoints),
         *([_GUESSED] if guessed else []),
         *(f"It may {_TIERS[tier]}." for tier in tiers),
@@ -385,7 +390,7 @@ def summary_of(
 def it_request(connection: Connection, skill: Skill) -> str:
     """A letter to whoever keeps the owner's organisation's rules: what is asked for, and why."""
     service = connection.provider or connection.name
-    account = connection.username or "my account"
+    account = connection.identity or "my account"
     wanted = connection.permissions_granted or connection.initial_permissions
     lines = [
         f"Subject: Please let Silas use {service} for {account}",

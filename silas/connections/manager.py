@@ -190,18 +190,20 @@ class ConnectionManager:
             raise ScriptMisbehaved("discover.py asks for more than its skill begins with.")
         identity = same[0].connection_id if same else self.ids.new(CONNECTION)
         ref = f"connections/{identity}"
+        own = visible(found.address, keep_newlines=False)
         oauth = await self.sign_ins.registration(found, ref)
         now = self.clock.now()
         return Connection(
             connection_id=identity,
             name=await self._free_name(
-                name or f"{found.provider} — {found.username or skill.name}", but=identity
+                name or f"{found.provider} — {own or found.username or skill.name}", but=identity
             ),
             domain=domain,
             skill_name=skill.name,
             auth_strategy=found.auth_strategy,
             provider=found.provider,
             username=found.username,
+            address=own,
             endpoints=found.endpoints,
             credential="bearer" if oauth else found.credential,
             oauth=oauth,
@@ -752,6 +754,7 @@ def _is_as_shown(connection: Connection, question: Question) -> bool:
     shown = question.content.body["connection"]
     return shown["connection_id"] == connection.connection_id and (
         shown["username"],
+        shown.get("address", ""),
         shown["skill"],
         shown["domain"],
         tuple(shown["permissions"]),
@@ -759,6 +762,7 @@ def _is_as_shown(connection: Connection, question: Question) -> bool:
         shown.get("oauth"),
     ) == (
         connection.username,
+        connection.address,
         connection.skill_name,
         connection.domain,
         connection.initial_permissions,

@@ -92,6 +92,8 @@ class Connection(Data):
     auth_strategy: AuthStrategy
     provider: str = ""
     username: str = ""
+    address: str = ""
+    """The owner's own address there, if it is another than the name that they sign in with."""
     endpoints: tuple[Endpoint, ...] = ()
     credential: Literal["password", "bearer"] = "password"
     """Whether it is a password or a token: the broker signs in with either."""
@@ -121,6 +123,11 @@ class Connection(Data):
     changed_at: UtcDatetime
     sealed: bool = False
     """Whether the row is as the owner's key has sealed it; if not, nothing uses it."""
+
+    @property
+    def identity(self) -> str:
+        """Whose account it is, as others know them."""
+        return self.address or self.username
 
     @property
     def permissions(self) -> list[Tier]:
@@ -160,6 +167,7 @@ class Connection(Data):
         """The account for one run that goes so far."""
         return BrokeredAccount(
             connection_id=self.connection_id,
+            address=self.identity,
             endpoints=self.endpoints,
             tier=tier,
             credential=self.credential_ref,
@@ -205,6 +213,8 @@ class Discovery(_Said):
     auth_strategy: AuthStrategy
     provider: Annotated[ShortText, Field(min_length=1)]
     username: ShortText = ""
+    address: ShortText = ""
+    """The owner's own address there, if they sign in with another name."""
     endpoints: Annotated[tuple[Endpoint, ...], Field(min_length=1, max_length=_MAX_ENDPOINTS)]
     credential: Literal["password", "bearer"] = "password"
     oauth: OfferedSignIn | None = None

@@ -43,11 +43,14 @@ _NOT_SEALED = (
     "problem",
     "sealed",
 )
-_COLUMNS = tuple(name for name in Connection.model_fields if name not in ("sealed", "oauth"))
+_BESIDE = ("sealed", "oauth", "address")
+_COLUMNS = tuple(name for name in Connection.model_fields if name not in _BESIDE)
 _SELECT = (
     f"SELECT {', '.join(_COLUMNS)}, "  # noqa: S608 - ours
     "(SELECT oauth FROM connection_sign_ins AS sign_in "
-    "WHERE sign_in.connection_id = connections.connection_id), seal_key_id, seal FROM connections"
+    "WHERE sign_in.connection_id = connections.connection_id), "
+    "(SELECT address FROM connection_addresses AS own "
+    "WHERE own.connection_id = connections.connection_id), seal_key_id, seal FROM connections"
 )
 _UPSERT = (
     f"INSERT INTO connections ({', '.join(_COLUMNS)}, seal_key_id, seal) "  # noqa: S608 - ours
@@ -83,7 +86,7 @@ class ConnectionStore:
     async def find(self, named: str) -> Connection:
         """The one with this id, name or user name; raises `ConnectionUnknown`."""
         every = await self.listed()
-        for field in ("connection_id", "name", "username"):
+        for field in ("connection_id", "name", "username", "address"):
             wanted = [each for each in every if getattr(each, field).casefold() == named.casefold()]
             if len(wanted) == 1:
                 return wanted[0]
@@ -131,7 +134,7 @@ class ConnectionStore:
             if known is not None and (row is None or row[0] != known):
                 return False
             tx.execute(_UPSERT, (*_values(changed), seal.key_id, seal.signature))
-            _write_sign_in(tx, changed.connection_id, changed.oauth)
+            _write_beside(tx, changed.connection_id, changed.oauth, changed.address)
             self.audit.append(tx, event, entry)
             return True
 
@@ -161,18 +164,19 @@ class ConnectionStore:
             tx.execute(
                 "DELETE FROM connections WHERE connection_id = ?", (connection.connection_id,)
             )
-            _write_sign_in(tx, connection.connection_id, None)
+            _write_beside(tx, connection.connection_id, None, "")
             self.audit.append(tx, "connection_removed", entry)
 
         await self.database.transaction(write, durability=Durability.TRUST)
         await self._end_earlier(connection, None)
 
     def _connection(self, row: tuple[Any, ...]) -> Connection:
-        *values, oauth, key_id, signature = row
+        *values, oauth, address, key_id, signature = row
         fields = dict(zip(_COLUMNS, values, strict=True))
         for name in _LISTS:
             fields[name] = json.loads(fields[name])
         fields["oauth"] = json.loads(oauth) if oauth is not None else None
+        fields["address"] = address or ""
         connection = Connection.model_validate(fields)
         seal, sealed = Seal(key_id, signature), _sealed_fields(connection)
         known = (json.dumps(sealed, sort_keys=True), key_id, signature)
@@ -201,8 +205,9 @@ def _is_narrower(now: Connection, before: Connection) -> bool:
 def _sealed_fields(connection: Connection) -> Mapping[str, Any]:
     """Everything that decides what may be reached and done (rule 1)."""
     fields = connection.model_dump(mode="json", exclude=set(_NOT_SEALED))
-    if connection.oauth is None:
-        del fields["oauth"]  # rows from before it are sealed without it
+    for name in ("oauth", "address"):
+        if not fields[name]:
+            del fields[name]  # rows from before it are sealed without it
     return {name: "" if value is None else value for name, value in fields.items()}
 
 
@@ -211,8 +216,16 @@ def _values(connection: Connection) -> list[Any]:
     return [json.dumps(fields[name]) if name in _LISTS else fields[name] for name in _COLUMNS]
 
 
-def _write_sign_in(tx: Transaction, connection_id: str, oauth: OAuthRegistration | None) -> None:
+def _write_beside(
+    tx: Transaction, connection_id: str, oauth: OAuthRegistration | None, address: str
+) -> None:
     tx.execute("DELETE FROM connection_sign_ins WHERE connection_id = ?", (connection_id,))
+    tx.execute("DELETE FROM connection_addresses WHERE connection_id = ?", (connection_id,))
+    if address:
+        tx.execute(
+            "INSERT INTO connection_addresses (connection_id, address) VALUES (?, ?)",
+            (connection_id, address),
+        )
     if oauth is not None:
         tx.execute(
             "INSERT INTO connection_sign_ins (connection_id, oauth) VALUES (?, ?)",

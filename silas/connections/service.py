@@ -292,7 +292,7 @@ class ConnectionService:
             name=connection.name,
             skill=connection.skill_name,
             provider=connection.provider,
-            username=connection.username,
+            username=connection.identity,
             domain=connection.domain,
             status=connection.status,
             intact=connection.sealed,

@@ -159,7 +159,7 @@ async def _converse(
                 connection.permissions_granted or connection.initial_permissions
             ),
             incremental_scopes=list(run.scopes),
-            identity_hint={"identity": connection.username},
+            identity_hint={"identity": connection.identity},
             client_secret=client is not None
             and client.client_secret_ref is not None
             and not run.scopes,

@@ -309,6 +309,8 @@ class BrokeredAccount(Data):
     """An account for one run. Code that runs with it sees none of its credential."""
 
     connection_id: Annotated[_Line, Field(min_length=1, max_length=100)]
+    address: _Line = ""
+    """The owner's own address there; often the name that they sign in with."""
     endpoints: Annotated[tuple[Endpoint, ...], Field(min_length=1, max_length=MAX_ENDPOINTS)]
     tier: Tier
     credential: CredentialRef

@@ -114,6 +114,7 @@ def account_variables(accounts: Sequence[BrokeredAccount]) -> dict[str, str]:
     known = {
         "connection_id": account.connection_id,
         "username": account.credential.username,
+        "address": account.address or account.credential.username,
         "endpoints": [each.model_dump(mode="json") for each in account.endpoints],
     }
     return {ACCOUNT_VARIABLE: json.dumps(known)}

@@ -565,7 +565,7 @@ class _Look:
             usable = [
                 each
                 for each in usable
-                if wanted in (each.connection_id, each.username.casefold(), each.domain)
+                if wanted in (each.connection_id, each.identity.casefold(), each.domain)
                 or wanted in each.name.casefold()
             ]
         if len(usable) == 1:

@@ -22,8 +22,9 @@ _LONGEST_WAIT = 90
 DISCOVER = """import json, sys
 hint = json.loads(sys.stdin.readline())["identity_hint"]
 print(json.dumps({"auth_strategy": "secure_input", "provider": "Letters",
-    "username": hint["identity"], "endpoints": [{"kind": "imap", "host": "mail.example.org",
-    "port": 993, "tls": "tls"}]}))
+    "username": hint.get("user", hint["identity"]),
+    "address": hint["identity"] if "user" in hint else "",
+    "endpoints": [{"kind": "imap", "host": "mail.example.org", "port": 993, "tls": "tls"}]}))
 """
 SETUP = """import json, sys
 def tell(**event): print(json.dumps(event), flush=True)

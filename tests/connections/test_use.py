@@ -145,6 +145,27 @@ async def test_a_mail_goes_to_whom_the_call_names_and_to_nobody_else(
     assert given == []
 
 
+async def test_who_signs_in_by_another_name_is_known_by_their_address(
+    place: ConnectionPlace,
+) -> None:
+    question = await place.ask("ada@example.org", options={"user": "ab123"})
+    [account] = [each for each in question.content.body["summary"] if each.startswith("Account")]
+    assert account == "Account: ada@example.org, with the user name ab123."
+    connection = await place.connect("ada@example.org", options={"user": "ab123"})
+    assert connection.usable
+    assert connection.name == "Letters — ada@example.org"
+    result, said = await run(place, LOOK)
+    assert result.status in ENDED_WELL, (result, said)
+    assert '"username": "ab123", "address": "ada@example.org"' in said.replace("\\", "")
+    await place.skills.core.database.execute(
+        "UPDATE connection_addresses SET address = 'eve@example.net'"
+    )
+    assert not (await place.manager.store.find(connection.connection_id)).sealed
+    await place.manager.remove(connection.connection_id)
+    rows = await place.skills.core.database.fetch_all("SELECT * FROM connection_addresses")
+    assert rows == []
+
+
 async def test_just_this_once_is_gone_with_the_call(place: ConnectionPlace) -> None:
     connection = await place.connect()
     asked = await place.service.allow(connection.name, "letters.act")

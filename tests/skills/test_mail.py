@@ -658,6 +658,18 @@ def test_servers_that_the_owner_names_are_taken() -> None:
     assert (smtp["port"], smtp["tls"], smtp["address"]) == (587, "starttls", None)
 
 
+def test_who_signs_in_with_another_name_writes_with_their_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = discovered(identity="me@example.org", user="ab123")
+    assert (found["username"], found["address"]) == ("ab123", "me@example.org")
+    assert discovered(identity="me@example.org")["address"] == ""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    said = {"username": found["username"], "address": found["address"]}
+    monkeypatch.setenv("SILAS_ACCOUNT", json.dumps(said))
+    assert module("mail")._own_address() == "me@example.org"
+
+
 def test_what_nobody_knows_is_guessed_and_says_so() -> None:
     found = discovered(identity="me@nowhere.example")
     assert found["identity_match"] is False

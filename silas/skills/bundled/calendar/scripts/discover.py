@@ -36,10 +36,11 @@ _SERVER = re.compile(
 
 def discover(request: Mapping[str, Any]) -> dict[str, Any]:
     hint = {name: str(value) for name, value in request.get("identity_hint", {}).items()}
-    user = (hint.get("user") or hint.get("identity", "")).strip()
+    own = hint.get("identity", "").strip()
+    user = (hint.get("user") or own).strip()
     if not user or re.search(r"\s", user):
         raise ValueError("Say whose calendars: `silas connect calendar you@example.org`.")
-    domain = user.rpartition("@")[2].lower()
+    domain = (own or user).rpartition("@")[2].lower()
     named = hint.get("caldav")
     if named is None and domain in MICROSOFT:
         raise ValueError("Microsoft's calendars speak no CalDAV, so Silas cannot connect them.")
@@ -61,6 +62,7 @@ def discover(request: Mapping[str, Any]) -> dict[str, Any]:
         "auth_strategy": "secure_input",
         "provider": provider,
         "username": user,
+        "address": own if own != user and "@" in own else "",
         "endpoints": [endpoint(named or server or "")],
         "identity_match": True,
         "tenant_type": "unknown",

@@ -145,7 +145,7 @@ def _mailto(person: Property) -> str:
 
 def _own_answer(event: Event) -> str:
     """What the owner has said to an invitation; nothing if there is none."""
-    own = str(dav.account().get("username", "")).casefold()
+    own = _address().casefold()
     answers = (
         each.parameter("PARTSTAT").upper() or "NEEDS-ACTION"
         for each in event.all("ATTENDEE")
@@ -283,10 +283,14 @@ def _person(name: str, parameters: str, address: str) -> Property:
 
 
 def _own_address() -> str:
-    address = str(dav.account().get("username", ""))
+    address = _address()
     if not _ADDRESS.fullmatch(address):
         raise Conflict("Nothing was done. The account's user name is no mail address to invite by.")
     return address
+
+
+def _address() -> str:
+    return str(dav.account().get("address") or dav.account().get("username", ""))
 
 
 def _unchanged(wanted: EventId) -> Event:

@@ -45,10 +45,12 @@ def discover(request: Mapping[str, Any]) -> dict[str, Any]:
     user = servers.pop("user", "")
     servers.update({key: hint[key] for key in named})
     by_hand = len(named) == 2
+    login = hint.get("user") or (user and address.rpartition("@")[0]) or address
     return {
         "auth_strategy": "secure_input",
         "provider": known.name if known else domain,
-        "username": hint.get("user") or (user and address.rpartition("@")[0]) or address,
+        "username": login,
+        "address": address if login != address else "",
         "endpoints": [providers.endpoint(kind, text) for kind, text in servers.items()],
         "identity_match": by_hand or source != "guess",
         "tenant_type": "consumer" if known else "unknown",

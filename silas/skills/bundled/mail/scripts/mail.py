@@ -591,7 +591,7 @@ def _account() -> dict[str, Any]:
 
 
 def _own_address() -> str:
-    address = str(_account().get("username", ""))
+    address = str(_account().get("address") or _account().get("username", ""))
     if "@" not in address:
         raise NotWritten(
             "The account has no mail address of its own: its user name is none. Connect it with "
