@@ -55,6 +55,9 @@ _GUESSED = (
     "These servers are guessed from the address: nobody has confirmed them. Whoever runs them is "
     "told the password. Make sure that they are your provider's."
 )
+_LATER = "retry_later"
+_STOPPED = "Nothing uses this connection until it works again."
+_WAITS = f"{_STOPPED} Silas looks again at its next checks, for a week."
 _LIFETIME = timedelta(days=7)
 _MICROSOFT = "login.microsoftonline.com"
 _MANAGE = frozenset({ApprovalScope.CONNECTION_MANAGE})
@@ -185,12 +188,13 @@ class ConnectionCards:
             for each in report.recovery_options(connection, secret_kept=secret_kept)
             if each.action not in done
         ]
+        later = any(each.action == _LATER for each in options)
         return await self.ask(
             about(FAILURE, connection),
             QuestionContent(
                 kind=QuestionKind.CONNECTION_FAILURE,
                 intent=f"{connection.name} does not work",
-                rationale="Nothing uses this connection until it works again.",
+                rationale=_WAITS if later else _STOPPED,
                 risk=RiskLevel.LOW,
                 taint=TaintLevel.EXTERNAL,
                 actions=[QuestionChoice(value=each.action, label=each.label) for each in options],
@@ -202,6 +206,14 @@ class ConnectionCards:
                     "recovery_options": [each.model_dump(mode="json") for each in options],
                 },
             ),
+        )
+
+    async def passes_by_itself(self, connection: Connection) -> bool:
+        """Whether the owner knows of a failure that may be over by itself, and has not left it."""
+        return any(
+            choice.value == _LATER
+            for card in await self._open_about(about(FAILURE, connection))
+            for choice in card.content.actions
         )
 
     async def suggest_reconnect(self, connection: Connection, days: int) -> Question:

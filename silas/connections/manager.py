@@ -7,8 +7,9 @@
    showed.
 2. Cancelled at any step, it is `proposed` again: no secret, request, process or card is left.
 3. It is checked at its times. What fails is recovered once, by its own script. After that it is
-   `failed`, the owner is told, and nothing uses it. A week before a sign-in ends, the owner of an
-   account that is used is asked to sign in again.
+   `failed`, the owner is told, and nothing uses it. What passes by itself, such as an outage, is
+   looked at again at its times as long as its card is open: without another recovery or card. A
+   week before a sign-in ends, the owner of an account that is used is asked to sign in again.
 4. It does more by a yes to more, and not otherwise. *Just this once* is gone with the next call.
    What the sign-in does not cover yet takes another one first; without it, nothing is changed.
 5. Pausing, renaming and removing need no card: they give nothing.
@@ -551,11 +552,16 @@ class ConnectionManager:
             )
             schedule = CronSchedule.parse(each.health_check)
             due = last_due(schedule, now, zone=self.policy.zone)
-            if each.usable and due is not None and due > since:
+            if due is not None and due > since and await self._is_watched(each):
                 self._looked[each.connection_id] = now
-                await self.check(each.connection_id)
+                await self.check(each.connection_id, recover=each.usable)
 
-    async def check(self, named: str) -> HealthCheckResult:
+    async def _is_watched(self, connection: Connection) -> bool:
+        if connection.status is not ConnectionStatus.FAILED or not connection.sealed:
+            return connection.usable
+        return await self.cards.passes_by_itself(connection)
+
+    async def check(self, named: str, *, recover: bool = True) -> HealthCheckResult:
         """Whether a connection works, found out by using it; what fails is recovered once."""
         connection = await self.store.find(named)
         if connection.status not in (ConnectionStatus.ACTIVE, ConnectionStatus.FAILED):
@@ -563,7 +569,7 @@ class ConnectionManager:
                 f"{connection.name} is {connection.status.value}, and is not checked."
             )
         result, report = await self._examine(connection)
-        attempts = self.policy.recoveries if self.policy.auto_recovery else 0
+        attempts = self.policy.recoveries if self.policy.auto_recovery and recover else 0
         for _ in range(0 if result.healthy else attempts):
             recovered, _reason = await self.recover(connection.connection_id, result.error or "")
             if recovered:

@@ -2,6 +2,7 @@
 says."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from silas.egress.oauth import PRESETS
 from silas.review.questions import Question
 from silas.testing import FakeClock
 from tests.connections.place import CANARY, SETUP, SIDECAR, ConnectionPlace, open_place
+from tests.connections.place import HEALTH as WELL
 from tests.connections.test_use import LOOK, run
 
 ASKS = SETUP.partition("said = ")[0]
@@ -96,6 +98,33 @@ async def test_what_passes_by_itself_is_tried_later_with_the_password_that_is_th
         again = await place.manager.store.find(connection.name)
         assert again.usable
         assert place.skills.core.vault.get(again.ref_id) == CANARY.encode()
+
+
+@pytest.mark.parametrize("left", [False, True])
+async def test_an_outage_that_is_over_is_found_at_a_check_unless_it_was_left(
+    tmp_path: Path, *, left: bool
+) -> None:
+    clock = FakeClock(datetime(2026, 3, 2, 3, 0, tzinfo=UTC))
+    health = checks_badly("service_unavailable")
+    async with open_place(tmp_path, clock=clock) as place:
+        await place.install(tmp_path / "written", health_check=health, recover=health)
+        name = (await place.connect()).connection_id
+        for _ in range(3):
+            clock.advance(minutes=30)
+            await place.manager.look()
+        failed = await place.manager.store.find(name)
+        assert failed.status is ConnectionStatus.FAILED
+        card = await only_card(place, failed)
+        assert "looks again" in card.content.rationale
+        assert (await place.events()).count("connection_failed") == 1, "it is told once"
+        if left:
+            await place.answer(card, {"selected_action": "skip"})
+        await place.install(tmp_path / "over", health_check=WELL, recover=health)
+        clock.advance(minutes=30)
+        await place.manager.look()
+        found = await place.manager.store.find(name)
+        assert found.usable is not left
+        assert await place.manager.cards.waiting(found) == []
 
 
 async def test_skip_leaves_it_as_it_is(tmp_path: Path) -> None:
