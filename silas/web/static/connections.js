@@ -1,6 +1,6 @@
 // @ts-check
 // Connections: accounts elsewhere; how they are, what they may do, what was done with them.
-import { h, icon, outsideLink } from "/dom.js";
+import { closeRows, h, icon, isReading, outsideLink } from "/dom.js";
 import { answerOf } from "/keys.js";
 import { sessionFetch, signedFetch } from "/session.js";
 import { onChange } from "/state.js";
@@ -69,7 +69,7 @@ export function connectionsView(page) {
 
   // What somebody is about to do, or reads, stays as it is.
   const busy = () => view.node.querySelector(".memory-forget") !== null;
-  const reading = () => view.node.querySelector(".skill-more:not(:empty)") !== null;
+  const reading = () => isReading(view.node);
 
   /** Draw what there is; `unless` it is better left as it is when the answer has come. */
   async function load(unless = () => false) {
@@ -447,9 +447,7 @@ export function connectionsView(page) {
     if (what === "connections" && !shown && begun.size) work(comeBack);
   });
   const opened = () => {
-    // What was shown the last time may have changed since; what is being written stays.
-    for (const place of view.node.querySelectorAll(".skill-more:not(:has(.memory-forget))"))
-      place.replaceChildren();
+    closeRows(view.node);
     work(() => load(reading));
   };
   return { node: view.node, opened };

@@ -142,3 +142,12 @@ export function time(moment, className = "time") {
     clock(moment),
   );
 }
+
+/** Whether somebody reads or writes something in a row of the list: it is not drawn over. @param {Element} node */
+export const isReading = (node) => node.querySelector(".skill-more:not(:empty)") !== null;
+
+/** A surface opens: what its rows showed may have changed since; what is being written stays. @param {Element} node */
+export function closeRows(node) {
+  for (const place of node.querySelectorAll(".skill-more:not(:has(.memory-forget))"))
+    place.replaceChildren();
+}

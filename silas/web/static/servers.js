@@ -1,6 +1,6 @@
 // @ts-check
 // Tool servers: which there are, what each runs, what its tools do; asked for, looked at, taken away.
-import { h, icon, outsideLink } from "/dom.js";
+import { closeRows, h, icon, isReading, outsideLink } from "/dom.js";
 import { answerOf } from "/keys.js";
 import { codeBlock } from "/markdown.js";
 import { sessionFetch, signedFetch } from "/session.js";
@@ -38,7 +38,7 @@ export function serversView(page) {
       told(problem.message);
     }
   };
-  const reading = () => view.node.querySelector(".skill-more:not(:empty)") !== null;
+  const reading = () => isReading(view.node);
   const toCard = (asked) => page.show("review", asked.card_id);
 
   async function load(unless = () => false) {
@@ -196,7 +196,11 @@ export function serversView(page) {
     const shown = "current" in view.node.dataset;
     if (["cards", "skills"].includes(what) && shown && !reading()) work(() => load(reading));
   });
-  return { node: view.node, opened: () => work(load) };
+  const opened = () => {
+    closeRows(view.node);
+    work(() => load(reading));
+  };
+  return { node: view.node, opened };
 }
 
 function command(text) {

@@ -1,7 +1,7 @@
 // @ts-check
 // Skills: which there are, what each may do and when it was used; asked for, ended, taken away.
 import { fileList, findingList } from "/card_skill.js";
-import { h, icon } from "/dom.js";
+import { closeRows, h, icon, isReading } from "/dom.js";
 import { answerOf } from "/keys.js";
 import { sessionFetch, signedFetch } from "/session.js";
 import { onChange } from "/state.js";
@@ -34,7 +34,7 @@ export function skillsView(page) {
 
   // What somebody is about to do, or reads, stays as it is.
   const busy = () => view.node.querySelector(".memory-forget") !== null;
-  const reading = () => view.node.querySelector(".skill-more:not(:empty)") !== null;
+  const reading = () => isReading(view.node);
 
   /** Draw what there is; `unless` it is better left as it is when the answer has come. */
   async function load(unless = () => false) {
@@ -212,7 +212,11 @@ export function skillsView(page) {
     const shown = "current" in view.node.dataset;
     if (["cards", "skills"].includes(what) && shown && !reading()) work(() => load(reading));
   });
-  return { node: view.node, opened: () => work(load) };
+  const opened = () => {
+    closeRows(view.node);
+    work(() => load(reading));
+  };
+  return { node: view.node, opened };
 }
 
 function makeParts(page) {
