@@ -301,6 +301,20 @@ def replay(cli: CliContext, run_key: str) -> None:
     cli.show(found, "\n".join(lines))
 
 
+@click.command(cls=JsonCommand)
+@click.argument("run_key", metavar="RUN")
+@click.option("--by-rules", is_flag=True, help="Ask no model this time.")
+@pass_cli
+def again(cli: CliContext, run_key: str, *, by_rules: bool) -> None:
+    """Carry a run out once more for the same cause. What needs your yes is asked about as ever."""
+
+    def work(session: CompanionSession) -> Any:
+        return session.ask("again", run_key=run_key, by_rules=by_rules)
+
+    woken = with_companions(cli, work)
+    cli.show(woken, f"It runs once more: silas companions trace {woken['run_key'][:12]}")
+
+
 def _options(options: list[str]) -> str:
     return f"  [{visible(' / '.join(options))}]" if options else ""
 

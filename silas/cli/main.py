@@ -37,6 +37,7 @@ _COMPANIONS = {
     "runs": LazyCommand(f"{_VIEWS}:runs", "Show when it woke, why, and what came of it."),
     "trace": LazyCommand(f"{_VIEWS}:trace", "Explain one run, step by step."),
     "replay": LazyCommand(f"{_VIEWS}:replay", "Go through a run again; nothing is done."),
+    "again": LazyCommand(f"{_VIEWS}:again", "Carry a run out once more, also by fixed rules."),
     "configure": LazyCommand(
         f"{_CHANGES}:configure", "Change its name, categories, model or budget."
     ),

@@ -9,7 +9,8 @@
    has, or had, the category, everything that it has said goes.
 4. What was made out of the erased goes as well: summaries that cover it, and traces and plans of a
    later time, which repeat what was remembered.
-5. `KEPT` is what a companion is made of. A word in it is written over, and nothing else changes.
+5. `KEPT` is what a companion is made of. A word in it is written over, and nothing else changes; a
+   goal or a wish that holds it goes whole.
 6. Of a message a tombstone stays, without a word in it, so that its place in the log is not given
    away twice; retention takes it when its time is over.
 7. Cards of the erased actions lose what they show, tokens the bytes that were approved. What was
@@ -638,11 +639,22 @@ def _write_over_in(tx: Transaction, wish: ErasureWish, gone: _Erased) -> None:
         for key, row in list(_rows(tx, kind, of_one, named_by_key=kind is Companion)):
             if not _any(row, holds):
                 continue
-            after = table.record.model_validate(_without(row, word))
+            kept = _without_wishes(row, holds) if kind is AgentState else row
+            after = table.record.model_validate(_without(kept, word))
             tx.execute(upsert(table), table.values(after))
             gone.redacted[table.name] += 1
             owner = key if kind is Companion else row.get("agent_id")
             gone.agents |= {owner} if owner is not None else set()
+
+
+def _without_wishes(row: dict[str, Any], holds: Callable[[str], bool]) -> dict[str, Any]:
+    """A goal or a wish that holds the word goes whole: half of it says something else."""
+    slots = dict(row["slots"])
+    wishes = slots.get("preference_by_key", {}).items()
+    slots["preference_by_key"] = {key: text for key, text in wishes if not holds(text)}
+    if holds(slots.get("primary_goal") or ""):
+        slots["primary_goal"] = None
+    return {**row, "slots": slots}
 
 
 def _rows(
@@ -716,9 +728,9 @@ _STRUCTURE = _vocabulary()
 
 
 def _counted(removed: Mapping[str, int], redacted: Mapping[str, int]) -> Iterator[str]:
-    yield from (f"{count} {RECORDS.get(name, name)}" for name, count in removed.items())
+    yield from (f"{RECORDS.get(name, name)}: {count}" for name, count in removed.items())
     yield from (
-        f"written over in {count} {RECORDS.get(name, name)}" for name, count in redacted.items()
+        f"written over in {RECORDS.get(name, name)}: {count}" for name, count in redacted.items()
     )
 
 

@@ -412,9 +412,12 @@ class ModelDoor:
         self._projections = ProjectionPolicies(store)
         self._secret_available = secret_available
 
-    def destination(self, companion: Companion) -> ModelDestination:
-        """Where the owner's choice for this companion leads; raises `NetworkDenied` (3)."""
-        model_id = companion.config.model_id
+    def destination(self, companion: Companion, *, by_rules: bool = False) -> ModelDestination:
+        """Where the owner's choice for this companion leads; raises `NetworkDenied` (3).
+
+        `by_rules`: for once the owner wants no model to be asked.
+        """
+        model_id = None if by_rules else companion.config.model_id
         found = self._gateway.destination(model_id) if self._gateway is not None else None
         if found is None:
             raise NetworkDenied(
@@ -441,6 +444,7 @@ class ModelDoor:
         definition: CompanionDefinition,
         decisions: PolicyDecisions,
         operation_key: str = OPERATION_KEY,
+        by_rules: bool = False,
     ) -> CompanionProposal:
         """The model's proposal; raises what stands against asking."""
         async with decisions.deciding("stop_switch", "model"):
@@ -448,7 +452,7 @@ class ModelDoor:
         async with decisions.deciding("budget", "model"):
             await self._budgets.require(companion)
         async with decisions.deciding("egress", companion.config.model_id or "offline"):
-            destination = self.destination(companion)
+            destination = self.destination(companion, by_rules=by_rules)
         if not destination.local:
             agreed = await self._projections.allowed(definition.provider_fields)
             await self._require_agreed(companion, destination, request, agreed, decisions)

@@ -273,6 +273,32 @@ class Lifecycle:
         await self._dispatch.enqueue([job])
         return job
 
+    async def again(self, run: WakeRun, *, by_rules: bool = False) -> WakeJob:
+        """Carry a run out once more for the same cause, because the owner wants it.
+
+        It is a run of its own: what the first one did is not undone, and what it does is asked
+        about as ever. `by_rules`: no model is asked.
+        """
+
+        def write(tx: Transaction) -> None:
+            self._store.require_alive_in(tx, run.agent_id)
+            self._awaken_in(tx, run.agent_id)
+
+        await self._store.transaction(write)
+        run_key = manual_run_key(run.agent_id, self._store.ids.new("request"))
+        changes: dict[str, Any] = {
+            "run_key": run_key,
+            "thread_id": run_thread(run.agent_id, run_key),
+            "reason": WakeReason.MANUAL,
+            "reason_id": run.run_key,
+            "session_id": None,
+            "reply_to": None,
+            "by_rules": by_rules,
+        }
+        job = run.job.model_copy(update=changes)
+        await self._dispatch.enqueue([job])
+        return job
+
     def _awaken_in(self, tx: Transaction, agent_id: str) -> None:
         companion = self._store.require_in(tx, Companion, agent_id)
         state = self._store.get_in(tx, AgentState, companion.current_state_id)

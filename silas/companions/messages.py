@@ -287,6 +287,8 @@ class WakeJob(Data):
     scheduled_at: UtcDatetime | None = None
     cause: str | None = None
     """For a catch-up: what was missed (`timer`)."""
+    by_rules: bool = False
+    """The owner wants fixed rules to work, whatever model it has."""
 
 
 FORGOTTEN = "forgotten"

@@ -26,6 +26,7 @@ from silas.companions.messages import (
     AgentPromptItem,
     Diagnostic,
     RunTrace,
+    WakeRun,
 )
 from silas.companions.models import (
     AgentConfig,
@@ -411,6 +412,21 @@ class CompanionService(CompanionViewReader):
             return await self.say(agent_id, said, request_id=request_id)
         job = await self._lifecycle.wake(agent_id, request_id=request_id)
         return WakeView(run_key=job.run_key, agent_id=agent_id)
+
+    async def again(self, run_key: str, *, by_rules: bool = False) -> WakeView:
+        """Carry a run out once more for the same cause; `by_rules` asks no model this time.
+
+        Raises `CompanionInvalid` for one that has not ended, and `Stopped` while a switch is on.
+        """
+        run = await self._store.require(WakeRun, await self._run_key(run_key))
+        if not run.status.is_terminal:
+            raise CompanionInvalid("This run has not ended yet.")
+        await self._switches.require(run.agent_id)
+        job = await self._lifecycle.again(run, by_rules=by_rules)
+        await self._audit.log(
+            "companion_run_again", agent_id=run.agent_id, run_key=run.run_key, by_rules=by_rules
+        )
+        return WakeView(run_key=job.run_key, agent_id=job.agent_id)
 
     async def pause(self, agent_id: str) -> CompanionView:
         """Let it rest until it is resumed; what runs stops at its next step."""

@@ -291,6 +291,7 @@ class CompanionWorkflow:
             request,
             definition=setting.require_definition(),
             decisions=decisions,
+            by_rules=setting.job.by_rules,
         )
 
     def _request(

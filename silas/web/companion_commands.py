@@ -27,6 +27,7 @@ COMPANION_COMMANDS = by_name(
         ApiCommand(Service.timers),
         ApiCommand(Service.conversation),
         ApiCommand(Service.replay, _SIGNED),
+        ApiCommand(Service.again, _SIGNED),
         ApiCommand(Service.forgotten),
         # Versions of a kind, objectives, and what was odd.
         ApiCommand(Service.rollout),

@@ -62,13 +62,14 @@ async def test_a_word_is_gone_from_the_conversation_its_search_and_every_byte(
         looked = await service.forget(wish)
         receipt = await service.forget(wish, really=True)
         assert files_with(newcomer, CANARY) == set()
-        assert "3 words of theirs in your conversations" in receipt.in_words
-        assert "1 words to them in your conversations" in receipt.in_words
+        assert "words of theirs in your conversations: 3" in receipt.in_words
+        assert "words to them in your conversations: 1" in receipt.in_words
         assert looked.removed["words of theirs in your conversations"] == 3
         # What does not hold it is still there.
         assert files_with(newcomer, "ask the coach what comes next") != set()
         assert "“Squats”" in await newcomer.say("ask the coach what comes next")
-        assert (await service.show(agent)).companion.display_name == "Gym Coach"
+        shown = await service.show(agent)
+        assert (shown.companion.display_name, shown.keeps) == ("Gym Coach", ())
 
 
 async def test_who_is_forgotten_whole_leaves_no_word_in_the_conversation(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from silas.agents.companion import CompanionAgent
 from silas.agents.models.choices import OutputMode, Role
-from silas.companions.errors import BudgetExceeded
+from silas.companions.errors import BudgetExceeded, CompanionInvalid
 from silas.companions.messages import AgentMessage, WakeRun
 from silas.companions.models import AgentActionType, BudgetLimits, StopScope, WakeStatus
 from silas.companions.ports import (
@@ -151,6 +151,32 @@ class TestWhatTheOwnerHasNotGiven:
             assert shown.trouble.step == "You have agreed since. Wake it."
             await woken(device, made.id)
             assert (await only(device)).health is CompanionHealth.IDLE
+
+    async def test_what_failed_is_carried_out_once_more_by_fixed_rules(
+        self, tmp_path: Path
+    ) -> None:
+        gateway = FakeGateway(None, CLOUD)
+        async with opened_device(tmp_path, gateway=gateway) as device:
+            made = await device.service.new(
+                "planner", category_ids=[device.categories["gym"]], model_id="cloud:large"
+            )
+            await device.finish(await device.task("Squats", checklist_items=("Stretch",)))
+            (failed,) = await device.work()
+            assert (await device.store.require(WakeRun, failed)).error_code is not None
+            assert await device.service.waiting(made.id) == ()
+            await device.service.again(failed[:12])
+            again = (await device.work())[-1]
+            assert (await device.store.require(WakeRun, again)).status is WakeStatus.FAILED_TERMINAL
+            rules = (await device.service.again(failed, by_rules=True)).run_key
+            with pytest.raises(CompanionInvalid):
+                await device.service.again(rules)
+            await device.work()
+            assert (await device.store.require(WakeRun, rules)).status is WakeStatus.COMPLETED
+            # It knows what had changed then; no model was asked, and the next run asks it again.
+            (waiting,) = await device.service.waiting(made.id)
+            assert waiting.tool_name == "create_follow_up_task"
+            assert not gateway.sent
+            assert (await woken(device, made.id)).status is WakeStatus.FAILED_TERMINAL
 
     async def test_a_model_that_is_not_configured_any_more_is_told(self, tmp_path: Path) -> None:
         gateway = FakeGateway(ScriptedModel(), CLOUD)

@@ -127,6 +127,8 @@ async function showTrace(run, node, words, desk) {
         },
         "Replay",
       ),
+      again(run, desk, false, "Run it once more"),
+      again(run, desk, true, "Once more by fixed rules"),
       result,
     );
   } catch (problem) {
@@ -141,6 +143,21 @@ async function showTrace(run, node, words, desk) {
     );
   }
 }
+
+// A run of its own for the same cause; what needs a yes is asked about as ever.
+const again = (run, desk, byRules, label) =>
+  h(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      onclick: async () => {
+        const woken = await desk.change("again", { run_key: run.run_key, by_rules: byRules });
+        if (woken) keepReplay(run.run_key, "It runs once more.");
+      },
+    },
+    label,
+  );
 
 // The page may have been drawn anew while the run was replayed.
 function keepReplay(runKey, text) {
