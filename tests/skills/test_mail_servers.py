@@ -124,6 +124,41 @@ def test_records_of_the_domain_are_asked_where_the_database_knows_nothing() -> N
         assert at.asked[1].startswith(RESOLVER)
 
 
+def receives(*servers: str) -> dict[str, str]:
+    """The MX records of the domain acme.example."""
+    said = [{"type": 15, "data": each} for each in servers]
+    return {"type=MX&name=acme.example": json.dumps({"Answer": said})}
+
+
+def test_a_domain_of_ones_own_at_a_known_provider_is_known_by_who_takes_its_mail() -> None:
+    with directory(receives("20 backup.example.", "1 SMTP.Google.com.")) as at:
+        found = discovered(at, identity="ada@acme.example")
+        assert (found["provider"], servers(found)[0]) == ("Gmail", "imap.gmail.com:993/tls")
+        assert (found["identity_match"], found["auth_strategy"]) == (True, "secure_input")
+        assert [each for each in at.asked if "ada" in each] == []
+    with directory(receives("0 acme-example.mail.protection.outlook.com.")) as at:
+        refused = discovered(at, identity="ada@acme.example")["failure"]["message"]
+        assert "Microsoft lets programs sign in on its own page alone" in refused
+        found = discovered(at, identity="ada@acme.example", client_id="the-client")
+        assert found["oauth"]["issuer"] == "https://login.microsoftonline.com/common/v2.0"
+        assert servers(found)[0] == "outlook.office365.com:993/tls"
+
+
+def test_who_is_no_known_provider_is_not_taken_for_one() -> None:
+    with directory(receives("1 smtp.google.com.evil.example.", "2 evilgoogle.com.")) as at:
+        found = discovered(at, identity="ada@acme.example")
+        assert servers(found)[0] == "imap.acme.example:993/tls"
+        assert found["identity_match"] is False
+
+
+def test_nobody_is_asked_for_servers_that_the_owner_names() -> None:
+    with directory({}) as at:
+        named = {"imap": "imap.gmail.com:993", "smtp": "smtp.gmail.com:465"}
+        found = discovered(at, identity="ada@acme.example", client_id="the-client", **named)
+        assert at.asked == []
+        assert found["oauth"]["issuer"] == "https://accounts.google.com", "known by its server"
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -3,8 +3,9 @@
 1. What the owner names is taken: `imap=HOST:PORT`, `smtp=HOST:PORT` (`providers.endpoint`).
 2. Else the table of well-known providers.
 3. Else two places on the network, as far as Silas lets this script reach them: the database of
-   mail servers that Thunderbird uses, and the domain's own SRV records (RFC 6186), asked for by
-   DNS over HTTPS. Either is told the domain of the address, and nothing more.
+   mail servers that Thunderbird uses, and the domain's own records, asked for by DNS over HTTPS:
+   SRV (RFC 6186), and MX, by which a provider of the table is known that keeps its mail. Either is
+   told the domain of the address, and nothing more.
 4. Else the two usual names in the domain of the address. The card shows them; the owner decides.
 """
 
@@ -36,30 +37,32 @@ def discover(request: Mapping[str, Any]) -> dict[str, Any]:
     domain = address.rpartition("@")[2].lower()
     if not re.fullmatch(r"[^\s@]+@[a-z0-9][a-z0-9.-]*\.[a-z0-9-]+", address.lower()):
         raise ValueError("Say which mailbox: `silas connect mail you@example.org`.")
-    known = providers.by_domain(domain)
     named = [key for key in ("imap", "smtp") if hint.get(key)]
+    by_hand = len(named) == 2
+    known = providers.by_domain(domain)
+    servers, source = ({}, "owner") if by_hand else _servers(domain, known)
+    user = servers.pop("user", "")
+    servers.update({key: hint[key] for key in named})
+    endpoints = [providers.endpoint(kind, text) for kind, text in servers.items()]
+    known = known or providers.by_server(str(endpoints[0]["host"]))
     offered = offered_sign_in(hint, **(known.sign_in if known else {}))
     if known is not None and not known.takes_passwords and not named and not offered:
         raise ValueError(_OAUTH_ONLY.format(name=known.name))
-    servers, source = _servers(domain, known)
-    user = servers.pop("user", "")
-    servers.update({key: hint[key] for key in named})
-    by_hand = len(named) == 2
     login = hint.get("user") or (user and address.rpartition("@")[0]) or address
     return {
         "auth_strategy": "secure_input",
         "provider": known.name if known else domain,
         "username": login,
         "address": address if login != address else "",
-        "endpoints": [providers.endpoint(kind, text) for kind, text in servers.items()],
+        "endpoints": endpoints,
         "identity_match": by_hand or source != "guess",
-        "tenant_type": "consumer" if known else "unknown",
+        "tenant_type": "consumer" if providers.by_domain(domain) else "unknown",
         "initial_permissions": ["mail.observe"],
         "setup_requirements": {
             "browser": False,
             "secure_input": True,
             "app_registration": False,
-            "servers_from": "owner" if by_hand else source,
+            "servers_from": source,
         },
         **offered,
     }
@@ -68,7 +71,7 @@ def discover(request: Mapping[str, Any]) -> dict[str, Any]:
 def _servers(domain: str, known: providers.Provider | None) -> tuple[dict[str, str], str]:
     if known is not None:
         return {"imap": known.imap, "smtp": known.smtp}, "provider"
-    for source, look in (("autoconfig", _autoconfig), ("srv", _srv)):
+    for source, look in (("autoconfig", _autoconfig), ("srv", _srv), ("mx", _mx)):
         try:
             found = look(domain)
         except (OSError, http.client.HTTPException, ET.ParseError, ValueError):
@@ -106,14 +109,30 @@ def _srv(domain: str) -> dict[str, str] | None:
     ):
         if kind in found:
             continue
-        asked = f"/dns-query?type=SRV&name={quote(f'{service}.{domain}')}"
-        said = json.loads(_get(RESOLVER, asked, accept="application/dns-json"))
-        records = [each["data"].split() for each in said.get("Answer", ()) if each["type"] == 33]
+        records = _records("SRV", f"{service}.{domain}")
         usable = [each for each in records if len(each) == 4 and each[3] != "."]
         if usable:
             _, _, port, host = min(usable, key=lambda each: int(each[0]))
             found[kind] = f"{host.rstrip('.')}:{port}/{tls}"
     return found if len(found) == 2 else None
+
+
+def _mx(domain: str) -> dict[str, str] | None:
+    records = [each for each in _records("MX", domain) if len(each) == 2]
+    first = min(records, key=lambda each: int(each[0]), default=["", ""])
+    known = providers.by_receiver(first[1])
+    return {"imap": known.imap, "smtp": known.smtp} if known else None
+
+
+_TYPES = {"SRV": 33, "MX": 15}
+
+
+def _records(kind: str, name: str) -> list[list[str]]:
+    """The DNS records of a name, each in its words."""
+    asked = f"/dns-query?type={kind}&name={quote(name)}"
+    said = json.loads(_get(RESOLVER, asked, accept="application/dns-json"))
+    answers = said.get("Answer", ())
+    return [each["data"].split() for each in answers if each["type"] == _TYPES[kind]]
 
 
 def _get(host: str, path: str, *, accept: str = "*/*") -> bytes:

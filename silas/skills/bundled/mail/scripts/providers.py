@@ -20,6 +20,8 @@ class Provider:
     guidance: str = "Make an app password in the settings of your account, under security."
     help_url: str | None = None
     authserv: tuple[str, ...] = ()
+    mx: tuple[str, ...] = ()
+    """How the servers end that take the mail of other domains that are kept here."""
     sign_in: Mapping[str, Any] = field(default_factory=dict)
     """How one signs in at its own page, with a client of one's own (`offered_sign_in`)."""
 
@@ -33,6 +35,7 @@ PROVIDERS = (
         guidance="Turn on 2-step verification, then make an app password for Silas.",
         help_url="https://myaccount.google.com/apppasswords",
         authserv=("mx.google.com",),
+        mx=(".google.com", ".googlemail.com"),
         sign_in={
             "issuer": "https://accounts.google.com",
             "scopes": "https://mail.google.com/",
@@ -48,6 +51,7 @@ PROVIDERS = (
         guidance="Settings, Privacy & Security, Manage app passwords: one for IMAP and SMTP.",
         help_url="https://app.fastmail.com/settings/security/apps",
         authserv=(".messagingengine.com",),
+        mx=(".messagingengine.com",),
     ),
     Provider(
         "iCloud",
@@ -56,6 +60,7 @@ PROVIDERS = (
         "smtp.mail.me.com:587/starttls",
         guidance="Sign in at account.apple.com and make an app-specific password.",
         help_url="https://account.apple.com/account/manage",
+        mx=(".mail.icloud.com",),
     ),
     Provider(
         "Yahoo",
@@ -73,13 +78,20 @@ PROVIDERS = (
     ),
     Provider("WEB.DE", ("web.de",), "imap.web.de:993", "smtp.web.de:587/starttls"),
     Provider("Posteo", ("posteo.de", "posteo.net"), "posteo.de:993", "posteo.de:465"),
-    Provider("mailbox.org", ("mailbox.org",), "imap.mailbox.org:993", "smtp.mailbox.org:465"),
+    Provider(
+        "mailbox.org",
+        ("mailbox.org",),
+        "imap.mailbox.org:993",
+        "smtp.mailbox.org:465",
+        mx=(".mailbox.org",),
+    ),
     Provider(
         "Microsoft",
         ("outlook.com", "hotmail.com", "live.com", "msn.com", "outlook.de"),
         "outlook.office365.com:993",
         "smtp.office365.com:587/starttls",
         takes_passwords=False,
+        mx=(".protection.outlook.com", ".mx.microsoft"),
         sign_in={
             "issuer": "https://login.microsoftonline.com/common/v2.0",
             "scopes": "https://outlook.office.com/IMAP.AccessAsUser.All "
@@ -94,10 +106,21 @@ def by_domain(domain: str) -> Provider | None:
     return next((each for each in PROVIDERS if domain.casefold() in each.domains), None)
 
 
+def by_server(imap_host: str) -> Provider | None:
+    """The provider whose mail server this is."""
+    return next((each for each in PROVIDERS if each.imap.partition(":")[0] == imap_host), None)
+
+
+def by_receiver(host: str) -> Provider | None:
+    """The provider whose server takes the mail of a domain (its MX record)."""
+    name = host.casefold().rstrip(".")
+    return next((each for each in PROVIDERS if each.mx and name.endswith(each.mx)), None)
+
+
 def trusted_servers(imap_host: str) -> tuple[str, ...]:
     """Whose `Authentication-Results` count for a mailbox on this server; none: nobody's."""
-    found = (each for each in PROVIDERS if each.imap.partition(":")[0] == imap_host)
-    return next((each.authserv for each in found), ())
+    found = by_server(imap_host)
+    return found.authserv if found else ()
 
 
 _SERVER = re.compile(

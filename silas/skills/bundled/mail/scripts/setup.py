@@ -1,5 +1,8 @@
 """Lets the owner sign in, by an app password or at the provider. It never learns the secret."""
 
+import json
+import os
+
 import providers
 from imap_session import Conflict, Unavailable
 from lifecycle import SERVICE, failure, heard, look_inside, signed_in, tell
@@ -12,7 +15,10 @@ def main() -> None:
     if start["type"] != "start":
         return
     address = str(start.get("identity_hint", {}).get("identity", ""))
+    known = json.loads(os.environ.get("SILAS_ACCOUNT") or "{}")
+    servers = [each["host"] for each in known.get("endpoints", ()) if each["kind"] == "imap"]
     provider = providers.by_domain(address.rpartition("@")[2])
+    provider = next(filter(None, map(providers.by_server, servers)), provider)
     request = {
         "ref_id": STEP,
         "label": "App password" if provider else "Password",
