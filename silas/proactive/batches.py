@@ -194,11 +194,12 @@ class Batches:
             choices = replace(sorter, guessed=guessed).choices(fresh, self.clock.now())
         asked = await self._batches_of(ctx, goal, choices, most=_MOST_OPEN - len(waiting))
         teaching = await self._teaching_of(ctx, goal, choices)
-        for question in (*asked, *teaching):
-            if question.content.kind is QuestionKind.TEACHING:
-                await self.unasked.ask(question)
-            else:
-                await self.questions.ask(question)
+        for question in asked:
+            await self.questions.ask(question)
+        for card, *rules in teaching:
+            if await self.unasked.ask(card):
+                for rule in rules:  # it stands below its card, and is no card more
+                    await self.questions.ask(rule)
         await self.audit.log(
             "items_sorted",
             goal=goal.id,
@@ -363,7 +364,7 @@ class Batches:
 
     async def _teaching_of(
         self, ctx: ExecutionContext, goal: WorkItem, choices: Sequence[ItemChoice]
-    ) -> list[Question]:
+    ) -> list[list[Question]]:
         """One card for each sender of what is not known, a few each day (rule 1)."""
         policy, left = goal.batch, await self.unasked.left_today()
         unsure = [each for each in choices if each.band in (Band.NOVEL, Band.LOW)]
@@ -374,11 +375,11 @@ class Batches:
             str(each.content.body.get("address"))
             for each in await self.answers.waiting(goal.id, QuestionKind.TEACHING)
         }
-        asked: list[Question] = []
+        asked: list[list[Question]] = []
         for each in unsure:
             if each.item.address not in waiting and left > 0 and targets:
                 waiting.add(each.item.address)
-                asked += self._teaching(goal, policy, targets, each)
+                asked.append(self._teaching(goal, policy, targets, each))
                 left -= 1
         return asked
 

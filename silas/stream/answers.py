@@ -60,14 +60,14 @@ from silas.review.questions import (
     QuestionStore,
 )
 from silas.review.unasked import UnaskedCards, is_digest
-from silas.storage import Durability, Transaction
+from silas.storage import Durability
 from silas.stream.cards import asked, asking, fresh_copy, reply
 from silas.stream.interaction import resolve_interaction_mode
 from silas.stream.models import InteractionRegister
 from silas.stream.offers import AGAIN, ANOTHER_WAY, selection_of, with_text
 from silas.stream.ports import ProposedChange, RecordProposal
 from silas.stream.store import Origin, own_origin
-from silas.stream.turn_context import TurnContext
+from silas.stream.turn_context import TurnContext, Write
 from silas.work.models import WorkItem
 
 MOST_OPEN = 3
@@ -247,7 +247,7 @@ class Answers:
             return Handled()
         question, answer, _ = found
         if question.content.kind is QuestionKind.AUTONOMY:
-            return await self._autonomy(services, found)
+            return await self._autonomy(services, message, found)
         ways: dict[QuestionKind, Callable[..., Awaitable[Handled]]] = {
             QuestionKind.DRAFT: self._draft,
             QuestionKind.DECISION: self._decision,
@@ -304,26 +304,17 @@ class Answers:
         await self.suggestions.mark_handled(question.scope_id, question, outcome)
         if outcome != ACCEPTED:
             return Handled()
-        owner, content = services.policy.owner_id, question.content
-        origin = own_origin(
-            owner,
-            question.question_id,
-            scope_id=question.scope_id,
-            sender_id=owner,
-            taint=content.taint,
-            trace_id=question.trace_id,
-        )
-
-        def note(tx: Transaction) -> None:
-            services.store.note_origin(tx, origin)
-
+        content = question.content
+        origin, note = _unasked_origin(services, question)
         if tells := content.body.get("tells"):
             return Handled((reply(services, message, origin, str(tells)),), (note,))
         request = _plan(services, message, origin, str(content.body["request"]), question)
         begun = reply(services, message, origin, f"I plan it: {content.intent}.")
         return Handled((request, begun), (note,))
 
-    async def _autonomy(self, services: TurnContext, answered: AnsweredQuestion) -> Handled:
+    async def _autonomy(
+        self, services: TurnContext, message: QueueMessage, answered: AnsweredQuestion
+    ) -> Handled:
         name, verdict = answered.question.question_id, answered.value
         if verdict == "tighten_now":
             await self.autonomy.tighten(name)
@@ -332,6 +323,8 @@ class Answers:
                 await self.autonomy.calibrator.apply(answered)
             except ApprovalError as error:
                 await services.audit.log("autonomy_refused", reason=error.message)
+                origin, note = _unasked_origin(services, answered.question)
+                return Handled((reply(services, message, origin, error.message),), (note,))
         else:
             await services.audit.log("autonomy_decided", proposal=name, verdict=str(verdict))
         return Handled()
@@ -368,6 +361,20 @@ class Answers:
         if smaller is not None:
             await self.questions.ask(smaller)
         return Handled()
+
+
+def _unasked_origin(services: TurnContext, question: Question) -> tuple[Origin, Write]:
+    """Where it is told what came of a card that nobody has asked for, and what notes that."""
+    owner = services.policy.owner_id
+    origin = own_origin(
+        owner,
+        question.question_id,
+        scope_id=question.scope_id,
+        sender_id=owner,
+        taint=question.content.taint,
+        trace_id=question.trace_id,
+    )
+    return origin, lambda tx: services.store.note_origin(tx, origin)
 
 
 async def _about(

@@ -20,7 +20,9 @@ from silas.proactive.outcomes import ActionOutcome, of_actions, record_outcome
 from silas.review.decisions import QuestionKind
 from silas.review.questions import Question, autonomy_payload
 from silas.stream.metrics import ux_metrics
+from silas.stream.store import ConversationStore
 from silas.work.before_images import BeforeImages
+from tests.queue.messages import message
 from tests.stream.test_review import Office, calibrator_of, desk_of, grants_of, office
 
 __all__ = ["office"]
@@ -409,10 +411,28 @@ class TestService:
         await office.put(question)
         tighten = {"verdict": "tighten_now"}
         await office.questions.answer_with_vault(question.question_id, tighten)
-        message: Any = None
-        await desk.follow(message, question.question_id)
+        await desk.follow(message("m"), question.question_id)
         assert await autonomy.batch_size() == 10
         assert await desk.grants.in_force() == []
+
+    async def test_a_yes_that_is_followed_too_late_says_that_nothing_was_changed(
+        self, office: Office, tmp_path: Path
+    ) -> None:
+        autonomy = calibrator_of(office)
+        room = office.room
+        room.audit = office.desk.audit
+        room.store = ConversationStore(office.desk.database, autonomy.clock)
+        desk = desk_of(office, BeforeImages(office.desk.database, autonomy.clock, tmp_path))
+        desk.attach(room)
+        await record(office, [GOOD] * 5)
+        question = await proposed(autonomy)
+        assert question is not None
+        await office.put(question)
+        await office.questions.answer_with_vault(question.question_id, {"verdict": "approve"})
+        office.desk.clock.advance(days=91)
+        handled = await desk.follow(message("m"), question.question_id)
+        assert [each.content[:20] for each in handled.messages] == ["Nothing was changed:"]
+        assert await autonomy.batch_size() == 10
 
     async def test_a_card_can_be_answered_with_the_one_tap(self, office: Office) -> None:
         autonomy = await widened(office)
