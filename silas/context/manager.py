@@ -134,6 +134,8 @@ class ContextManager:
             self._files, recall, budget=budget, clock=clock, redact=redact
         )
         self._scopes: OrderedDict[str, ScopeContext] = OrderedDict()
+        self._fitting: tuple[tuple[tuple[str, str], ...], dict[str, str]] = ((), {})
+        """The descriptions of skills that came last, and those of them that fit."""
         self._sizes: dict[str, int] = {}
         self._touched: set[str] = set()
         """Scopes that may have other sizes by now."""
@@ -311,6 +313,12 @@ class ContextManager:
 
     def fit_skills(self, descriptions: Mapping[str, str]) -> dict[str, str]:
         """The descriptions of skills, the most important first, that fit into their share."""
+        asked = tuple(descriptions.items())
+        if self._fitting[0] != asked:
+            self._fitting = asked, self._first_that_fit(descriptions)
+        return dict(self._fitting[1])
+
+    def _first_that_fit(self, descriptions: Mapping[str, str]) -> dict[str, str]:
         left = int(self._budget.total * self._budget.skill_metadata_budget_pct)
         fitting: dict[str, str] = {}
         for name, text in descriptions.items():

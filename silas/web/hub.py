@@ -219,11 +219,13 @@ class Hub:
             if page.device_id not in trusted:
                 page.leave()
 
-    async def tell_said(self, front: Front) -> None:
-        """What the owner said, on whichever channel."""
-        for saying in await front.said.after(front.owner_id, self._said):
+    async def tell_said(self, front: Front) -> bool:
+        """What the owner said, on whichever channel; whether there was anything."""
+        news = await front.said.after(front.owner_id, self._said)
+        for saying in news:
             self._said = max(self._said, saying.number)
             self.tell(shown_saying(saying))
+        return bool(news)
 
     async def tell_conversations(self, front: Front) -> None:
         """The list of the conversations, if it has changed."""
@@ -288,8 +290,9 @@ class Hub:
         await self.drop_untrusted(front)
         if not self.pages:
             return
-        await self.tell_said(front)
-        await self.tell_conversations(front)
+        # The list of conversations changes with what the owner says, not with what is answered.
+        if await self.tell_said(front):
+            await self.tell_conversations(front)
         await self.tell_cards(front)
         self.tell(shown_delivery(delivery))
         await self.tell_work(front, delivery.message.trace_id)

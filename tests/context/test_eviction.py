@@ -261,4 +261,10 @@ async def test_five_thousand_items_fit_in_the_end() -> None:
 def test_skills_get_a_share_of_the_window_and_the_first_come_first() -> None:
     context = manager(small_budget(1000))
     descriptions = {f"skill{number}": "does this and that" for number in range(20)}
-    assert list(context.fit_skills(descriptions)) == ["skill0", "skill1", "skill2", "skill3"]
+    first = ["skill0", "skill1", "skill2", "skill3"]
+    assert list(context.fit_skills(descriptions)) == first
+    context.fit_skills(descriptions).clear()
+    assert list(context.fit_skills(descriptions)) == first
+    turned = dict(reversed(descriptions.items()))
+    assert list(context.fit_skills(turned)) == ["skill19", "skill18", "skill17", "skill16"]
+    assert list(context.fit_skills({"one": "does this"})) == ["one"]
