@@ -26,7 +26,7 @@ from silas.gates.access import AccessChange, CustomerDirectory, Visitors
 from silas.gates.runner import GateRunner
 from silas.journal.conversation import JournalConversation
 from silas.kernel import SilasError
-from silas.kernel.tasks import end_task
+from silas.kernel.tasks import BackgroundWork, end_task
 from silas.memory.service import MemoryService
 from silas.personality import PersonalityEngine
 from silas.proactive.batches import Batches
@@ -189,18 +189,14 @@ def _reading(core: Core, services: TurnServices, work: WorkItemExecutor) -> Read
 
 
 def _visitors(core: Core, goal: WorkItem | None) -> Visitors:
-    writing: set[asyncio.Task[None]] = set()
-
-    async def write(change: AccessChange) -> None:
-        try:
-            await core.audit.log("access_changed", **change.model_dump(mode="json"))
-        except SilasError as error:
-            _log.warning("A change of access was not logged: %s", error.message)
+    writing = BackgroundWork(_log)
 
     def note(change: AccessChange) -> None:
-        task = asyncio.get_running_loop().create_task(write(change))
-        writing.add(task)
-        task.add_done_callback(writing.discard)
+        entry = change.model_dump(mode="json")
+        writing.start(
+            partial(core.audit.log, "access_changed", **entry),
+            "A change of access was not logged",
+        )
 
     return Visitors(
         goal.access_levels if goal else {},

@@ -17,9 +17,11 @@
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -64,13 +66,14 @@ from silas.connections.sign_ins import NOT_CONFIRMED, SignIns
 from silas.egress.accounts import Tier
 from silas.kernel import Clock, EgressError, IdFactory, SilasError, visible
 from silas.kernel.models import problem_text
-from silas.kernel.tasks import end_task
+from silas.kernel.tasks import BackgroundWork, end_task
 from silas.review.questions import ONCE, YES, AnsweredQuestion, Question
 from silas.scheduler.cron import CronSchedule, last_due
 from silas.secrets import InvalidSecret
 from silas.skills.format import Skill
 from silas.skills.sidecar import SkillKind
 
+_log = logging.getLogger(__name__)
 _EXPIRES_SOON, _RECENTLY_USED = timedelta(days=7), timedelta(days=30)
 _REMIND_AFTER = timedelta(days=1)
 _TOO_LATE = "The yes came too late to be followed. Connect it again."
@@ -122,6 +125,7 @@ class ConnectionManager:
     _reminded: dict[str, datetime] = field(default_factory=dict)
     _looked: dict[str, datetime] = field(default_factory=dict)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _background: BackgroundWork = field(default_factory=lambda: BackgroundWork(_log))
 
     # Before there is a connection (rule 1).
 
@@ -277,7 +281,8 @@ class ConnectionManager:
             return
         run = SetupRun(connection.with_scopes(scopes), self._tell, scopes=scopes)
         self.runs[connection.connection_id] = run
-        run.task = asyncio.create_task(self._widen(run, connection, wanted, lasting=lasting))
+        widening = partial(self._widen, run, connection, wanted, lasting=lasting)
+        run.task = self._background.start(widening, f"{connection.name} was not signed in anew")
         self._tell()
 
     async def _grant(
@@ -402,7 +407,8 @@ class ConnectionManager:
         started = await self.store.save(started, "connection_setup_started")
         run = SetupRun(started, self._tell, secret_from=secret_from)
         self.runs[started.connection_id] = run
-        run.task = asyncio.create_task(self._set_up(run))
+        setting_up = partial(self._set_up, run)
+        run.task = self._background.start(setting_up, f"{started.name} was not set up")
         self._tell()
 
     async def _set_up(self, run: SetupRun) -> None:

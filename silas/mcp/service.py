@@ -10,6 +10,7 @@
 
 import asyncio
 import json
+import logging
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from silas.egress.hosts import Hosts
 from silas.egress.oauth import OAuthClient, RedirectSignIn
 from silas.kernel import SilasError, SkillError, visible
 from silas.kernel.models import Data, UtcDatetime, problem_text
+from silas.kernel.tasks import BackgroundWork
 from silas.mcp.cards import (
     START,
     ServerCards,
@@ -48,6 +50,7 @@ from silas.skills.sidecar import ServedEffect, ServedTool, SkillKind, SkillName,
 from silas.skills.store import QUARANTINED, SkillRecord, SkillState
 from silas.skills.tree import SkillChanged
 
+_log = logging.getLogger(__name__)
 _START = frozenset({ApprovalScope.SINGLE_STEP})
 _FAILED = "tool_server_failed"
 _MOST_NAMED = 12
@@ -172,6 +175,7 @@ class ToolServerService:
     """Folders that no server sees."""
     _signing: dict[str, tuple[RedirectSignIn, asyncio.Task[None]]] = field(default_factory=dict)
     """Sign-ins that wait for the owner's browser, by server."""
+    _background: BackgroundWork = field(default_factory=lambda: BackgroundWork(_log))
     _looked_at: dict[str, Any] = field(default_factory=dict)
     _failed: dict[str, str] = field(default_factory=dict)
     """Why tools could not be read, by server, until it is asked for again."""
@@ -380,7 +384,8 @@ class ToolServerService:
                 started.close()
                 self._signing.pop(wish.name, None)
 
-        self._signing[wish.name] = started, asyncio.create_task(wait())
+        task = self._background.start(wait, f"The sign-in of {wish.name} was not ended")
+        self._signing[wish.name] = started, task
 
     async def look(self) -> None:
         """Put what is quarantined before the owner again (rule 3), once for each time."""

@@ -11,7 +11,6 @@ execution, a repair on a card.
 later.
 """
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -19,11 +18,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from silas.gates import Gate
 from silas.gates.models import GateBlock
-from silas.kernel import ChannelError, SilasError, TaintLevel
+from silas.kernel import ChannelError, TaintLevel
+from silas.kernel.tasks import BackgroundWork
 from silas.kernel.when import schedule_in_words
 from silas.queue.models import (
     OWN_CHANNEL,
@@ -459,7 +460,7 @@ class WorkProgress:
         self._queue = queue
         self._services: TurnContext | None = None
         self._told: Counter[str] = Counter()
-        self._sending: set[asyncio.Task[object]] = set()
+        self._sending = BackgroundWork(_log)
 
     def attach(self, services: TurnContext) -> None:
         """Where to tell it; before that, nobody hears anything."""
@@ -479,11 +480,9 @@ class WorkProgress:
             return
         self._told[work_item_id] += 1
         number = self._told[work_item_id]
-        task = asyncio.get_running_loop().create_task(
-            self._try_to_tell(work_item_id, detail, number)
-        )
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
+        # The report at the end says it once more, so a disk that fails just now loses nothing.
+        telling = partial(self._tell, work_item_id, detail, number)
+        self._sending.start(telling, f"{work_item_id}: that a check failed was not told")
 
     def started_in(self, tx: Transaction, item: WorkItem) -> None:
         """Tell that a task was started, in the transaction that starts its first attempt.
@@ -494,13 +493,6 @@ class WorkProgress:
         if services is None or cause is None or item.type is not WorkItemType.TASK:
             return
         self._queue.enqueue_in(tx, started_message(services, cause, item))
-
-    async def _try_to_tell(self, work_item_id: str, detail: str, number: int) -> None:
-        """The report at the end says it once more, so a disk that fails just now loses nothing."""
-        try:
-            await self._tell(work_item_id, detail, number)
-        except SilasError as error:
-            _log.warning("%s: that a check failed was not told: %s", work_item_id, error.message)
 
     async def _tell(self, work_item_id: str, detail: str, number: int) -> None:
         """A check did not pass; what follows from that is the execution's business."""

@@ -16,7 +16,7 @@ from pydantic_core import to_json
 
 from silas.kernel import SilasError
 from silas.kernel.models import Data
-from silas.kernel.tasks import end_task
+from silas.kernel.tasks import BackgroundWork, end_task
 from silas.stream.cadence import CadenceWatch, is_crowded
 from silas.stream.delivery import Delivery
 from silas.stream.ports import AnswerProgress
@@ -73,23 +73,16 @@ class Hub:
         self._front: Front | None = None
         self._moving: set[str] = set()
         self._looking: asyncio.Task[None] | None = None
-        self._telling: set[asyncio.Task[None]] = set()
+        self._telling = BackgroundWork(_log)
         self._terminals: set[asyncio.Queue[bytes | None]] = set()
         self._companion_news: asyncio.TimerHandle | None = None
 
     def look_again(self) -> None:
         """Something was asked, or is asked no longer."""
         if self._front is not None and self.pages:
-            task = asyncio.create_task(self._try_to_tell_cards(self._front), name="web cards")
-            self._telling.add(task)
-            task.add_done_callback(self._telling.discard)
-
-    async def _try_to_tell_cards(self, front: Front) -> None:
-        """The next delivery brings them all, so a disk that fails just now loses nothing."""
-        try:
-            await self.tell_cards(front)
-        except SilasError as error:
-            _log.warning("Pages were not told what is asked: %s", error.message)
+            # The next delivery brings them all, so a disk that fails just now loses nothing.
+            telling = partial(self.tell_cards, self._front)
+            self._telling.start(telling, "Pages were not told what is asked")
 
     def _hear_of(self, owner_id: str, connection_id: str) -> None:
         """A visitor was answered: that may have put a card before the owner."""

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from silas.connections.cards import it_request
+from silas.connections.cards import ConnectionCards, it_request
 from silas.connections.models import Connection, ConnectionStatus
 from silas.egress.accounts import CredentialRef, OAuthRegistration, Tier
 from silas.egress.oauth import PRESETS
 from silas.review.questions import Question
+from silas.storage.errors import DiskFull
 from silas.testing import FakeClock
 from tests.connections.place import CANARY, SETUP, SIDECAR, ConnectionPlace, open_place
 from tests.connections.place import HEALTH as WELL
@@ -125,6 +126,19 @@ async def test_an_outage_that_is_over_is_found_at_a_check_unless_it_was_left(
         found = await place.manager.store.find(name)
         assert found.usable is not left
         assert await place.manager.cards.waiting(found) == []
+
+
+async def test_a_disk_that_fails_while_it_is_told_is_told_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def is_full(*_given: object, **_more: object) -> None:
+        raise DiskFull
+
+    monkeypatch.setattr(ConnectionCards, "tell_failure", is_full)
+    async with open_place(tmp_path) as place:
+        await fail_to_connect(place, tmp_path / "written", says_failure("rate_limited"))
+    [said] = [each for each in caplog.records if each.name == "silas.connections.manager"]
+    assert said.getMessage() == f"Post was not set up: {DiskFull().message}"
 
 
 async def test_skip_leaves_it_as_it_is(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """One task ends another, and its own end is not lost over it."""
 
 import asyncio
+import logging
 
 import pytest
 
 from silas.app.jobs import in_background
-from silas.kernel.tasks import end_task
+from silas.kernel import SilasError
+from silas.kernel.tasks import BackgroundWork, end_task
 
 
 async def test_a_task_is_ended_and_its_cancellation_is_not_raised() -> None:
@@ -57,3 +59,42 @@ async def test_who_is_cancelled_while_something_ends_is_cancelled_after_that_end
     await asyncio.wait({task})
     assert task.cancelled()
     assert not went_on
+
+
+class DiskIsFull(SilasError):
+    """The disk is full."""
+
+    code = "E_TEST_DISK_FULL"
+
+
+async def test_what_nobody_waits_for_is_told_in_the_log_if_it_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def writes() -> None:
+        raise DiskIsFull
+
+    task = BackgroundWork(logging.getLogger("silas.test")).start(writes, "A word was not kept")
+    await task
+    [said] = caplog.records
+    assert (said.name, said.getMessage()) == (
+        "silas.test",
+        "A word was not kept: The disk is full.",
+    )
+
+
+async def test_a_mistake_of_ours_in_the_background_is_not_hidden() -> None:
+    async def stumbles() -> None:
+        raise ZeroDivisionError
+
+    task = BackgroundWork(logging.getLogger("silas.test")).start(stumbles, "Nothing")
+    with pytest.raises(ZeroDivisionError):
+        await task
+
+
+async def test_what_is_ended_before_it_has_begun_leaves_nothing() -> None:
+    begun = []
+    task = BackgroundWork(logging.getLogger("silas.test")).start(
+        lambda: asyncio.sleep(0, begun.append(1)), "Nothing"
+    )
+    await end_task(task)
+    assert begun == []

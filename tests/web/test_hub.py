@@ -53,6 +53,6 @@ async def test_a_disk_error_in_the_background_is_told(
     with caplog.at_level(logging.WARNING):
         ask(hub)
         await asked.wait()
-        for task in (*hub._telling, *filter(None, [hub._looking])):
+        for task in (*hub._telling._tasks, *filter(None, [hub._looking])):
             await task
     assert f"Pages were not told {told}: The disk is full." in caplog.text
