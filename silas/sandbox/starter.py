@@ -11,7 +11,9 @@ ends everything, with the reason on the error output: half of a sandbox is none.
    programs and devices, and read-only where they say so. Paths that were handed over by descriptor
    are compared after they were bound: what was put in their place meanwhile is refused. Then the
    old root is taken away.
-3. No further namespaces, no privileges and none to be gained, and the filter of system calls.
+3. No further namespaces, no privileges and none to be gained; Landlock, where the kernel has it, as
+   a second wall behind the mounts: nothing is written outside of the places that the options make
+   writable, and nothing outside is signalled. Then the filter of system calls.
 4. The first process inside waits at the gate, then starts the command, and ends everything with it.
 """
 
@@ -23,7 +25,7 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -38,6 +40,10 @@ _SYS_CAPSET = {"x86_64": 126, "aarch64": 91}
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 1, 4, 22
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
 _CAPABILITY_VERSION, _HIGHEST_CAPABILITY = 0x20080522, 63
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT, _LANDLOCK_VERSION = 444, 445, 446, 1
+_LEAST_LANDLOCK = 2  # the first version in which files can be moved between directories
+_WRITE_FILE, _CHANGE_DIRECTORY, _REFER, _TRUNCATE = 1 << 1, 0b1_1111_1111 << 4, 1 << 13, 1 << 14
+_TRUNCATE_SINCE, _SCOPED_SINCE, _SCOPED = 3, 6, 0b11  # abstract sockets and signals
 _SIOCSIFFLAGS, _IFF_UP_AND_RUNNING = 0x8914, 0x41
 _BASE, _NEW, _OLD = "/tmp", "/new", "/old"  # noqa: S108 - covered by a file system of our own
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -59,6 +65,7 @@ class World:
         self.steps: list[Callable[[], None]] = []
         self.environ: dict[str, str] = {}
         self.once: dict[str, str] = {}
+        self.writable: dict[str, None] = {}
         remaining = iter(words)
         for word in remaining:
             if word not in _FLAGS:
@@ -70,6 +77,13 @@ class World:
             self.once[word] = next(more)
         elif word in _PLACES:
             act, target = _PLACES[word], next(more)
+            if word == "--remount-ro":
+                self.writable.pop(target, None)
+            elif word == "--dev":  # what is in it stays writable when its list is closed
+                inside = (*_DEVICES, "pts")
+                self.writable |= dict.fromkeys(f"{target}/{name}" for name in inside)
+            else:
+                self.writable[target] = None
             self.steps.append(lambda: act(target))
         elif word in _PAIRS:
             put, source, at = _PAIRS[word], next(more), next(more)
@@ -84,7 +98,9 @@ class World:
         elif word in ("--bind-fd", "--ro-bind-fd"):
             self._bind_descriptor(int(next(more)), next(more), read_only=word == "--ro-bind-fd")
         elif word == "--tmpfs":
-            self._empty(next(more))
+            target = next(more)
+            self.writable[target] = None
+            self._empty(target)
         else:
             raise _Refused(f"the option {word} is not known")
 
@@ -95,6 +111,8 @@ class World:
     def _bind_descriptor(self, descriptor: int, target: str, *, read_only: bool) -> None:
         # Read now: afterwards /proc is another one, and the path of another root.
         source, wanted = os.readlink(f"/proc/self/fd/{descriptor}"), os.fstat(descriptor)
+        if not read_only:
+            self.writable[target] = None
 
         def bind() -> None:
             _bind(source, target, read_only=read_only)
@@ -258,7 +276,7 @@ def _pivot(new: str, old: str) -> None:
     _call("changing the root", result)
 
 
-def drop_privileges(program: bytes | None) -> None:
+def drop_privileges(program: bytes | None, writable: Iterable[str]) -> None:
     """Rule 3."""
     for capability in range(_HIGHEST_CAPABILITY + 1):
         if _control(_PR_CAPBSET_DROP, capability) != 0:
@@ -267,11 +285,39 @@ def drop_privileges(program: bytes | None) -> None:
     number = ctypes.c_long(_SYS_CAPSET[os.uname().machine])
     _call("dropping privileges", _LIBC.syscall(number, header, bytes(24)))
     _call("refusing new privileges", _control(_PR_SET_NO_NEW_PRIVS, 1))
+    write_only_below(writable)
     if program is not None:
         steps = ctypes.create_string_buffer(program, len(program))
         head = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(steps))
         whole = ctypes.create_string_buffer(head, len(head))
         _call("filtering system calls", _control(_PR_SET_SECCOMP, 2, ctypes.addressof(whole)))
+
+
+def write_only_below(places: Iterable[str]) -> bool:
+    """The second wall of rule 3; False where the kernel has no Landlock. Half of one is refused."""
+    version = _landlock(_LANDLOCK_CREATE, None, 0, _LANDLOCK_VERSION)
+    if version < _LEAST_LANDLOCK:
+        return False
+    of_files = _WRITE_FILE | (_TRUNCATE if version >= _TRUNCATE_SINCE else 0)
+    handled = of_files | _CHANGE_DIRECTORY | _REFER
+    scoped = _SCOPED if version >= _SCOPED_SINCE else 0
+    wanted = struct.pack("=QQQ", handled, 0, scoped) if scoped else struct.pack("=Q", handled)
+    ruleset = _landlock(_LANDLOCK_CREATE, wanted, len(wanted), 0)
+    _call("making the second wall", min(ruleset, 0))
+    for place in places:
+        at = os.open(place, os.O_PATH | os.O_CLOEXEC)
+        allowed = handled if os.path.isdir(place) else of_files
+        added = _landlock(_LANDLOCK_ADD, ruleset, 1, struct.pack("=Qi", allowed, at), 0)
+        _call(f"opening the second wall for {place}", added)
+        os.close(at)
+    _call("closing the second wall", _landlock(_LANDLOCK_RESTRICT, ruleset, 0))
+    os.close(ruleset)
+    return True
+
+
+def _landlock(number: int, *words: int | bytes | None) -> int:
+    plain = (ctypes.c_long(word) if isinstance(word, int) else word for word in words)
+    return int(_LIBC.syscall(ctypes.c_long(number), *plain))
 
 
 def _control(option: int, first: int = 0, second: int = 0) -> int:
@@ -285,7 +331,7 @@ def be_first(world: World, command: list[str], report: int) -> NoReturn:
     program = _read_all(int(world.once["--seccomp"])) if "--seccomp" in world.once else None
     build(world)
     os.chdir(world.once["--chdir"])
-    drop_privileges(program)
+    drop_privileges(program, world.writable)
     if not os.read(int(world.once["--block-fd"]), 1):
         os._exit(1)  # Silas has ended
     _control(_PR_SET_DUMPABLE, 0)

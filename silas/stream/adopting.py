@@ -37,7 +37,10 @@ from silas.work.models import (
 )
 from silas.work.plan import Plan, parse_plan
 
-_IMPORTS = re.compile(r"\bpython[\d.]* -m (?:unittest|pytest)\b|^\s*py\.?test\b")
+_IMPORTS = re.compile(
+    r"\bpython[\d.]* (?:-m (?:unittest|pytest)\b|(?:\S*/)?(?:test\w*|\w+_test)\.py\b)"
+    r"|^\s*py\.?test\b"
+)
 _NO_CHECK = (
     "Add one that fails as long as the work is not done, such as `cat` of the file that is asked "
     "for, or say `without_proof: true`."

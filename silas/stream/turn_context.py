@@ -30,6 +30,7 @@ from silas.queue.models import (
     AgentReply,
     MessageKind,
     Payload,
+    PrintedOutput,
     QueueMessage,
     StatusPayload,
     Urgency,
@@ -291,6 +292,10 @@ class Turn:
     needs_attention: bool = False
     goes_on: bool = False
     """Somebody else answers later: what is said now is not the end of it."""
+    told_work: str | None = None
+    """The work whose end the answer tells, if its message is not the status itself."""
+    printed: tuple[PrintedOutput, ...] = ()
+    """What checks of that work printed, to stand beside the answer."""
     journal_changes: tuple[str, ...] = ()
     """What was changed in the journal, by the ids with which it is undone."""
     mood: str | None = None
@@ -386,8 +391,8 @@ def reply_of(
             journal_changes=list(turn.journal_changes) if answers else [],
             interaction_register=turn.decision.interaction_register.value if turn.decision else "",
             interaction_mode=turn.mode.value if turn.mode else "",
-            work_item_id=told.task_id if status else None,
-            printed=status.printed if status else [],
+            work_item_id=told.task_id if status else turn.told_work,
+            printed=status.printed if status else list(turn.printed),
             undo_until=status.undo_until if status else None,
         ),
         taint=turn.taint,

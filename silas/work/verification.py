@@ -39,6 +39,9 @@ from silas.work.output import ends_of
 _SHELL = ("/bin/sh", "-c")
 _MAX_OUTPUT_BYTES = MEBIBYTE
 _JUDGES_OUTPUT = {"equals", "contains", "regex", "output_lt", "output_gt"}
+_NO_MODULES = (
+    "in a check, Python finds the folder's own modules only with `PYTHONPATH=.` before the command"
+)
 
 
 class VerificationRunner:
@@ -126,6 +129,8 @@ def _judge(
         passed, reason = _look_for(check.expect.file_exists or "", artifacts, home)
     else:
         passed, reason = judge_output(check.expect, output, ran.exit_code)
+    if not passed and "No module named" in ran.text and "PYTHONPATH" not in check.run:
+        reason = f"{reason}; {_NO_MODULES}"
     return VerificationResult(
         name=check.name,
         passed=passed,

@@ -1,5 +1,6 @@
 """Which backend is used, what it says about itself, and what callers of the room get."""
 
+import ctypes
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from silas.sandbox import (
     SandboxRequest,
     SandboxResult,
 )
+from silas.sandbox import bubblewrap as bubblewrap_module
 from silas.sandbox.bubblewrap import BubblewrapBackend, SubprocessBackend
 from silas.sandbox.choice import (
     AUTO,
@@ -165,6 +167,30 @@ async def test_without_namespaces_the_subprocess_backend_fails_closed(tmp_path):
     assert not Path("/tmp/silas-must-not-exist").exists()
     report = await backend.probe()
     assert not report.available
+
+
+async def test_landlock_holds_where_a_mount_would_not(tmp_path, monkeypatch):
+    """A root that is left writable is closed all the same, and what is to be written is."""
+    has_landlock = ctypes.CDLL(None).syscall(444, None, 0, 1) >= 2
+    options = bubblewrap_module.file_system
+
+    def without_its_last_lock(*args, **named):
+        words = list(options(*args, **named))
+        at = len(words) - 1 - words[::-1].index("--remount-ro")
+        return iter([*words[:at], *words[at + 2 :]])
+
+    monkeypatch.setattr(bubblewrap_module, "file_system", without_its_last_lock)
+    command = "mkdir a /tmp/b; echo 1 2> /dev/null > one; mv one a/one; ln -s a c; cp a/one /tmp/b"
+    request = shell(
+        f"{command}; cat /tmp/b/one; echo 2 > /two; cat /two",
+        cwd=str(tmp_path),
+        write=(str(tmp_path),),
+    )
+    result = await SubprocessBackend().run(request)
+    assert result.stdout.startswith(b"1\n")
+    assert (tmp_path / "c" / "one").read_text() == "1\n"
+    assert (b"Permission denied" in result.stderr) == has_landlock
+    assert result.stdout.endswith(b"2\n") != has_landlock
 
 
 async def test_without_an_engine_docker_says_so(tmp_path):

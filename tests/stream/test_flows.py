@@ -12,6 +12,7 @@ from silas.kernel import SystemClock, TaintLevel
 from silas.queue import QueueMessage
 from silas.queue.models import AgentReply, QueueName, Urgency
 from silas.stream import cards
+from silas.stream.adopting import doubts_about
 from silas.stream.models import AgentResponse, AgentTurn, RouteDecision
 from silas.stream.ports import Finding, Research
 from silas.testing import FakeClock
@@ -29,6 +30,7 @@ from silas.testing.stream import (
 from silas.work import WorkItemStatus
 from silas.work.authorisation import revoke_approvals
 from silas.work.letters import Letter
+from silas.work.plan import parse_plan
 from silas.work.ports import ToolCaller
 from tests.stream.house import FAILING, open_house, plan, writing
 
@@ -224,7 +226,8 @@ async def test_failure_retry_consult_replan_escalate(tmp_path: Path) -> None:
 
 
 async def test_a_planner_without_another_idea_escalates_at_once(tmp_path: Path) -> None:
-    more = f"{FAILING}\nbudget: {{max_attempts: 1}}"
+    told_why = FAILING.replace("test -f", "ls")
+    more = f"{told_why}\nbudget: {{max_attempts: 1}}"
     same = plan("```run\n/bin/true\n```", more=more)
     agents = Agents(proxy=FakeProxy(always_plan), planner=planning(same))
     async with open_house(tmp_path, agents) as house:
@@ -233,7 +236,28 @@ async def test_a_planner_without_another_idea_escalates_at_once(tmp_path: Path) 
         (told,) = await house.until(lambda: house.containing("I found no other way"))
         await house.idle()
         assert told.urgency is Urgency.NEEDS_ATTENTION
+        # By its title, with what its check printed.
+        assert not told.content.startswith(str(payload(told).work_item_id))
+        assert [each.title for each in payload(told).printed] == ["never"]
         assert await house.reviews.waiting() == []
+
+
+@pytest.mark.parametrize(
+    ("run", "doubted"),
+    [
+        ("python3 -m unittest tests.test_a", True),
+        ("python3 test_total.py", True),
+        ("python3 tests/total_test.py -v", True),
+        ("PYTHONPATH=. python3 test_total.py", False),
+        ("python3 hello.py", False),
+        ("cat test_total.py", False),
+    ],
+)
+def test_a_check_that_would_not_find_the_folders_modules_is_doubted(
+    run: str, doubted: bool
+) -> None:
+    more = f"verify: [{{name: ok, run: {run}, expect: {{exit_code: 0}}}}]"
+    assert ("PYTHONPATH" in "".join(doubts_about(parse_plan(plan("Do it.", more=more))))) is doubted
 
 
 async def test_an_autonomous_goal(tmp_path: Path) -> None:

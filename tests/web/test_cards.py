@@ -80,6 +80,7 @@ async def test_a_batch_is_decided_by_one_signature(place: Place, browser: Browse
     page = person.page
     await look_at(person, "Decide 3 plans together")
     await looks_right(person, "phone-batch")
+    await expect(page.locator("[data-badge=review]:visible")).to_have_text("3")
     await expect(page.locator(".batch li")).to_have_count(3)
     await page.get_by_role("button", name="Approve 3 and run them").click()
     await person.card_is_awake()

@@ -72,6 +72,18 @@ async def test_predicates(
     assert (await verdict(runner, work, run=run, **expect)).passed is passed
 
 
+async def test_a_check_that_lacks_modules_says_how_it_finds_them(
+    runner: VerificationRunner, work: Path
+) -> None:
+    (work / "calc.py").write_text("SUM = 3\n")
+    (work / "test_calc.py").write_text("import calc\nassert calc.SUM == 3\n")
+    lost = await verdict(runner, work, run="python3 test_calc.py", exit_code=0)
+    assert not lost.passed
+    assert "`PYTHONPATH=.` before the command" in lost.reason
+    found = await verdict(runner, work, run="PYTHONPATH=. python3 test_calc.py", exit_code=0)
+    assert found.passed
+
+
 async def test_a_timeout_is_a_failure_and_keeps_what_was_said(
     runner: VerificationRunner, work: Path
 ) -> None:

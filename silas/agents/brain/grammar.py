@@ -398,7 +398,7 @@ PHRASES: tuple[Phrase, ...] = (
         meaning=lambda found: Remember(found["text"].strip()),
         match=("My name is Ada",),
         not_match=("my name is Ada, and I need a cake", "is my name there?"),
-        near=re.compile(r"^(?:call\s+me|i\s+am\s+called|i'm\s+called)\b", re.IGNORECASE),
+        exact=always,
     ),
     Phrase(
         name="say my name",
@@ -518,6 +518,7 @@ _NEW_TASK = re.compile(
     r"(?:task|to-?do)\s*:?\s+(?:to\s+)?(?P<title>[^\n`\"]+?)\s*[.!]?",
     re.IGNORECASE,
 )
+_CALLED = re.compile(r"(?i:call\s+me|i\s+am\s+called|i'm\s+called)\s+(?P<name>[A-Z]\w*)\W*")
 _ABOUT_A_TASK = re.compile(r"\b(?:tasks?|to-?do)\b", re.IGNORECASE)
 _MISSING = {
     r"\b(?:e-?)?mails?\b|\binbox\b": (
@@ -552,6 +553,9 @@ def _lacking(wish: str) -> NotUnderstood | None:
         return _half_a_reminder(wish)
     if _ABOUT_A_TASK.search(wish):
         return _half_a_task(wish)
+    if called := _CALLED.fullmatch(wish):
+        example = f"My name is {called['name']}"
+        return NotUnderstood(lacks=f"Say “{example}”, and I remember it.", instead=(example,))
     missing = next((says for words, says in _MISSING.items() if re.search(words, wish, re.I)), None)
     return NotUnderstood(lacks=missing, instead=nearest(wish)) if missing else None
 

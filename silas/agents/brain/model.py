@@ -407,10 +407,11 @@ def _name(heard: Heard) -> Move:
     move = _look(_MEMORY, {"query": "my name is", "max_results": _SHOWN}, heard, otherwise=_NO_NAME)
     if isinstance(move, Call) or not heard.answers or not heard.answers[-1].success:
         return move
-    names = [named for _, text in _memories(heard.answers[-1]) if (named := _MY_NAME.search(text))]
+    found = _memories(heard.answers[-1])
+    names = {each: named["name"] for each, text in found if (named := _MY_NAME.search(text))}
     if not names:
         return _direct(_NO_NAME)
-    return _direct(f"Your name is {names[0]['name'].strip()}.")
+    return _direct(f"Your name is {names[max(names)].strip()}.")  # ids are in the order of time
 
 
 def _forget(about: str, heard: Heard) -> Move:

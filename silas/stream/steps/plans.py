@@ -39,6 +39,7 @@ from silas.work.models import (
     WorkItemStatus,
     WorkItemType,
 )
+from silas.work.output import outputs_to_show
 from silas.work.plan import Plan
 from silas.work.store import save_item
 from silas.work.wording import status_words
@@ -47,7 +48,7 @@ _NO_REVIEWS = "I have a plan, but there is nobody here whom I could ask to appro
 _TOO_MANY_CARDS = "The owner has not decided about your earlier requests yet. Ask again later."
 _SAME = "The new plan is the one that did not work."
 _GIVEN_UP = (
-    "{item} did not work, and I found no other way. Everything that I could try by myself was "
+    "“{title}” did not work, and I found no other way. Everything that I could try by myself was "
     "tried. `silas work show {item}` shows what happened."
 )
 _NO_OTHER_WAY = "I found no other way."
@@ -153,17 +154,25 @@ async def _without_plan(services: TurnContext, turn: Turn) -> Turn:
 async def _give_up(services: TurnContext, turn: Turn, replaced: str) -> Turn:
     """All automated ways are exhausted: now, and only now, the person is asked what to do."""
     said = turn.response.message if turn.response else ""
-    told = f"{_GIVEN_UP.format(item=replaced)}\n\n{said}".strip()
     item = await services.items.get(replaced)
+    given_up = _GIVEN_UP.format(title=item.title if item else replaced, item=replaced)
+    told = f"{given_up}\n\n{said}".strip()
+    checks = item.verification_results[-len(item.verify) or None :] if item else []
     if services.proactive is not None and item is not None and item.status is WorkItemStatus.STUCK:
         ended = WorkItemResult(
             work_item_id=item.id,
             status=item.status,
             summary=_NO_OTHER_WAY,
-            verification_results=item.verification_results[-len(item.verify) or None :],
+            verification_results=checks,
         )
         turn = turn.auditing(*await services.proactive.after_work(turn.message, item, ended))
-    return replace(turn.saying(told), needs_attention=True, mood="blocked")
+    return replace(
+        turn.saying(told),
+        needs_attention=True,
+        mood="blocked",
+        told_work=replaced if item else None,
+        printed=tuple(outputs_to_show((), checks)),
+    )
 
 
 def _wanted(services: TurnContext, turn: Turn, action: PlanAction) -> Wanted:

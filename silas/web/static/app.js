@@ -20,7 +20,7 @@ import { readSetup } from "/setup.js";
 import { DESK, makeShell } from "/shell.js";
 import { serversView } from "/servers.js";
 import { skillsView } from "/skills.js";
-import { answeringHere, changed, onChange, openCards, state } from "/state.js";
+import { answeringHere, changed, onChange, openCards, state, waiting } from "/state.js";
 import { streamView } from "/stream.js";
 import { visitorsDialog } from "/visitors.js";
 import { programsDialog } from "/programs.js";
@@ -31,7 +31,7 @@ import { programsDialog } from "/programs.js";
 // a phone: Settings opens it.
 const SURFACES = [
   { name: "stream", label: "Stream", make: streamView },
-  { name: "review", label: "Review", make: reviewView, waiting: () => openCards().length },
+  { name: "review", label: "Review", make: reviewView, waiting: () => waiting().length },
   { name: "activity", label: "Activity", make: activityView, over: true },
   { name: "journal", label: "Journal", make: journalView, over: true },
   { name: "companions", label: "Companions", make: companionsView, over: true },

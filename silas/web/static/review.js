@@ -5,7 +5,7 @@ import { contentOf, questionCard } from "/card_questions.js";
 import { secretCard } from "/card_secret.js";
 import { answer } from "/deciding.js";
 import { h, icon, time } from "/dom.js";
-import { onChange, openCards, state, take, undoable } from "/state.js";
+import { onChange, openCards, state, take, undoable, waiting } from "/state.js";
 import { visible } from "/visible.js";
 
 const CROWDED = 5;
@@ -96,7 +96,7 @@ export function reviewView(page) {
     const together = new Set([...(first?.batch?.item_ids ?? []), rule?.request_id]);
     const others = cards.filter((card) => card !== first && !together.has(card.request_id));
     rest.replaceChildren(
-      ...[haste(), crowd(cards), done, upNext(others, prefer), decided()].filter(Boolean),
+      ...[haste(), crowd(), done, upNext(others, prefer), decided()].filter(Boolean),
     );
     if (!first) {
       shownId = shownCard = null;
@@ -175,8 +175,8 @@ const haste = () =>
     "Your last decisions took less than a second. Take the time to read.",
   );
 
-function crowd(cards) {
-  const risky = cards.filter((card) => card.risk_level && card.risk_level !== "low").length;
+function crowd() {
+  const risky = waiting().filter((card) => card.risk_level && card.risk_level !== "low").length;
   if (risky <= CROWDED) return null;
   return h(
     "p",

@@ -105,6 +105,12 @@ export function onChange(listen) {
 export const openCards = () =>
   [...state.cards.values()].filter((card) => card.state === "open" && card.kind !== "result");
 
+/** The same without cards that only put others together: each decision counts once. */
+export const waiting = () =>
+  openCards().filter(
+    (card) => !card.batch?.item_ids?.some((id) => state.cards.get(id)?.state === "open"),
+  );
+
 /** What was just done and can be undone, the latest last. */
 export const undoable = () =>
   [...state.cards.values()].filter(

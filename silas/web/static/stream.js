@@ -14,9 +14,9 @@ import {
   homeOf,
   isTraceHere,
   onChange,
-  openCards,
   state,
   undoable,
+  waiting,
 } from "/state.js";
 import { visible } from "/visible.js";
 import { workView } from "/work.js";
@@ -247,7 +247,7 @@ const explores = ({ interaction_register: register, interaction_mode: mode }) =>
   register === "exploration" && mode === "default_and_offer";
 /** @param {{ interaction_register?: string, card_id?: string | null }} message */
 const waitingFor = ({ interaction_register: register, card_id: card }) =>
-  register === "review" && !card ? openCards().length : 0;
+  register === "review" && !card ? waiting().length : 0;
 
 function options(list, say) {
   if (!list.length) return null;

@@ -318,7 +318,8 @@ def test_a_name_is_taken_and_asked_for() -> None:
     assert understand("My name is Ada.") == Remember("My name is Ada")
     meant = understand("call me Bob")
     assert isinstance(meant, NotUnderstood)
-    assert meant.near == "say how to be called"
+    assert meant.instead == ("My name is Bob",)
+    assert isinstance(understand("call me tomorrow"), NotUnderstood)
 
 
 def test_a_file_is_called_as_the_wish_calls_it() -> None:
