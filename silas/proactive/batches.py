@@ -92,7 +92,7 @@ from silas.tools.declaration import ArgumentsRefused, Tool
 from silas.work.batch_policy import LEAVE, BatchAction, BatchPolicy, ItemCondition, label_of
 from silas.work.errors import WorkItemUnknown
 from silas.work.execution_context import ExecutionContext
-from silas.work.models import WorkItem
+from silas.work.models import ENDED_WELL, WorkItem
 from silas.work.ports import ToolCaller
 from silas.work.store import require_item
 from silas.work.undo_calls import NOTHING_UNDOES, answer_in
@@ -513,8 +513,11 @@ class Batches:
                 goal = await require_item(ctx.items, payload.goal_id)
             except WorkItemUnknown:
                 return
-            item = batch_item(payload, goal, f"{label}: {len(payload.item_ids)}")
-            report = await run_batch(ctx, payload, token, item)
+            if why := await self._not_from(ctx, goal, payload):
+                report = await batch_report(ctx, payload, stopped=why)
+            else:
+                item = batch_item(payload, goal, f"{label}: {len(payload.item_ids)}")
+                report = await run_batch(ctx, payload, token, item)
         if report is None:
             return
         await self.audit.log(
@@ -525,6 +528,19 @@ class Batches:
             **{state.value: report.count(state) for state in ItemState},
         )
         await self._tell(payload, report.text(label), report)
+
+    async def _not_from(self, ctx: ExecutionContext, goal: WorkItem, payload: BatchPayload) -> str:
+        """Why the batch is not begun or gone on with; empty if its goal is as it was approved.
+
+        The gates and the skills of a batch are its goal's: one that was stopped, or whose row is
+        another one, has none that the owner has signed.
+        """
+        known, approved = await ctx.items.get(payload.batch_id), goal.approval_token
+        if known is not None and known.status in ENDED_WELL:
+            return ""
+        if approved is not None and (await ctx.approvals.check_goal(approved, goal))[0]:
+            return ""
+        return "The goal that proposed it was stopped, or is not as you approved it."
 
     async def _tell(
         self, payload: BatchPayload, text: str, report: BatchReport | None = None

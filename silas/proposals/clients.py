@@ -1,17 +1,19 @@
 """The programs that may ask: each has a name and a token of its own, and can be removed.
 
-1. A client's row is sealed with the owner's key. One that was changed afterwards is nobody.
+1. A client's row is sealed with the owner's key. One that was changed afterwards is nobody, and so
+   is one that was removed and is put back: the vault knows.
 2. The token is shown once, when the client is added; what is kept is its hash.
 3. A client may ask, and nothing else: it decides nothing and sees nothing of others.
 """
 
+import asyncio
 import hashlib
 import hmac
 import secrets
 from typing import NamedTuple
 
-from silas.approval.keys import Seal, Seals
-from silas.audit.models import AuditTrail, OwnerKey
+from silas.approval.keys import KeyManager, Seal, Seals
+from silas.audit.models import AuditTrail
 from silas.kernel import ApprovalError, Clock, IdFactory, format_timestamp, parse_timestamp
 from silas.kernel.models import Data, UtcDatetime
 from silas.storage import Database, Durability
@@ -79,10 +81,17 @@ class ClientStore:
     """The clients of one data directory."""
 
     def __init__(
-        self, database: Database, keys: OwnerKey, *, audit: AuditTrail, clock: Clock, ids: IdFactory
+        self,
+        database: Database,
+        keys: KeyManager,
+        *,
+        audit: AuditTrail,
+        clock: Clock,
+        ids: IdFactory,
     ) -> None:
         self._database = database
         self._seals = Seals(keys)
+        self._ended = keys.ended
         self._audit = audit
         self._clock = clock
         self._ids = ids
@@ -134,12 +143,14 @@ class ClientStore:
                     (format_timestamp(self._clock.now()), each.client_id),
                 )
                 await self._audit.log("client_removed", client_id=each.client_id, name=each.name)
+                await asyncio.to_thread(self._ended.end, [each.client_id], each.created_at)
                 return each
         raise ClientRefused(f"There is no client {name!a}. `silas clients list` shows them.")
 
     def _holds(self, row: _ClientRow) -> bool:
         seal = Seal(row.seal_key_id, row.seal)
-        return self._seals.holds(seal, _SEALED, row.sealed_fields(), at=self._clock.now())
+        sealed = self._seals.holds(seal, _SEALED, row.sealed_fields(), at=self._clock.now())
+        return sealed and not self._ended.covers(row.client_id, parse_timestamp(row.created_at))
 
 
 def _hash(token: str) -> str:

@@ -12,7 +12,8 @@ is the one door for taking back, whatever made the call.
    down, too, so that the owner is told.
 2. After the call, the row is completed with the arguments for what was really changed and for the
    state that was left, as the tool answers in `undo`. They may only narrow the call: a value that
-   both have is the same, or a part of it. Another tool than the declared one takes nothing back.
+   both have is the same, or a part of it. What the call did not have (the id of what it made) is
+   the tool's word. Another tool than the declared one takes nothing back.
 3. The approval of the work gives the undo its own token then: for exactly this call of this tool,
    once, until the window ends. No approval in force, no token; who takes the approval back takes
    the token back.

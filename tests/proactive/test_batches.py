@@ -173,6 +173,24 @@ async def test_a_mailbox_that_no_goal_sorts_is_a_suggestion(
         assert await engine.generate_idle("owner", now) == []
 
 
+@pytest.mark.parametrize("what", ["its row is another one", "it was cancelled"])
+async def test_a_batch_of_a_goal_that_is_not_as_it_was_approved_does_nothing(
+    mailbox: SortedMailbox, what: str
+) -> None:
+    mailbox.account.deliver(mail("News 1"), mail("News 2"))
+    await mailbox.look()
+    [card] = await mailbox.cards()
+    assert mailbox.goal is not None
+    if what == "it was cancelled":
+        await mailbox.work.context.control.cancel(mailbox.goal.id)
+    else:
+        forged = "UPDATE work_items SET plan = replace(plan, 'inbox small', 'rest') WHERE id = ?"
+        await mailbox.core.database.execute(forged, (mailbox.goal.id,))
+    [told] = await mailbox.approve(card)
+    assert "was stopped, or is not as you approved it" in told
+    assert len(mailbox.account.subjects()) == 2
+
+
 async def test_two_devices_decide_one_batch_once(mailbox: SortedMailbox) -> None:
     mailbox.account.deliver(mail("News 1"), mail("News 2"))
     await mailbox.look()

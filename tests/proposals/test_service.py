@@ -304,3 +304,12 @@ async def test_a_token_is_redeemed_once_also_if_its_rows_are_put_back(shop: Shop
     await unused.put_back(database)
     checked = await shop.service.verify(shop.token, told.proof, REQUEST)
     assert (checked.valid, checked.reason) == (False, "What was approved has been carried out.")
+
+
+async def test_a_client_that_was_removed_stays_so_whatever_its_row_says(shop: Shop) -> None:
+    known = await OldRows.of(shop.place.desk.database)
+    await shop.service.remove_client("Claude Code")
+    await known.put_back(shop.place.desk.database)
+    assert (await shop.service.list_clients()).clients == []
+    with pytest.raises(ClientRefused):
+        await shop.propose()
