@@ -146,10 +146,21 @@ def _follow(cli: CliContext, name: str, typed: Callable[[dict[str, Any]], str]) 
             break
         done |= asked
         if shown["wants_secret"]:
-            _type_secret(cli, shown, typed(shown))
+            cli.say(visible(shown["guidance"], keep_newlines=True))
+            _type_secret(cli, shown, _typed(cli, shown, typed))
         else:
             _sign_in(cli, shown)
     _tell_end(cli, shown)
+
+
+def _typed(cli: CliContext, shown: dict[str, Any], typed: Callable[[dict[str, Any]], str]) -> str:
+    """What the owner types. Ctrl-C ends the setup."""
+    try:
+        return typed(shown)
+    except (KeyboardInterrupt, click.Abort):
+        _ask(cli, "cancel", name=shown["connection_id"])
+        cli.say("Cancelled. Nothing was connected, and nothing that you typed is kept.")
+        raise
 
 
 def _next_step(done: set[str]) -> Callable[[dict[str, Any]], bool]:

@@ -60,6 +60,8 @@ class ConnectionShown(Data):
     """What was found when it was tried out."""
     wants_secret: str | None
     """The name under which the owner is asked for a secret now."""
+    guidance: str
+    """Which secret that is, and where the owner gets it."""
     sign_in: SignInShown | None
     """How the owner signs in at the provider now."""
     card_ids: list[str]
@@ -303,6 +305,7 @@ class ConnectionService:
             step=run.message if run else "",
             found=self.manager.found.get(connection.connection_id, ""),
             wants_secret=run.wants_secret if run else None,
+            guidance=run.guidance if run else "",
             sign_in=run.sign_in if run else None,
             card_ids=[each.question_id for each in waiting],
             last_used_at=connection.last_used_at,

@@ -95,6 +95,8 @@ class SetupRun:
     message: str = ""
     wants_secret: str | None = None
     """The name of the secret that the owner is asked to type now."""
+    guidance: str = ""
+    """Which secret that is, and where the owner gets it."""
     sign_in: SignInShown | None = None
     """How the owner signs in at the provider now."""
     logged: list[str] = field(default_factory=list)
@@ -250,7 +252,7 @@ class _Owner:
     async def _asked(self, request: RequestedSecret, ref: str) -> None:
         """Raises `SetupCancelled`."""
         run = self.run
-        run.wants_secret = ref
+        run.wants_secret, run.guidance = ref, _in_words(request)
         run.say(f"You are asked for: {visible(request.label, keep_newlines=False)}.")
         try:
             stored = await self.secrets.collect(
@@ -260,7 +262,7 @@ class _Owner:
                 guidance={key: value for key, value in request.guidance.items() if value},
             )
         finally:
-            run.wants_secret = None
+            run.wants_secret, run.guidance = None, ""
         if not stored:
             raise SetupCancelled("You did not type it, so nothing was connected.")
 
@@ -315,6 +317,12 @@ class _Owner:
     def _show(self, sign_in: SignInShown, message: str) -> None:
         self.run.sign_in = sign_in
         self.run.say(message)
+
+
+def _in_words(request: RequestedSecret) -> str:
+    known = (request.guidance.get(each) for each in ("instructions", "help_url"))
+    told = [request.label, *(each for each in known if each)]
+    return visible("\n".join(told), keep_newlines=True)
 
 
 def _client(registration: OAuthRegistration | None) -> OAuthRegistration:

@@ -34,12 +34,23 @@ def test_a_mailbox_is_connected_at_a_terminal_and_removed(
 ) -> None:
     account = dovecot.add_account(password=CANARY)
     account.deliver(message("Hello"))
+    connect = ("connect", "mail", account.address, "--name", "Post", *options(dovecot, smtp))
     with serving(owner):
         code, shown = owner.type(
-            *("connect", "mail", account.address, "--name", "Post", *options(dovecot, smtp)),
+            *connect,
+            answers=[("Answer exactly this so?", "yes"), ("Password for Post", "\x03")],
+        )
+        assert code != 0
+        assert "Cancelled. Nothing was connected" in shown
+        assert b"connections/" not in owner.run("secrets", "list").stdout
+        left = json.loads(owner.run("connections", "show", "Post", "--json").stdout)
+        assert left["connection"]["status"] == "proposed"
+        code, shown = owner.type(
+            *connect,
             answers=[("Answer exactly this so?", "yes"), ("Password for Post", CANARY)],
         )
         assert code == 0, shown
+        assert "make one for Silas: you can take it back there at any time." in shown
         assert "Post is connected. The inbox has 1 mails" in shown
         assert CANARY not in shown
         listed = owner.run("connections", "list").stdout.decode()
