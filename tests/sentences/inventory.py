@@ -90,6 +90,7 @@ def _claims(text: str) -> bool:
 
 _WORDING = "work/test_wording.py::"
 _FLOWS = "stream/test_flows.py::"
+_KEPT = "companions/test_memory_of_what_was.py::"
 _REVIEW = "stream/test_review.py::"
 _USES = "web/test_account_uses.py::"
 _BEGUN = _FLOWS + "test_a_yes_to_what_was_stopped_meanwhile_says_so_and_begins_nothing"
@@ -477,6 +478,21 @@ _PAGE: tuple[tuple[str, str, str], ...] = (
         "web/test_memory_browser.py::test_memory_is_seen_put_right_and_forgotten",
     ),
     ("cli/review.py", "Nothing suspicious", _SKILLS_PAGE + _DANGEROUS),
+    (
+        "cli/review.py",
+        "What would be done",
+        "mcp/test_attacks.py::test_no_and_nothing_starts_nothing",
+    ),
+    (
+        "cli/companions_changes.py",
+        "what waited for it",
+        "companions/test_conversation.py::test_yes_in_words_is_the_answer_and_what_waits_goes_on",
+    ),
+    (
+        "companions/service.py",
+        "keeps nothing like",
+        _KEPT + "test_what_is_kept_is_shown_and_let_go_by_words_or_by_a_tap",
+    ),
     (
         _JS + "servers.js",
         "Nothing of it is started",
