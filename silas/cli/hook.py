@@ -5,9 +5,13 @@
    request that is not understood. A hook that fell silent would leave the decision to the agent, so
    it answers before the agent's patience ends, also while Silas hangs or the agent breaks it off.
 3. It is installed where the owner sees first what is written.
+4. Which Silas is asked is written into what the agent starts, and never read from the folder that
+   the agent is in: whoever writes files there would answer in the owner's place.
 """
 
 import json
+import re
+import shlex
 import signal
 import sys
 import time
@@ -18,7 +22,7 @@ import click
 
 from silas.app.client import NotRunning, call_server
 from silas.cli.commands import CliContext, JsonCommand, JsonGroup, confirm, pass_cli, paths_of
-from silas.kernel import SilasError, visible
+from silas.kernel import ServerError, SilasError, visible
 from silas.kernel.program import program
 from silas.settings.paths import Paths
 from silas.storage.files import PRIVATE_DIRECTORY, write_private_file
@@ -79,7 +83,8 @@ def add_client(cli: CliContext, name: str, keep: bool) -> None:
     added = _ask(paths, "add_client", name=name)
     if keep:
         _keep_token(paths, name, added.pop("token"))
-        cli.show(added, f"{visible(name)} may ask: silas mcp serve --client {json.dumps(name)}")
+        command = _own_command(paths, "mcp", "serve", "--client", name)
+        cli.show({**added, "command": command}, f"{visible(name)} may ask. It starts: {command}")
         return
     told = f"{visible(name)} may ask. It shows this token, which is told only now:"
     cli.show(added, "\n".join([told, added["token"]]))
@@ -187,9 +192,10 @@ def _hook_command(agent: str) -> click.Command:
             for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(each, _break_off)
             request = _read_request()
-            allowed, reason = _decided(paths_of(cli), agent, request, seconds)
+            allowed, reason = _decided(named_paths(cli), agent, request, seconds)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, it is a no (rule 2)
-            _refuse(f"Silas could not ask: {type(error).__name__}")
+            known = error.message if isinstance(error, SilasError) else type(error).__name__
+            _refuse(f"Silas could not ask: {known}")
         click.echo(json.dumps(_reply(request["hook_event_name"], allowed, reason)))
 
     answer.__doc__ = (
@@ -201,6 +207,18 @@ def _hook_command(agent: str) -> click.Command:
 
 for _agent in _AGENTS:
     hook.add_command(_hook_command(_agent))
+
+
+def named_paths(cli: CliContext) -> Paths:
+    """The Silas that was named; raises `WhichSilas` if only the folder would say it (rule 4)."""
+    if not cli.data_dir and not cli.config_file:
+        raise WhichSilas
+    return paths_of(cli)
+
+
+def _own_command(paths: Paths, *words: str) -> str:
+    """What another program starts to ask this very Silas, as a shell reads it."""
+    return f"{program()} {shlex.join(['--data-dir', str(paths.data_dir.resolve()), *words])}"
 
 
 def _read_request() -> dict[str, Any]:
@@ -272,6 +290,12 @@ def _answer(
     return False, "Nobody answered in time."
 
 
+class WhichSilas(ServerError):
+    """Say which Silas is asked: --data-dir DIR. Other programs are started in any folder."""
+
+    code = "E_SERVER_WHICH"
+
+
 class _BrokenOff(Exception):
     """The agent ends its hook: whoever asked is gone."""
 
@@ -305,12 +329,12 @@ def install(cli: CliContext, agent: str, folder: Path | None, yes: bool) -> None
     Everything that the agent has in that file stays. To undo it, remove the entry again, or
     `silas clients remove NAME`: from then on every request is denied.
     """
-    file = (folder or Path.home()) / _FILES[agent]
+    file, paths = (folder or Path.home()) / _FILES[agent], paths_of(cli)
     entry = {
         "hooks": [
             {
                 "type": "command",
-                "command": f"{program()} hook {agent}",
+                "command": _own_command(paths, "hook", agent),
                 "timeout": _PATIENCE + _GRACE,
             }
         ]
@@ -321,17 +345,26 @@ def install(cli: CliContext, agent: str, folder: Path | None, yes: bool) -> None
     if not isinstance(entries, list):
         raise click.UsageError(f"{file} has hooks that Silas does not understand. Look at it.")
     installed = entry in entries
-    paths = paths_of(cli)
     if not installed:
         cli.say(f"Added to {file}, under hooks, {_EVENT}:\n{json.dumps(entry, indent=2)}")
         confirm(f"Let {_AGENTS[agent]} ask you through Silas?", yes=yes)
-        entries.append(entry)
+        entries[:] = [each for each in entries if not _is_our_own(each, agent)] + [entry]
     _introduce(paths, agent)
     if not installed:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_private_file(file, json.dumps(content, indent=2).encode() + b"\n")
     text = _INSTALLED[agent]
     cli.show({"file": str(file), "installed": True}, text)
+
+
+def _is_our_own(entry: Any, agent: str) -> bool:
+    """Whether an entry asks a Silas, and nobody else."""
+    hooks = entry.get("hooks") if isinstance(entry, dict) else None
+    asked = re.compile(rf"(\S*/)?silas( --data-dir .+)? hook {agent}")
+    return isinstance(hooks, list) and [
+        bool(asked.fullmatch(str(each.get("command")))) if isinstance(each, dict) else False
+        for each in hooks
+    ] == [True]
 
 
 def _settings_in(file: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from silas.cli.commands import (
     pass_cli,
     paths_of,
 )
-from silas.cli.hook import token_file
+from silas.cli.hook import named_paths, token_file
 from silas.kernel import ServerError, visible
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def serve(cli: CliContext, name: str | None, port: int | None) -> None:
         from silas.mcp.serving import serve_http, serve_stdio  # noqa: PLC0415 - the extra is optional
     except ImportError as error:
         raise ProtocolMissing from error
-    paths = paths_of(cli)
+    paths = named_paths(cli) if port is None else paths_of(cli)
     ask = partial(ask_silas, paths)
     if port is not None:
         if name is not None:

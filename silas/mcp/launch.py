@@ -391,7 +391,8 @@ def _found_trees(programs: Sequence[PinnedProgram], arguments: Sequence[str]) ->
 
 
 def _home_of(path: str) -> Iterator[str]:
-    """A virtual environment with the Python below it, an installation of npm, or the folder.
+    """A virtual environment with the Python below it, an installation of npm, the installation
+    of an interpreter of the owner's own (nvm, pyenv), or the folder.
 
     Nothing, of a program of the system's own.
     """
@@ -405,7 +406,16 @@ def _home_of(path: str) -> Iterator[str]:
     if modules:
         yield str(modules[-1])
     elif not _is_system(path):
-        yield str(parents[0])
+        yield str(_installation_of(path) or parents[0])
+
+
+def _installation_of(path: str) -> Path | None:
+    """Where an interpreter has what belongs to it, beside its `bin`; None for anything else."""
+    program = Path(path)
+    prefix = program.parent.parent
+    holds_more = prefix == Path.home().resolve() / ".local"
+    beside = program.parent.name == "bin" and (prefix / "lib").is_dir()
+    return prefix if _is_interpreter(path) and beside and not holds_more else None
 
 
 def _base_python(environment_folder: Path) -> Iterator[str]:

@@ -58,7 +58,8 @@ async def test_what_the_owner_allows_is_allowed(owner: Machine, agent: str, file
         install(owner, agent)
         written = json.loads((Path(owner.environ["HOME"]) / file).read_text())
         [entry] = written["hooks"]["PermissionRequest"]
-        assert entry["hooks"][0]["command"].endswith(f"hook {agent}")
+        command = entry["hooks"][0]["command"]
+        assert command.endswith(f" --data-dir {owner.data_dir} hook {agent}"), "in any folder"
         waiting = asyncio.create_task(asks(owner, agent=agent))
         found = await card(owner)
         shown = output_of(owner.run("review", "show", found["question_id"]))
@@ -96,6 +97,25 @@ async def test_silas_that_dies_while_an_agent_waits_is_a_no(owner: Machine) -> N
     answered = await asks(owner)
     assert answered["decision"]["behavior"] == "deny"
     assert "Silas is not running" in answered["decision"]["message"]
+
+
+async def test_a_configuration_in_the_agents_folder_does_not_say_whom_it_asks(
+    owner: Machine, tmp_path: Path
+) -> None:
+    """A repository that brings a `config/silas.yaml` would answer in the owner's place."""
+    stranger = tmp_path / "repository"
+    (stranger / "config").mkdir(parents=True)
+    (stranger / "config" / "silas.yaml").write_text(f"data_dir: {owner.data_dir}\n")
+    environ = {key: each for key, each in owner.environ.items() if key != "SILAS_DATA_DIR"}
+    agent = Machine(owner.data_dir, environ)
+    with serving(owner):
+        install(owner)
+        done = agent.run("hook", "claude", stdin=json.dumps(COMMAND), cwd=stranger)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"which Silas" in done.stderr
+        _, said = failure_of(agent.run("mcp", "serve", "--client", "Claude Code", cwd=stranger))
+        assert "which Silas" in said
+        assert json.loads(output_of(owner.run("review", "list", "--json")))["questions"] == []
 
 
 async def test_an_agent_that_nobody_introduced_is_denied(owner: Machine) -> None:
@@ -175,7 +195,8 @@ async def test_installing_keeps_what_is_there_and_asks_first(
 ) -> None:
     settings = Path(owner.environ["HOME"]) / file
     settings.parent.mkdir(parents=True)
-    before = {"model": "x", "hooks": {"PermissionRequest": [], "Stop": [{"hooks": []}]}}
+    older = {"hooks": [{"type": "command", "command": f"silas hook {agent}", "timeout": 330}]}
+    before = {"model": "x", "hooks": {"PermissionRequest": [older], "Stop": [{"hooks": []}]}}
     settings.write_text(json.dumps(before))
     with serving(owner):
         _, shown = owner.type("hook", "install", agent, answers=[("[y/N]", "n")])
