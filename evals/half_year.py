@@ -2,13 +2,15 @@
 
     python -m evals.half_year [--changes 5000] [--days 182] [--questions 100] [--seed 7]
 
-A seeded journal (work, training, family) changes, companions wake, ask and propose, an owner
-decides and talks; everything is real but the clock, the owner and, with `--model`, the model, which
-answers from what it is told. In the end it is counted what that was like for the owner, and whether
+A seeded journal (work, training, family) changes, companions wake by changes and by their timers,
+ask and propose, an owner decides and talks, and what has been kept long enough goes; everything is
+real but the clock, the owner and, with `--model`, the model, which answers from what it is told. In
+the end it is counted what that was like for the owner, and whether
 
-1. every run has its receipt, and every write of a companion an operation that was decided;
+1. every run has its end and its receipt, a trace, and every write of a companion an operation that
+   was decided;
 2. no effect was made twice;
-3. no card repeats one that waits or was declined within a week;
+3. no card and no question repeats one that waits, no card one that was declined within a week;
 4. a question about the half year ("why did we move the long run?") finds the right message. What is
    asked is worded otherwise than what was said, and many messages are about the same thing.
 """
@@ -28,6 +30,7 @@ from pathlib import Path
 from silas.companions.messages import AgentOperation, RunTrace, WakeRun
 from silas.companions.models import OperationStatus, WakeStatus
 from silas.companions.ports import CompanionProposal, CompanionRequest, ModelUsage
+from silas.companions.retention import Retention
 from silas.kernel.models import Data
 from silas.testing import FakeClock, MemoryVault
 from silas.testing.companions import (
@@ -38,6 +41,7 @@ from silas.testing.companions import (
 )
 
 _ASKED_IN_A_DAY = 20
+_LET_GO_EVERY = 7
 KINDS = (("planner", "work"), ("gym_coach", "gym"), ("strategist", "work"), ("planner", "family"))
 _TITLES = {
     "work": ("Write the offer", "Call the client", "Review the budget", "Answer the audit"),
@@ -97,6 +101,9 @@ class _World:
     cards: list[tuple[str, str, datetime]] = field(default_factory=list)
     declined: dict[str, datetime] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    failed: int = 0
+    tokens: int = 0
 
     async def begin(self) -> None:
         for name in ("family",):
@@ -135,6 +142,7 @@ class _World:
     async def decide(self) -> None:
         """The owner looks at what waits: most is approved, some declined, some left."""
         device, dice = self.device, self.random
+        await self._see_repetitions()
         for each in await device.service.waiting():
             key = json.dumps([each.agent_id, each.tool_name, each.arguments], sort_keys=True)
             if each.status == "waiting" and all(each.operation_id != op for op, _, _ in self.cards):
@@ -154,6 +162,17 @@ class _World:
             if dice.random() < 0.6:
                 await device.service.answer(question.id, choice or "log 30 minutes on it")
 
+    async def _see_repetitions(self) -> None:
+        """Rule 3: what waits, and what is asked, is there once."""
+        service = self.device.service
+        cards = [
+            json.dumps([each.agent_id, each.tool_name, each.arguments], sort_keys=True)
+            for each in await service.waiting()
+        ]
+        asked = [f"{each.agent_id}: {each.prompt_text}" for each in await service.questions()]
+        repeated = [each for each, count in Counter([*cards, *asked]).items() if count > 1]
+        self.wrong += [f"it waits twice: {each}" for each in repeated]
+
     def _see_card(self, operation_id: str, key: str) -> None:
         now = self.device.clock.now()
         said_no = self.declined.get(key)
@@ -161,14 +180,26 @@ class _World:
             self.wrong.append(f"a card came back after a no: {key}")
         self.cards.append((operation_id, key, now))
 
+    async def let_go(self) -> None:
+        """Count the runs, look for their receipts, and let go of what was kept long enough."""
+        store = self.device.store
+        traced = {each.run_key: each for each in await store.find(RunTrace)}
+        for run in await store.find(WakeRun):
+            if run.absorbed_into is not None or run.run_key in self.seen:
+                continue
+            self.seen.add(run.run_key)
+            self.failed += run.status is WakeStatus.FAILED_TERMINAL
+            if run.start_count and run.run_key not in traced:
+                self.wrong.append(f"no receipt of the run {run.run_key}")
+            elif run.start_count:
+                self.tokens += traced[run.run_key].usage.tokens
+        await Retention(store).prune()
+
     async def check(self) -> None:
-        """Rules 1 to 3."""
+        """Rules 1 and 2."""
+        await self.let_go()
         store = self.device.store
         runs = {each.run_key: each for each in await store.find(WakeRun)}
-        for trace in await store.find(RunTrace):
-            run = runs.get(trace.run_key)
-            if run is None or not run.status.is_terminal:
-                self.wrong.append(f"no receipt of the run {trace.run_key}")
         self.wrong += [
             f"not at its end: {each.run_key}"
             for each in runs.values()
@@ -212,6 +243,8 @@ async def half_year(
         coach = world.agents["gym_coach 1"]
         for day in range(days):
             device.clock.advance(days=1)
+            await device.companions.alarms.tick()
+            await device.work()
             for _ in range(changes * (day + 1) // days - changes * day // days):
                 await world.change()
             await device.journal.settled()
@@ -222,6 +255,9 @@ async def half_year(
             await device.service.end_conversation(coach)
             await device.companions.compactor.work()
             await device.work()
+            await device.service.expire()
+            if day % _LET_GO_EVERY == 0:
+                await world.let_go()
         found = []
         for number, (_, asked, right) in enumerate(said):
             if number % _ASKED_IN_A_DAY == 0:
@@ -277,8 +313,6 @@ def _answering(request: CompanionRequest) -> CompanionProposal:
 
 async def _counted(world: _World, days: int, found: list[tuple[str, str, list[str]]]) -> HalfYear:
     store, service = world.device.store, world.device.service
-    runs = [each for each in await store.find(WakeRun) if each.absorbed_into is None]
-    traces = await store.find(RunTrace)
     reports = [await service.report(agent) for agent in world.agents.values()]
     first = [asked for asked, right, lines in found if not any(right in x for x in lines[:1])]
     five = [asked for asked, right, lines in found if not any(right in x for x in lines[:5])]
@@ -287,14 +321,14 @@ async def _counted(world: _World, days: int, found: list[tuple[str, str, list[st
     answers = await store.database.fetch_all("SELECT count(*) FROM agent_prompt_responses")
     return HalfYear(
         changes=world.changes,
-        runs=len(runs),
-        wakes_per_day=round(len(runs) / days, 2),
-        tokens=sum(each.usage.tokens for each in traces),
+        runs=len(world.seen),
+        wakes_per_day=round(len(world.seen) / days, 2),
+        tokens=world.tokens,
         cards_per_day=round(len(world.cards) / days, 2),
         questions_asked=int(questions[0][0]),
         answers=int(answers[0][0]),
         reports=sum(each is not None for each in reports),
-        failed_runs=sum(each.status is WakeStatus.FAILED_TERMINAL for each in runs),
+        failed_runs=world.failed,
         wrong=tuple(world.wrong),
         recall_at_1=round(1 - len(first) / count, 3),
         recall_at_5=round(1 - len(five) / count, 3),
