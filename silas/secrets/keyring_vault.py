@@ -129,7 +129,7 @@ def _parts(backend: KeyringBackend) -> list[str]:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Let no driver's exception leave this room."""
+    """Let no driver's exception leave this package."""
     try:
         yield
     except SilasError:

@@ -42,7 +42,7 @@ Served = Callable[[Skill, Path], Sequence[Tool]]
 _AUTO = Activation.AUTO.value
 EXECUTOR, PLANNER, PROXY = "executor", "planner", "proxy"
 _MOST_CACHED = 2_000
-"""More than a house has: when they are full, everything is read anew."""
+"""More than anybody has: when they are full, everything is read anew."""
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 """Durable state: the `Database` port, its SQLite driver, migrations, backups.
 
 Rooms write plain SQL in the subset that SQLite and PostgreSQL share, through the port alone.
-Nothing here knows what the tables mean, and no driver's exception leaves this room.
+Nothing here knows what the tables mean, and no driver's exception leaves this package.
 """
 
 from silas.storage.errors import (

@@ -160,7 +160,7 @@ def _no_space_left(path: str) -> bool:
 
 @contextmanager
 def translated(path: str = "") -> Iterator[None]:
-    """Let no driver's exception leave this room."""
+    """Let no driver's exception leave this package."""
     try:
         yield
     except (apsw.Error, OSError) as error:

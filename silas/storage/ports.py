@@ -1,4 +1,4 @@
-"""The `Database` port: what every room may ask of the place where its rows are kept.
+"""The `Database` port: what every package may ask of the place where its rows are kept.
 
 Transactions are closures, not context managers: a whole transaction crosses to the writer in one
 hop, several callers share one commit, and a cancelled caller can never leave half of one behind.

@@ -67,7 +67,7 @@ Listener = Callable[[str], Awaitable[None]]
 
 
 class ReviewPolicy(Data):
-    """The settings, as far as the desk is concerned."""
+    """The settings, as far as cards are concerned."""
 
     proposals_per_week: int = 3
     keep_before_images: timedelta = timedelta(days=30)
@@ -94,7 +94,7 @@ class ReviewService:
         self._elsewhere[kind] = listener
 
     def attach(self, services: TurnContext, skills: SkillOffers | None = None) -> None:
-        """The conversation that this desk belongs to; until then nothing is asked."""
+        """The conversation that these cards belong to; until then nothing is asked."""
         self._services, self._skills = services, skills
 
     async def surface(self, scope_id: str, *, now: datetime) -> None:
