@@ -96,7 +96,7 @@ def set_up_here(
     notes = [_sandbox_note(sandbox)] if sandbox.fix else []
     unlinked = [] if goes_on else how_to_type_silas()
     typed = [_linked()] if ask and _may_link() else unlinked
-    cli.show(data, "\n".join([_in_words(report), *notes, *hints, *typed]))
+    cli.show(data, "\n".join([_in_words(report, goes_on=goes_on), *notes, *hints, *typed]))
 
 
 def _remembered(
@@ -170,7 +170,13 @@ def _opened_by(vault: "VaultDescription") -> str:
     return f"your {named}" if named == "passphrase" else f"the {named}"
 
 
-def _in_words(report: SetupReport) -> str:
+_NEXT = (
+    "Next: `silas start` prints a link for your browser; `silas doctor` says what state this "
+    "machine is in."
+)
+
+
+def _in_words(report: SetupReport, *, goes_on: bool) -> str:
     width = max(len(step.what) for step in report.steps)
     lines = [
         f"  {'made ' if step.made else 'there'}  {step.what.ljust(width)}  {step.where}"
@@ -184,6 +190,6 @@ def _in_words(report: SetupReport) -> str:
             f"What opens your vault: {_opened_by(report.vault)}.",
             *[f"Note: {warning}" for warning in report.vault.warnings],
             f"Your public key is {report.public_key} ({report.key_id}).",
-            "Next: `silas doctor` says what state this machine is in.",
+            *([] if goes_on else [_NEXT]),
         ]
     )

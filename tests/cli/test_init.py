@@ -46,6 +46,13 @@ def test_the_owner_lives_in_the_time_zone_of_his_machine(machine: Machine) -> No
     assert 'timezone: "Asia/Tokyo"' in (fresh.data_dir / "silas.yaml").read_text()
 
 
+def test_what_comes_next_is_said(machine: Machine) -> None:
+    fresh = bare(machine)
+    fresh.data_dir.parent.mkdir(exist_ok=True)
+    said = fresh.run("init", "--yes", cwd=fresh.data_dir.parent)
+    assert "Next: `silas start` prints a link" in output_of(said)
+
+
 def test_a_second_run_changes_nothing(owner: Machine) -> None:
     before = {path: path.read_bytes() for path in owner.data_dir.rglob("*.*") if path.is_file()}
     first = owner.run("init", "--json", "--yes")
@@ -178,6 +185,7 @@ def test_the_first_start_sets_up_and_asks_for_the_passphrase_once(machine: Machi
     code, shown = _started_and_stopped(fresh, [("New passphrase", phrase), ("Repeat", phrase)])
     assert code == 0, shown
     assert "Silas is set up." in shown
+    assert "Next:" not in shown
     assert "Passphrase of" not in shown
     code, shown = _started_and_stopped(fresh, [("Passphrase of", phrase)])
     assert code == 0, shown
