@@ -6,8 +6,7 @@ BIN := $(VENV)/bin
 GUARDRAILS := .venv-guardrails
 TRIAL := .venv-trial
 CORPORA := .corpora
-TSC ?= tsc
-PRETTIER ?= prettier
+PAGE_CHECKS := tests/web/static/node_modules/.bin
 # Their modules are found beside them, as in the sandbox.
 CONNECTIONS := $(foreach name,mail calendar github,silas/skills/bundled/$(name)/scripts)
 PAGE := silas/web/static/*.js silas/web/static/*.css tests/web/static/*.mjs
@@ -49,11 +48,10 @@ check: $(VENV)/.dev check-page  ## Lint, types, layers
 	  MYPYPATH=$$scripts $(BIN)/mypy --config-file= --strict --explicit-package-bases $$scripts || exit 1; done
 	$(BIN)/lint-imports
 
-check-page:  ## The page's types and format, where node, TypeScript and Prettier 3 are there (TSC=, PRETTIER=/path/to/it)
-	@if command -v node >/dev/null && command -v $(TSC) >/dev/null; then $(TSC) -p tests/web/static; \
-	  else echo "The page's types were not checked: they need node and TypeScript (npm install --global typescript)"; fi
-	@if command -v node >/dev/null && command -v $(PRETTIER) >/dev/null; then $(PRETTIER) --log-level warn --check $(PAGE); \
-	  else echo "The page's format was not checked: it needs node and Prettier (npm install --global prettier@3)"; fi
+check-page:  ## The page's types and format, after `npm ci --prefix tests/web/static --ignore-scripts`
+	@if command -v node >/dev/null && [ -x $(PAGE_CHECKS)/tsc ]; then \
+	  $(PAGE_CHECKS)/tsc -p tests/web/static && $(PAGE_CHECKS)/prettier --log-level warn --check $(PAGE); \
+	else echo "The page's types and format were not checked: they need node, and: npm ci --prefix tests/web/static --ignore-scripts"; fi
 
 walk: $(VENV)/.dev  ## Go the four ways through a running server: every function in order, and the counts
 	$(BIN)/python -m evals.walk
