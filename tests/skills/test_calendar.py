@@ -70,8 +70,8 @@ def proxy(account: CalendarAccount) -> Iterator[int]:
         yield port
 
 
-def environment(username: str) -> dict[str, str]:
-    endpoints = [{"kind": "caldav", "host": HOST, "port": 443}]
+def environment(username: str, host: str = HOST) -> dict[str, str]:
+    endpoints = [{"kind": "caldav", "host": host, "port": 443}]
     return {"SILAS_ACCOUNT": json.dumps({"username": username, "endpoints": endpoints})}
 
 
@@ -274,12 +274,12 @@ def test_nonsense_is_no_id(calendar: Call, text: str) -> None:
 # Connecting it, and looking after it.
 
 
-def ask(script: str, proxy: int, *lines: dict[str, Any]) -> list[dict[str, Any]]:
+def ask(script: str, proxy: int, *lines: dict[str, Any], host: str = HOST) -> list[dict[str, Any]]:
     ran = run_script(
         SCRIPTS / script,
         stdin="".join(json.dumps(each) + "\n" for each in lines),
         ports={"dav.PROXY": proxy},
-        environment=environment("me@example.org"),
+        environment=environment("me@example.org", host),
     )
     assert ran.returncode == 0, ran.stderr
     return [json.loads(line) for line in ran.stdout.splitlines()]
@@ -313,6 +313,19 @@ def test_a_password_that_does_not_hold_is_said_to_be_so(
     assert answer["failure"]["failure_type"] == "token_revoked"
     [answer] = ask("recover.py", 9, {"type": "recover"})
     assert answer["failure"]["failure_type"] == "service_unavailable"
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("p34-caldav.icloud.com", "app-specific password"),
+        ("caldav.fastmail.com", "app passwords: one for calendars"),
+        (HOST, "Type the password of your account"),
+    ],
+)
+def test_setup_says_where_the_password_comes_from(host: str, said: str) -> None:
+    step, _ = ask("setup.py", 9, START, {"type": "cancel"}, host=host)
+    assert said in step["step"]["request"]["guidance"]["instructions"]
 
 
 def discovered(**hint: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Lets the owner sign in, by an app password or at the provider. It never learns the secret."""
 
-from dav import Conflict, Unavailable
+from dav import Conflict, Unavailable, account
 from lifecycle import SERVICE, failure, heard, look_inside, signed_in, tell
 
 STEP = "password"
@@ -8,6 +8,25 @@ _GUIDANCE = (
     "Type the password of your account. If your provider has app passwords, make one for Silas: "
     "you can take it back there at any time."
 )
+# By how the name of the server ends: they take no password of the account itself.
+_AT = {
+    ".icloud.com": (
+        "Sign in at account.apple.com and make an app-specific password.",
+        "https://account.apple.com/account/manage",
+    ),
+    ".fastmail.com": (
+        "Settings, Privacy & Security, Manage app passwords: one for calendars.",
+        "https://app.fastmail.com/settings/security/apps",
+    ),
+}
+
+
+def guidance() -> dict[str, str | None]:
+    """Where the owner gets the password."""
+    hosts = [str(each["host"]) for each in account().get("endpoints", ())]
+    known = (told for end, told in _AT.items() for host in hosts if host.endswith(end))
+    instructions, page = next(known, (_GUIDANCE, None))
+    return {"instructions": instructions, "help_url": page}
 
 
 def main() -> None:
@@ -18,7 +37,7 @@ def main() -> None:
         "ref_id": STEP,
         "label": "Password for the calendars",
         "input_hint": None,
-        "guidance": {"instructions": _GUIDANCE, "help_url": None},
+        "guidance": guidance(),
     }
     if not signed_in(start, request):
         return
