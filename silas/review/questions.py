@@ -12,8 +12,11 @@
    nothing that was not shown. The token of a skill, a fetch, a start, a connection or items is used
    up in it.
 5. The event that lets the answer be followed is sent in that transaction.
+6. A yes that holds until it is taken back (a rule, a place) is ended in the vault when it is: no
+   row that is put back brings it into force again.
 """
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -31,9 +34,9 @@ from silas.approval import (
     DecisionRefused,
     ThresholdChange,
 )
-from silas.approval.keys import Seal, Seals
+from silas.approval.keys import KeyManager, Seal, Seals
 from silas.approval.rules import digest
-from silas.audit.models import AuditTrail, OwnerKey
+from silas.audit.models import AuditTrail
 from silas.gates.risk import RiskLevel
 from silas.kernel import (
     Clock,
@@ -97,6 +100,8 @@ _ONE_STEP = frozenset(
     }
 )
 _OF_ITEMS = frozenset({QuestionKind.ITEMS, QuestionKind.TEACHING})
+_HOLDS_ON = frozenset({QuestionKind.RULE, QuestionKind.PLACE})
+"""What holds until it is taken back (rule 6)."""
 _SEALED = "question_seal"
 _INSERT = """
 INSERT INTO questions (id, kind, scope_id, trace_id, about, content, seal_key_id, seal, created_at,
@@ -257,7 +262,7 @@ class QuestionStore:
         queue: QueueStore,
         *,
         decisions: Decisions,
-        keys: OwnerKey,
+        keys: KeyManager,
         audit: AuditTrail,
         clock: Clock,
     ) -> None:
@@ -265,6 +270,7 @@ class QuestionStore:
         self._queue = queue
         self._decisions = decisions
         self._seals = Seals(keys)
+        self._ended = keys.ended
         self._audit = audit
         self._clock = clock
         self.news: set[Callable[[], None]] = set()
@@ -440,7 +446,7 @@ class QuestionStore:
         """The answer, if there is one that is proven to be the owner's."""
         row, decision = await self._row(question_id), await self._decisions.row(question_id)
         question = self._question(row)
-        if decision is None or not question.sealed:
+        if decision is None or not question.sealed or await self._has_ended(question):
             return None
         if decision.statement is None:  # of an older version
             answer = _read(row.answer)
@@ -494,9 +500,18 @@ class QuestionStore:
         return count
 
     async def take_back(self, question_id: str, kind: QuestionKind) -> bool:
-        """Let a yes of this kind be in force no longer; False if there is no such yes."""
+        """Let a yes of this kind be in force no longer; False if there is no such yes (rule 6)."""
         values = (question_id, kind.value)
-        return await self._database.execute(_TAKE_BACK, values) == 1
+        if await self._database.execute(_TAKE_BACK, values) != 1:
+            return False
+        await asyncio.to_thread(self._ended.end, [question_id], self._clock.now())
+        return True
+
+    async def _has_ended(self, question: Question) -> bool:
+        if question.content.kind not in _HOLDS_ON:
+            return False
+        # An id is given once, so what has ended under it has ended for good, whatever the time.
+        return await asyncio.to_thread(self._ended.until, question.question_id) is not None
 
     def tell(self) -> None:
         """Let whoever shows questions look again."""

@@ -195,6 +195,8 @@ class OpenedPlaces:
                 self._close_in(tx, each)
 
         await self.database.transaction(write)
+        for each in closed:
+            await self.questions.take_back(each.place_id, QuestionKind.PLACE)
         return closed
 
     async def ask(self, path: str) -> Question:

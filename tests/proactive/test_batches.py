@@ -20,6 +20,7 @@ from silas.work.models import WorkItemStatus
 from silas.work.undo_calls import undo_calls
 from tests.proactive.mailbox import GOAL, SortedMailbox, mail, open_mailbox
 from tests.servers.dovecot import Dovecot, dovecot
+from tests.stream.database_writer import OldRows
 
 __all__ = ["dovecot"]
 
@@ -234,7 +235,10 @@ async def test_a_rule_is_signed_by_itself_and_can_be_taken_back(mailbox: SortedM
     assert [each["ticked"] for each in batch.content.body["items"]] == [True]
     assert "Two" in batch.content.body["batch"]["lines"][0]
     await mailbox.answer(batch, verdict="decline", selected_item_ids=[])
+    held = await OldRows.of(mailbox.core.database)
     assert (await answers.drop_rule(signed.rule_id)).rules == []
+    await held.put_back(mailbox.core.database)
+    assert (await answers.list_rules()).rules == [], "no old row brings it back"
     mailbox.account.deliver(mail("Four", sender=shop, listed=False))
     await mailbox.look()
     assert not any(

@@ -9,6 +9,7 @@ from silas.review.questions import Question
 from silas.stream.errors import PlaceRefused, PlaceUnknown
 from silas.stream.places import is_secret_name
 from silas.testing import MemoryVault
+from tests.stream.database_writer import OldRows
 from tests.stream.reading_home import Reading, ReadingHome, open_reading, until
 
 CLOUD = {"SILAS_MODELS__PROXY": "anthropic:claude-haiku-4-5"}
@@ -106,9 +107,12 @@ async def test_only_the_file_can_be_opened(tmp_path: Path, home: Path) -> None:
 async def test_a_place_is_closed_and_asked_about_anew(tmp_path: Path, home: Path) -> None:
     async with open_reading(tmp_path) as house:
         await house.open(home / "shop")
+        held = await OldRows.of(house.places.database)
         (closed,) = await house.places.close("~/shop")
         assert closed.path == str(home / "shop")
         assert str(home / "shop") not in await opened(house)
+        await held.put_back(house.places.database)
+        assert str(home / "shop") not in await opened(house), "no old row opens it again"
         with pytest.raises(PlaceUnknown):
             await house.places.close("~/shop")
         assert (await house.ask("Show me ~/shop/hours.txt")).startswith("May I read ~/shop?")
