@@ -59,7 +59,7 @@ from silas.work.authorisation import (
     payload_of,
     plan_question,
 )
-from silas.work.errors import ArtifactRefused, WorkNotDone
+from silas.work.errors import ArtifactRefused, WorkItemUnknown, WorkNotDone
 from silas.work.execution_context import ExecutionContext
 from silas.work.executor import WorkItemExecutor
 from silas.work.models import ENDED_WELL
@@ -96,7 +96,10 @@ async def _id_of(core: Core, said: str) -> str:
         newest = sorted(meant, key=lambda item: (str(item.created_at), item.id))[-_MOST_LISTED:]
         lines = [f"  {item.id}  {visible(item.title, keep_newlines=False)}" for item in newest]
         raise click.UsageError("\n".join([f"{len(meant)} have “{said}” in their title:", *lines]))
-    return meant[0].id if meant else said
+    if not meant:
+        told = f"There is no work item {said}. `silas work list` shows what there is."
+        raise WorkItemUnknown(told, work_item=said)
+    return meant[0].id
 
 
 _ID = click.argument("work_item_id", metavar="WORK", callback=_work_id)

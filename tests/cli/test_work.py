@@ -59,7 +59,7 @@ def test_list_show_and_log(quick: Machine) -> None:
     shown = output_of(quick.run("work", "show", "quick"))
     assert shown == output_of(quick.run("work", "show", "takes its"))
     unknown = quick.run("work", "show", "nothing of that name")
-    assert b"There is no work item nothing of that name." in unknown.stderr
+    assert b"There is no work item nothing of that name. `silas work list`" in unknown.stderr
     assert "attempt 1" in shown
     assert "check failed before, passes now: ended" in shown
     assert "Done, and checked." in shown
