@@ -145,6 +145,10 @@ _LOCAL = re.compile(
     r"|172\.(?:1[6-9]|2\d|3[01])\.\d+\.\d+|host\.docker\.internal|[a-z0-9-]+\.local)"
 )
 _ADDRESS = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}|0x[0-9a-f]{8}|\d{8,10}|\[[0-9a-f:]+\]")
+# A login that a variable gives is the owner's; any other may hide what the host is.
+_OWN_LOGIN = re.compile(
+    r"(?:\$|<|%|\[|__token__|oauth2|x-access-token|x-token-auth|user(?:name)?:)", re.IGNORECASE
+)
 URL = re.compile(r"(?:https?|ftps?|wss?)://[^\s\"'`<>|;()\\{}]{3,400}", re.IGNORECASE)
 DEFANGED = re.compile(r"hxxps?://|\[\.\]")
 
@@ -190,7 +194,8 @@ def classify(url: str, scope: SkillScope) -> HostClass:
         return HostClass.HIDDEN
     if _LOCAL.fullmatch(host):
         return HostClass.KNOWN
-    nameless = _ADDRESS.fullmatch(host) or "@" in parts.netloc or host.startswith("xn--")
+    given = "@" in parts.netloc and not _OWN_LOGIN.match(parts.netloc)
+    nameless = _ADDRESS.fullmatch(host) or given or host.startswith("xn--")
     if nameless or _is_listed(host, path, _HIDDEN):
         return HostClass.HIDDEN
     if _is_listed(host, path, _KNOWN):
@@ -460,12 +465,13 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         "installs_itself",
         DANGER,
         "makes itself start again, with something from the network or a hidden place",
-        r"crontab\b[^\n]{0,200}(?:curl|wget|base64|/tmp/|/dev/tcp|\bnc\b)"
+        r"(?:curl|wget)\b[^\n]{0,200}authorized_keys|\bssh\s[^\n]{0,200}-\w*R\s*\S{0,40}:(?:localhost|127\.0\.0\.1):22\b"
+        r"|crontab\b[^\n]{0,200}(?:curl|wget|base64|/tmp/|/dev/tcp|\bnc\b)"
         r"|(?:curl|wget|base64|/tmp/\.|/dev/tcp|\bnc\s)[^\n]{0,300}\|\s*crontab\b"
         r"|(?:echo|printf|cat|tee)\b[^\n]{0,300}(?:curl|wget|base64\s+-|/dev/tcp)[^\n]{0,300}>>\s*\S*(?:\.bashrc|\.zshrc|\.profile|\.bash_profile|\.zprofile|/etc/rc\.local|/etc/cron)"
         r"|(?:ssh-(?:rsa|ed25519)|ecdsa-sha2-\S+)\s+AAAA[^\n]{20,2000}authorized_keys"
         r"|HK(?:CU|LM):?\\{1,2}Software\\+Microsoft\\+Windows\\+CurrentVersion\\+Run\b|schtasks\s+/create[^\n]{0,200}(?:powershell|http|\.vbs|\.bat)",
-        hints="crontab~>>~authorized_keys~currentversion~schtasks",
+        hints="crontab~>>~authorized_keys~currentversion~schtasks~ssh ",
     ),
     _rule(
         "persistence",
@@ -493,6 +499,14 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         hints="display dialog",
     ),
     _rule(
+        "hides_traces",
+        DANGER,
+        "removes what would tell that it ran",
+        r"history\s+-c\b[^\n]{0,60}(?:rm|>|;\s*:)|\brm\s[^\n]{0,80}\.(?:bash|zsh)_history|unset\s+HISTFILE|HISTFILE=/dev/null"
+        r"|>\s*/var/log/(?:auth|syslog|wtmp|secure|lastlog)|wevtutil\s+cl\b|Clear-EventLog",
+        hints="history~histfile~/var/log/~wevtutil~clear-eventlog",
+    ),
+    _rule(
         "mines",
         DANGER,
         "mines a currency for somebody",
@@ -508,19 +522,21 @@ COMMAND_RULES: tuple[CommandRule, ...] = (
         "takes away what protects the machine from programs of strangers",
         r"xattr\s+-(?:c|r?d|dr|cr)\b[^\n]{0,120}(?:/tmp/|\./\S|\$)[^\n]{0,80}(?:\n[^\n]{0,160}){0,2}(?:\./|open\s|chmod|/tmp/|&&)"
         r"|(?:echo|printf|tee|>>)[^\n]{0,120}NOPASSWD:\s*ALL\b[^\n]{0,120}sudoers|chmod\s+-R\s+(?:0?777|a\+rwx)\s+[\"']?(?:~|/|\$\{?HOME\}?)/?[\"']?(?=[\s`;&|]|$)"
+        r"|clusterrolebinding\b[^\n]{0,200}system:(?:anonymous|unauthenticated)"
         r"|spctl\s+--master-disable|csrutil\s+disable|setenforce\s+0[^\n]{0,80}curl"
         r"|(?:Set|Add)-MpPreference\b[^\n]{0,120}(?:Disable|Exclusion)"
         r"|Set-ExecutionPolicy\s+(?:-\w+\s+)*(?:Bypass|Unrestricted)[^\n]{0,200}(?:downloadstring|DownloadFile|http://)"
         r"|certutil(?:\.exe)?\s[^\n]{0,80}-urlcache|\bmshta(?:\.exe)?\s+(?:https?:|javascript:)|bitsadmin\s+/transfer|regsvr32\s[^\n]{0,80}/i:http",
-        hints="xattr~nopasswd~chmod~spctl~csrutil~setenforce~mppreference~set-executionpolicy~certutil~mshta~bitsadmin~regsvr32",
+        hints="xattr~nopasswd~chmod~clusterrolebinding~spctl~csrutil~setenforce~mppreference~set-executionpolicy~certutil~mshta~bitsadmin~regsvr32",
     ),
     _rule(
         "foreign_package",
         WARN,
         "installs a package from an address that is no known index",
-        r"pip3?\s+install\b[^\n]{0,200}(?:--(?:extra-)?index-url|-i|--find-links|git\+https?://|https?://)[^\n]{0,200}|npm\s+(?:i|install)\b[^\n]{0,120}https?://[^\n]{0,200}",
+        r"pip3?\s+install\b[^\n]{0,200}(?:--(?:extra-)?index-url|-i|--find-links|git\+https?://|https?://)[^\n]{0,200}|npm\s+(?:i|install)\b[^\n]{0,120}https?://[^\n]{0,200}"
+        r"|pip3?\s+config\s+set\s[^\n]{0,60}(?:index-url|find-links)[^\n]{0,200}|(?:npm|pnpm|yarn)\s+config\s+set\s+registry\s[^\n]{0,200}|\b(?:PIP_(?:EXTRA_)?INDEX_URL|UV_INDEX_URL|NPM_CONFIG_REGISTRY)=[^\n]{0,200}",
         by_host=True,
-        hints="install~npm i ",
+        hints="install~npm i ~config set~index_url~npm_config",
     ),
     _rule(
         "misspelled_package",

@@ -53,6 +53,7 @@ from silas.skills.prose_rules import (
     hidden_commands,
     is_defensive,
     is_pressed,
+    is_urged,
     prose_findings,
 )
 from silas.skills.python_rules import PythonFacts, python_facts, strings_of
@@ -338,7 +339,7 @@ def _prose(text: str, scope: SkillScope) -> Iterator[TextFinding]:
         defensive = not concrete and is_defensive(text, each.start)
         shown = each.rule == "download_and_run" and not is_pressed(text, each.start, scope)
         if each.rule == "foreign_package" and each.weight is WARN:
-            pressed = is_pressed(text, each.start, scope) and not is_mention(each.start)
+            pressed = is_urged(text, each.start) and not is_mention(each.start)
             yield each.model_copy(update={"weight": DANGER}) if pressed else each
         elif each.weight is DANGER and (defensive or shown or is_mention(each.start)):
             yield _at_most(each, WARN)

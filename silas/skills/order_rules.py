@@ -20,6 +20,7 @@ from itertools import islice
 
 from silas.skills.command_rules import (
     DANGER,
+    HARD_SECRETS,
     URL,
     FindingWeight,
     HostClass,
@@ -39,7 +40,9 @@ from silas.skills.order_signs import (
     CROWN_JEWELS,
     DECODES,
     DISMISSES,
+    EXPOSES,
     FETCHING,
+    HUSHED,
     JEWELS_ASKED_FOR,
     LOOSENS,
     MAIL,
@@ -58,6 +61,8 @@ from silas.skills.order_signs import (
     SPEAKS_TO_MODEL,
     SWITCHES_OFF,
     TOWARDS,
+    TRACES,
+    TRANSFERS,
     WEAKENS,
     WRITES_RULES,
     words_of,
@@ -86,6 +91,10 @@ _HEADING = re.compile(r"(?m)^#{1,6}[ \t]+([^\n]{1,200})$")
 _WRAPPED = re.compile(r"\n(?![ \t]*(?:[-*+|>#]|\d{1,2}[.)])[ \t|])")
 
 
+# "Sende nichts ab": other languages forbid after the verb.
+_NOT_AT_ALL = re.compile(r"\s+(?:nichts|nicht|nie|kein\w*|rien|nada|nulla|ничего)\b")
+
+
 @dataclass(frozen=True)
 class SkillPassage:
     """A stretch of a text that says one thing, with what stands over it."""
@@ -105,7 +114,12 @@ class SkillPassage:
 
     @cached_property
     def acts(self) -> list[re.Match[str]]:
-        return [each for each in ACTS.finditer(self.text) if not self.is_forbidden(each.start())]
+        return [
+            each
+            for each in ACTS.finditer(self.text)
+            if not self.is_forbidden(each.start())
+            and not _NOT_AT_ALL.match(self.text[each.end() : each.end() + 16])
+        ]
 
 
 def passages(text: str) -> list[SkillPassage]:
@@ -176,6 +190,9 @@ def _chopped(text: str, offset: int) -> Iterator[SkillPassage]:
 # Combinations (rule 3)
 
 
+_INLINE_COMMAND = re.compile(
+    r"(?<!`)`([^`]{0,300}?\|\s*(?:curl|wget|nc|ncat|socat)\s[^`]{1,300})`(?!`)"
+)
 # The target of a link in prose is something to read, unless the sentence leads to it.
 _REFERENCE = re.compile(r"(?<!to )(?<!at )(?<!via )(?<!into )\[[^\]\n]{1,100}\]\(\s*<?\Z")
 
@@ -186,6 +203,8 @@ def code_blocks(text: str) -> Iterator[tuple[int, str, str]]:
         if block.kind == "code":
             said = text[block.start : block.inner].strip().strip("`~").split()
             yield block.inner, said[0].lower() if said else "", block.text
+    for found in _INLINE_COMMAND.finditer(text):
+        yield found.start(1), "sh", found[1].replace("\n", " ")
 
 
 @dataclass(frozen=True)
@@ -203,7 +222,7 @@ class _View:
     def conceals(self) -> bool:
         """Whether the owner is not to know; forbidding words belong to the sign itself."""
         around = (self.here, *self.beside)
-        return any(CONCEALS.search(each.text) for each in around)
+        return any(CONCEALS.search(each.text) or HUSHED.search(each.text) for each in around)
 
     @cached_property
     def sink(self) -> HostClass | None:
@@ -274,6 +293,35 @@ def _handles_private_things_in_secret(view: _View) -> bool:
     """No address is named, and still: something private, sent on, and the owner is not to know."""
     here = view.here
     return bool(here.acts) and here.has(PRIVATE) and CONCEALS.search(here.text) is not None
+
+
+def _carries_away_unseen(view: _View) -> bool:
+    """Commands that are shown to a model, with words beside them that keep them from the owner."""
+    if not view.here.code or not TRANSFERS.search(view.here.text):
+        return False
+    strange = any(is_strange(each, view.scope) for each in URL.findall(view.here.text))
+    return strange and any(CONCEALS.search(each.text) for each in view.beside)
+
+
+def _shows_keys_around(view: _View) -> bool:
+    keys = HARD_SECRETS.search(view.here.text)
+    if view.here.code or keys is None or view.here.is_forbidden(keys.start()):
+        return False
+    return view.here.has(FETCHING) and view.here.has(EXPOSES)
+
+
+def _hides_traces(view: _View) -> bool:
+    return (
+        not view.here.code
+        and view.here.has(TRACES)
+        and _OF_ITS_OWN.search(view.here.text) is not None
+    )
+
+
+_OF_ITS_OWN = re.compile(
+    r"\bthis\s+(?:skill|step|run|upload|action)|\bso\s+that\b|\bso\s+the\b|\bafter\s+every\s+run\b|\byour\s+(?:tracks|actions)|\bno\s+one\b|\bnobody\b",
+    re.IGNORECASE,
+)
 
 
 def _sends_for_the_model_alone(view: _View) -> bool:
@@ -400,6 +448,17 @@ _COMBINATIONS: tuple[tuple[str, str, Callable[[_View], bool]], ...] = (
         _handles_private_things_in_secret,
     ),
     (
+        "hidden_exfiltration",
+        "has commands run that carry something to a stranger behind the owner's back",
+        _carries_away_unseen,
+    ),
+    (
+        "exfiltration_order",
+        "orders a model to write keys where others read them",
+        _shows_keys_around,
+    ),
+    ("hides_traces", "orders a model to remove what would tell of it", _hides_traces),
+    (
         "exfiltration_order",
         "orders a model, past the reader, to send something to a stranger",
         _sends_for_the_model_alone,
@@ -493,6 +552,11 @@ _ABOUT_INSTALLING = words_of(
 )
 
 
+_ORDERED = words_of(
+    r"\balways\b[^\n]{0,60}\blike\s+this\b|\b(?:run|execute)\s+(?:these|this|the\s+following)\b|\bno\s+need\s+to\s+ask\b|\bwithout\s+asking\b"
+)
+
+
 def is_mention(passage: SkillPassage, *, security: bool = False) -> bool:
     """Whether a passage speaks about attacks instead of ordering one (rule 4).
 
@@ -501,6 +565,8 @@ def is_mention(passage: SkillPassage, *, security: bool = False) -> bool:
     if passage.unseen or _ABOUT_INSTALLING.search(passage.heading):
         return False
     over = f"{passage.heading}\n{passage.intro}"
+    if _ORDERED.search(passage.intro):
+        return False
     said = {found[0].lower() for found in _ABOUT_ATTACKS.finditer(passage.text)}
     return security or _ABOUT_ATTACKS.search(over) is not None or len(said) >= 2
 

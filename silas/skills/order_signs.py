@@ -14,6 +14,8 @@ def words_of(*expressions: str) -> re.Pattern[str]:
 
 _THE = r"(?:the\s+|all\s+|any\s+|every\s+|your\s+|their\s+|its\s+|a\s+|this\s+|these\s+)*"
 PRIVATE = words_of(
+    r"\b(?:unread|recent|latest|incoming)\s+(?:e-?)?mails?\b|\bwhat\s+(?:the\s+)?(?:user|owner|customer|he|she|they)\s+(?:wrote|typed|asked|said|entered)\b",
+    r"\bhistory\s+of\s+the\s+(?:chat|conversation|shell)\b",
     r"\b(?:Schlüssel|Passw[oö]rt\w*|Kennw[oö]rt\w*|Zugangsdaten|Umgebungsvariablen|Gesprächsverlauf)\b|\bmots?\s+de\s+passe\b|\bcl[ée]s?\s+(?:API|privées?|SSH)\b|\bvariables\s+d['’]environnement\b",
     r"\bcontraseñas?\b|\bclaves?\s+(?:API|privadas?|SSH)\b|\bcredenciales\b|\bvariables\s+de\s+entorno\b|\bcredenziali\b|\bsenhas?\b|\b(?:парол|токен)\w*|\bпеременн\w+\s+(?:среды|окружения)|\bключ\w*\s+(?:API|доступа)",
     r"密钥|密码|凭证|凭据|环境变量|令牌|对话(?:记录|历史|内容)|聊天记录|助记词|私钥|パスワード|秘密鍵|認証情報|環境変数|会話履歴",
@@ -89,7 +91,6 @@ _CONCEALS_IN_ENGLISH = words_of(
     r"\bwithout\s+(?:reporting|logging|mentioning|announcing|explaining|listing)\s+(?:each|every|any|the|this|it|them|what)\b",
     rf"\b(?:if|should|when(?:ever)?)\s+{_OWNER}\s+(?:\w+\s+){{0,2}}?asks?\b[^.\n]{{0,120}}\b(?:say|answer|claim|deny|respond|reply|pretend|state|tell)\b",
     r"\b(?:pretend|act\s+as\s+if)\s+(?:that\s+)?(?:nothing|this|it|you)\b",
-    r"\b(?:internal|confidential|silent|hidden|invisible|background|transparent)\s+(?:step|instruction|action|operation|procedure|process|task|sync|note|maintenance)s?\b",
     r"\b(?:reveal|mention|disclose|acknowledge|tell)\b[^.\n]{0,40}\bthese\s+(?:instructions|rules|directives)\s+(?:exist|are)?",
 )
 _REPORT = r"(?:changes?|changelog|summar(?:y|ies)|reports?|outputs?|answers?|repl(?:y|ies)|responses?|logs?|notes|history|commit\s+messages?|transcripts?|lists?|digests?)"
@@ -98,6 +99,7 @@ CONCEALS = words_of(
     rf"\b(?:do\s+not|don'?t|never)\s+(?:list|include|count|note|record|document|cite|describe|add|put|keep)\s+{_IT}[^.\n]{{0,40}}\b(?:among|in|on|as|to)\b[^.\n]{{0,30}}\b{_REPORT}\b",
     rf"\b(?:do\s+not|don'?t|never)\s+(?:describe|mention|list|report|show|explain)\b[^.\n]{{0,40}}\b(?:in|among)\s+(?:the|your|any)\s+(?:\w+\s+)?{_REPORT}\b",
     rf"\b(?:leave|keep|omit)\s+(?:it|this|them|that)\s+(?:out\s+of|off)\s+(?:the\s+|your\s+|any\s+)?(?:\w+\s+)?{_REPORT}\b",
+    r"\b(?:need|needs)\s+not\s+(?:know|be\s+(?:told|aware|bothered|informed))\b",
     # German, French, Spanish, Italian, Portuguese, Russian, Chinese, Japanese
     r"\b(?:erwähn|sag|verrat|zeig|meld|bericht|nenn)\w{0,4}\s+(?:[\wäöüß]+\s+){0,6}?(?:nicht|nichts|kein\w*)\b|\bohne\s+(?:den\s+|dem\s+|es\s+)?(?:Nutzer|Benutzer|Anwender|Besitzer)",
     r"\bne\s+(?:le\s+|lui\s+|pas\s+|rien\s+|en\s+)*(?:dis|dites|dire|mentionn\w+|révél\w+|inform\w+|montr\w+|parl\w+|signal\w+)\b|\bsans\s+(?:en\s+|le\s+|l')?(?:informer|prévenir|avertir|demander|mentionner)\b",
@@ -105,6 +107,11 @@ CONCEALS = words_of(
     r"\bnon\s+(?:lo\s+)?(?:dir\w*|menzion\w+|rivel\w+|inform\w+|mostr\w+)\b|\bsenza\s+(?:dir|avvis|inform|chied)\w+|\bn[ãa]o\s+(?:o\s+)?(?:mencion\w+|diga|inform\w+|revel\w+|mostr\w+|avis\w+|conte)\b|\bsem\s+(?:avisar|informar|perguntar)",
     r"\bне\s+(?:говори|сообщай|упоминай|показывай|раскрывай|рассказывай)\w*|\bбез\s+ведома\b",
     r"(?:不要|不得|切勿|请勿|无需|别)(?:向\S{1,6})?(?:告诉|告知|提及|透露|显示|通知|说明|询问|提到)|(?:悄悄|静默|秘密地|暗中)|(?:伝え|知らせ|言わ|表示し|明かさ)\S{0,4}(?:ない|ず)",
+)
+# Said of honest steps as well, and still: with an address that takes something, it says enough.
+HUSHED = words_of(
+    r"\b(?:internal|confidential|silent|hidden|invisible|background|transparent)\s+(?:step|instruction|action|operation|procedure|process|task|sync|note|maintenance)s?\b",
+    r"\b(?:is|are)\s+not\s+(?:a\s+)?part\s+of\s+the\s+(?:conversation|answer|output|task|reply|result)\b",
 )
 SECRETLY = words_of(
     r"\b(?:silently|secretly|covertly|quietly|discreetly|invisibly|stealthily|unobtrusively|behind\s+the\s+scenes)\b"
@@ -192,7 +199,7 @@ DISMISSES = words_of(
 BLIND_COPY = re.compile(r"\b(?:bcc|blind[- ](?:carbon[- ])?cop\w+)\b", re.IGNORECASE)
 MAIL = re.compile(_MAILBOX)
 NEGATED = re.compile(
-    r"(?:\b(?:never|not|cannot|can't|don't|doesn't|won't|avoid|refuse\w*|reject\w*|prevent\w*|block\w*|instead\s+of|rather\s+than|nor|no|without)\b[^.;\n]{0,50})\Z",
+    r"(?:\b(?:never|not|cannot|can't|don't|doesn't|won't|avoid|refuse\w*|reject\w*|prevent\w*|block\w*|instead\s+of|rather\s+than|nor|no|without|kein\w*|nichts|niemals|jamais|aucun\w*|nunca|никогда|не)\b[^.;\n]{0,50}|(?:不要|切勿|请勿|不得)[^。；\n]{0,30})\Z",
     re.IGNORECASE,
 )
 CODE = words_of(
@@ -211,4 +218,15 @@ PROMOTES = words_of(
 DECODES = words_of(
     r"\b(?:decode|decrypt|unscramble|rot-?13|reverse|base64)\w*\b[^.\n]{0,140}\b(?:and|then)\s+(?:\w+\s+){0,2}?(?:follow|execute|run|obey|apply|carry\s+out|act\s+on|do\s+what)\b",
     r"\b(?:follow|execute|obey|carry\s+out)\b[^.\n]{0,60}\b(?:decoded|decrypted|encoded|base64|rot-?13)\b",
+)
+EXPOSES = words_of(
+    r"\b(?:write|put|paste|include|post|add|attach|copy|print|embed|quote)\w*\b[^.\n]{0,140}\b(?:issues?|comments?|commits?|pull\s+requests?|gists?|descriptions?|tickets?|chat|messages?|documents?|pages?|answers?|repl(?:y|ies))\b"
+)
+TRACES = words_of(
+    r"\b(?:remove|delete|erase|wipe|clear|cover|destroy|scrub)\w*\b[^.\n]{0,60}\b(?:traces?|tracks|evidence)\b|\b(?:delete|remove|erase)\w*\b[^.\n]{0,60}\b(?:from|in)\s+(?:the\s+)?(?:audit|sent|system)\s+(?:logs?|trail|folder|items)\b",
+    r"\bdelete\s+(?:the\s+)?(?:sent\s+)?(?:messages?|items?|mails?)\s+(?:from|in|afterwards|after\s+sending)\b",
+)
+TRANSFERS = re.compile(
+    r"\bgit\s+(?:push|remote\s+add)\b|\b(?:curl|wget|scp|rsync|rclone|nc|Invoke-RestMethod)\s",
+    re.IGNORECASE,
 )

@@ -128,7 +128,8 @@ PROSE_RULES: tuple[ProseRule, ...] = (
         "image_leak",
         DANGER,
         "hides data in the address of an image",
-        r"!\[[^\]\n]{0,80}\]\(\s*https?://[^\s)]{1,200}\?[^\s)]{0,80}(?:\{+|<|\[|\$|%7B)\s*(?:data|secret|conversation|history|key|token|context|content|user|env|base64|message|payload|query|summary|info)",
+        r"!\[[^\]\n]{0,80}\]\(\s*https?://[^\s)]{1,200}\?[^\s)]{0,80}(?:\{+|<|\[|\$|%7B)\s*(?:data|secret|conversation|history|key|token|context|content|user|env|base64|message|payload|query|summary|info)"
+        r"|!\[[^\]\n]{0,80}\]\(\s*https?://[^\s)]{1,200}[?&][\w-]{1,20}=(?-i:[A-Z][A-Z_0-9]{2,30})\)[^.]{0,120}\b(?:message|conversation|question|prompt|user|answer|key|token)",
     ),
     _rule(
         "memory_write",
@@ -301,14 +302,13 @@ def is_pressed(text: str, start: int, scope: SkillScope) -> bool:
         for url in urls
     )
     imitated = any(is_imitation(url) for url in urls)
+    return plain or imitated or is_urged(text, start) or "secrets." in line or "TOKEN" in line
+
+
+def is_urged(text: str, start: int) -> bool:
+    """Whether the words around a command press people to run it."""
     near = text[max(0, start - _NEAR_CHARACTERS) : start + _NEAR_CHARACTERS]
-    return (
-        plain
-        or imitated
-        or _PRESSES.search(near) is not None
-        or "secrets." in line
-        or "TOKEN" in line
-    )
+    return _PRESSES.search(near) is not None
 
 
 def is_defensive(text: str, start: int) -> bool:

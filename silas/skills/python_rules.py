@@ -92,6 +92,10 @@ _LOGIN_KEY = re.compile(r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\S{1,40})\s+AAAA
 _PLANTED = re.compile(
     r"\bcurl\s[^\n]{0,200}\|\s*\w*sh\b|\bnohup\b|base64\s+-{1,2}d|/dev/tcp/|\$\(curl|/tmp/\.\w|LD_PRELOAD"
 )
+_WATCHES = {
+    *("PIL.ImageGrab.grab", "ImageGrab.grab", "pyautogui.screenshot", "pyscreenshot.grab"),
+    *("mss.mss", "sounddevice.rec", "pyaudio.PyAudio", "cv2.VideoCapture"),
+}
 _HOME_OR_DOCUMENTS = re.compile(
     r"(?:~|/home|/Users|C:/Users)/?(?:/?(?:Documents|Desktop|Downloads|Pictures|\{\})/?)?"
 )
@@ -659,7 +663,8 @@ class _Reader:
 
     def _removal(self, node: ast.Call) -> None:
         text = folded(node.args[0])
-        if text is not None and text.rstrip("/") in ("", "~", "/home", "/usr", "/etc", "C:\\"):
+        theirs = text is not None and _HOME_OR_DOCUMENTS.fullmatch(text) is not None
+        if theirs or (text is not None and text.rstrip("/") in ("", "/usr", "/etc", "C:\\")):
             self._note(node, "destroys", DANGER, "deletes far more than a skill could be about")
 
     def _environment(self, node: ast.Subscript | ast.Attribute) -> None:
@@ -720,6 +725,17 @@ class _Reader:
                 self._note(
                     call, "reverse_shell", DANGER, "lets somebody run commands over a socket"
                 )
+        watches = names & _WATCHES
+        if (
+            watches
+            and self.facts.network
+            and any(classify(url, self.scope) >= HostClass.UNKNOWN for url in self.urls)
+        ):
+            first = next(
+                node for node in nodes if isinstance(node, ast.Call) and self._name(node) in watches
+            )
+            message = "sends pictures or sound of the owner to a stranger"
+            self._note(first, "steals_secrets", DANGER, message)
         if "pynput.keyboard.Listener" in names or "keyboard.on_press" in names:
             first = next(node for node in nodes if isinstance(node, ast.Call))
             weight = DANGER if self.facts.network else WARN

@@ -110,7 +110,7 @@ def _filled_in(text: str) -> str:
 # Marks (rules 2 and 4)
 
 _POINTED_TO = re.compile(
-    r"(?:\s-[ifedrs]\s*|IdentityFile[= ]\s*|--(?:key|identity|kubeconfig|private-key|config)\S*[= ]\s*"
+    r"(?:\s-i\s*|IdentityFile[= ]\s*|--(?:key|identity|kubeconfig|private-key|config)\S*[= ]\s*"
     r"|\b(?:KUBECONFIG|GNUPGHOME|AWS_SHARED_CREDENTIALS_FILE)=|privateKey\w*\s*[:=][^\n]{0,60}"
     r"|\b(?:ssh-add|ssh-copy-id|ssh-keygen|ssh|scp|chmod|chown|ls|test|stat|touch|mkdir|source|existsSync\(|exists?\?\()\b[^|;&\n]{0,80}"
     r"|\[\[?\s[^\]\n]{0,60})[^\s|;&]{0,60}\Z"
@@ -118,6 +118,10 @@ _POINTED_TO = re.compile(
 _WHOLE_ENVIRONMENT = re.compile(
     r"\bprocess\.env\b(?!\s*[.\[?]|\s*[;)]?\s*$)|(?:\$\(|`|\|\s*|^\s*|;\s*|&&\s*)(?:env|printenv|export\s+-p|declare\s+-x)\s*(?:\)|`|\||>|$)"
     r"|\bENV\.(?:to_h|to_a|map|each|select|inspect)\b|%ENV\b|\b(?:Get-ChildItem|gci|dir|ls)\s+env:|GetEnvironmentVariables\(|\bos\.Environ\(\)|env::vars\(\)|Sys\.getenv\(\)|System\.getenv\(\)"
+)
+# Programs that give out what others keep.
+_SECRET_COMMANDS = re.compile(
+    r"\bkubectl\s+get\s+secrets?\b|\b(?:bw|lpass)\s+export\b|\bop\s+(?:item\s+list|export)\b|\bgcloud\s+auth\s+print|\bgh\s+auth\s+token|\bpass\s+show\b|\bsecretsmanager\s+get-secret|\bcmdkey\s+/list|\bvaultcmd\b|\bgpg\s+[^\n|]{0,60}--export-secret"
 )
 _TYPED = re.compile(
     r"\bread\s+(?:-\w+\s+)*-\w*s\w*\b|Read-Host\b[^\n]{0,80}-AsSecureString|with\s+hidden\s+answer|\bstty\s+-echo\b"
@@ -132,7 +136,7 @@ _DOWNLOADED = re.compile(
     re.IGNORECASE,
 )
 _DECODED = re.compile(
-    r"base64\s+-{1,2}d|base64\s+-D|\batob\(|\bfrom\([^)\n]{1,400},\s*[\"'](?:base64|hex)[\"']|FromBase64String|decode64|MIME::Base64|decode_base64|\bunpack1?\b|pack\([\"']H|xxd\s+-r|openssl\s+(?:enc\s+)?-?base64"
+    r"base64\s+-{1,2}d|base64\s+-D|\batob\(|\bfrom\([^\n]{1,400},\s*[\"'](?:base64|hex)[\"']\s*\)|FromBase64String|decode64|MIME::Base64|decode_base64|\bunpack1?\b|pack\([\"']H|xxd\s+-r|openssl\s+(?:enc\s+)?-?base64"
     r"|\|\s*rev\b|gunzip|gzinflate|base64_decode|str_rot13|inflateSync|printf\s+[\"']?(?:\\[x0-7])|\btr\s+[\"']?[A-Za-z-]{5,}",
 )
 _SENDING = re.compile(
@@ -191,6 +195,7 @@ class _Marks:
         if any(not _is_pointed_to(line, each.start()) for each in HARD_SECRETS.finditer(line)):
             marks.add("keys")
         for mark, sign in (
+            ("keys", _SECRET_COMMANDS),
             ("settings", SOFT_SECRETS),
             ("environment", _WHOLE_ENVIRONMENT),
             ("typed", _TYPED),
@@ -381,6 +386,13 @@ _SOCKETS = re.compile(
 _SHELL_STARTED = re.compile(
     r"\b(?:exec|spawn|system|popen|proc_open|IO\.popen|Open3\.\w+)\b[^\n]{0,60}[\"'`](?:/bin/)?(?:(?:ba|z)?sh(?:\s+-i)?|cmd(?:\.exe)?|powershell(?:\.exe)?)[\"'`]|\b(?:iex|Invoke-Expression)\b"
 )
+_BROWSER_PROFILE = re.compile(
+    r"(?:\.config|Application Support|AppData)[\"'\s,/\\]{1,6}\S{0,40}(?:chromium|chrome|brave|edge|firefox|opera|vivaldi)|\.mozilla",
+    re.IGNORECASE,
+)
+_BROWSER_SECRETS = re.compile(
+    r"[\"'/\\](?:Cookies|Login Data|Web Data|Local State|logins\.json|cookies\.sqlite)\b"
+)
 _READS_CLIPBOARD = re.compile(
     r"\bpbpaste\b|Get-Clipboard|xclip\s[^\n]{0,40}-o|clipboard\.readText|clipboardy\.read|pyperclip\.paste"
 )
@@ -415,6 +427,10 @@ def whole_file_findings(text: str) -> Iterator[LineFinding]:
     if loosened:
         message = "loosens what keeps an agent in check"
         yield LineFinding(line(loosened.start()), "takes_over_agent", DANGER, message)
+    browser = _BROWSER_PROFILE.search(text)
+    if browser and _BROWSER_SECRETS.search(text) and _SENDING.search(text):
+        message = "reads what a browser keeps, and sends data"
+        yield LineFinding(line(browser.start()), "steals_secrets", DANGER, message)
     written = _WRITES_CLIPBOARD.search(text)
     if written and _READS_CLIPBOARD.search(text) and _WALLET_SHAPE.search(text):
         message = "puts its own address into the clipboard"
