@@ -60,6 +60,7 @@ ADDED = {
     "autonomy.grant_after": 12,
     "autonomy.grant_days": 30,
     "autonomy.grant_uses_per_day": 5,
+    "undo.delay_sending": False,
     "undo.keep_days": 30,
     "undo.window_minutes": 5,
     "audit.retention_days": None,
