@@ -95,8 +95,8 @@ def _server_line(server: dict[str, Any]) -> str:
     parts = [
         _line(server["name"]),
         state if server["intact"] else "CHANGED, and not used",
-        f"{server['tools']} tools",
-        f"{undecided} without an effect: they ask every time" if undecided else "",
+        "1 tool" if server["tools"] == 1 else f"{server['tools']} tools",
+        f"without an effect, so asked about every time: {undecided}" if undecided else "",
     ]
     lines = ["  ".join(filter(None, parts)), f"    {_line(server['runs'])}"]
     if server["reason"]:

@@ -406,7 +406,7 @@ class ToolServerService:
     async def _note_failure(self, name: str, error: SilasError) -> None:
         self._failed[name] = error.message
         await self.installer.audit.log(_FAILED, server=name, reason=error.message)
-        self.installer.questions.tell()
+        await self.installer.tell_changed(name)
 
     async def _read_tools(self, wish: ServerWish) -> None:
         """The first start: what it offers becomes the second card."""

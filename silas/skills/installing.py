@@ -238,7 +238,7 @@ class SkillInstaller:
         )
         installed = version.model_copy(update={"state": VersionState.INSTALLED, "reason": ""})
         await self.store.put_in_force(record, installed, "skill_installed")
-        await self._tell_changed(skill.name)
+        await self.tell_changed(skill.name)
 
     async def _end(self, version: SkillVersion, state: VersionState, reason: str) -> None:
         """It is not installed; of its files nothing is kept, unless the version is in force."""
@@ -254,7 +254,7 @@ class SkillInstaller:
 
         await self.store.database.transaction(write, durability=Durability.TRUST)
         await self.store.erase_unneeded(version.digest)
-        await self._tell_changed(version.name)
+        await self.tell_changed(version.name)
 
     # What the owner does with a skill that is installed (rule 7).
 
@@ -312,10 +312,11 @@ class SkillInstaller:
 
     async def _changed(self, record: SkillRecord, event: str, **fields: Any) -> SkillRecord:
         changed = await self.store.change(record.model_copy(update=fields), event)
-        await self._tell_changed(record.name)
+        await self.tell_changed(record.name)
         return changed
 
-    async def _tell_changed(self, name: str) -> None:
+    async def tell_changed(self, name: str) -> None:
+        """Let whoever shows or uses this skill look again."""
         for listener in self.changed:
             await listener(name)
 

@@ -47,13 +47,22 @@ async def test_a_server_is_asked_for_looked_at_and_its_tools_get_effects(
 
     await page.locator("[data-tab=servers]:visible").click()
     shown = page.locator("[data-server=written]")
-    await expect(shown).to_contain_text("1 tools")
+    await expect(shown).to_contain_text("1 tool")
     assert await violations_by_day_and_night(person) == []
     await shown.get_by_role("button", name="Check: written").click()
     await expect(page.get_by_text("written is as you have approved it.")).to_be_visible()
     await shown.get_by_role("button", name="Remove: written").click()
     await page.get_by_role("button", name="Remove it").click()
     await expect(shown).to_be_hidden()
+
+    (tmp_path / "server" / "server.py").write_text("raise SystemExit('Set API_KEY.')")
+    await page.get_by_label("Its name, such as").fill("written")
+    await page.get_by_label("Its program with").fill(f"{program} {arguments[0]}")
+    await page.get_by_label("Tool servers", exact=True).get_by_text("Look at it").last.click()
+    await expect(start).to_contain_text("Start it in the sandbox")
+    await say_yes_to_the_start(person)
+    await page.locator("[data-tab=servers]:visible").click()
+    await expect(shown).to_contain_text("Set API_KEY.", timeout=60_000)
     assert person.complaints == []
 
 

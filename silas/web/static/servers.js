@@ -97,8 +97,8 @@ export function serversView(page) {
     const place = h("div", { class: "skill-more" });
     const facts = [
       server.intact ? STATES[server.state] : STATES.quarantined,
-      `${server.tools} tools`,
-      server.undecided && `${server.undecided} of them ask every time`,
+      server.tools === 1 ? "1 tool" : `${server.tools} tools`,
+      server.undecided && `without an effect, so asked about every time: ${server.undecided}`,
     ].filter(Boolean);
     const again = async (command) => toCard(await change(command, { name: server.name }));
     return h(
