@@ -14,6 +14,8 @@ from evals.shape import ALLOWED, Package, shrunk
 
 THIN_WITH_REASON: dict[str, str] = {
     "silas.agents.models.token_counts": "One HTTP client of a foreign server, without the library.",
+    "silas.web.companions": "Its commands stand apart: the command line runs them without the web "
+    "framework.",
 }
 """Modules under 120 lines with one importer, and why each is a file of its own."""
 
