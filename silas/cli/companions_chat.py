@@ -166,6 +166,8 @@ class _Talk:
 def turn_lines(turn: Mapping[str, Any]) -> list[str]:
     """What a companion said and did in a turn."""
     lines = [visible(turn["text"])] if turn["text"] else []
+    if turn.get("forgotten"):
+        lines.append("(What it said here is forgotten.)")
     for each in turn["did"]:
         changes = f": {visible('; '.join(each['changes']))}" if each["changes"] else ""
         if each["writes"]:

@@ -71,6 +71,7 @@ _OPEN_SESSION = """
 SELECT body FROM agent_sessions WHERE agent_id = ? AND closed_at IS NULL
 ORDER BY expires_at DESC LIMIT 1
 """
+_TOMBSTONE = "SELECT 1 FROM agent_messages WHERE id = ? AND deleted_at IS NOT NULL"
 _SKIPPED_WORDS = {
     WakeStatus.SKIPPED_PAUSED: "It is paused, so it did not hear this. Resume it, then say it.",
     WakeStatus.SKIPPED_STOPPED: "It is stopped, so it did not hear this. Let it go on, and say it "
@@ -196,10 +197,11 @@ class ConversationReader:
     def _turn(self, reader: Reader, run: WakeRun) -> TurnView:
         job, store = run.job, self._store
         trace = store.get_in(reader, RunTrace, run.run_key)
-        texts = (
-            content_of_in(reader, store, run_message_id(run.run_key, f"thought:{number}"))
+        names = [
+            run_message_id(run.run_key, f"thought:{number}")
             for number in range(1, ROUNDS_LOOKED_AT + 1)
-        )
+        ]
+        texts = [content_of_in(reader, store, each) for each in names]
         said = [str(each.get("text", "")).strip() for each in texts if each]
         questions = store.find_in(reader, AgentPromptItem, {"run_key": run.run_key})
         failed = run.status is WakeStatus.FAILED_TERMINAL or (
@@ -223,6 +225,7 @@ class ConversationReader:
             error_code=(run.error_code or run.skip_reason) if problem else None,
             problem=problem,
             called_off=run.error_message == CALLED_OFF,
+            forgotten=not any(said) and any(_is_tombstone(reader, each) for each in names),
             session_id=job.session_id,
         )
 
@@ -268,6 +271,10 @@ def spoken(turn: TurnView) -> str:
 def _unanswered(turn: TurnView) -> str:
     """Whoever waits elsewhere is told that no answer comes."""
     return _CALLED_OFF if turn.status is WakeStatus.CANCELLED else _NOTHING_SAID
+
+
+def _is_tombstone(reader: Reader, message_id: str) -> bool:
+    return reader.fetch_one(_TOMBSTONE, (message_id,)) is not None
 
 
 def _is_looked_at(run: WakeRun) -> bool:

@@ -404,12 +404,16 @@ def _checklists(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
     ]
 
 
+def _sessions(count: int) -> str:
+    return "1 session" if count == 1 else f"{count} sessions"
+
+
 def _time(facts: Sequence[Fact], now: datetime) -> list[ClaimDraft]:
     del now
     return [
         _claim(
             f"{each.fields['minutes']} minutes in “{each.fields.get('name') or 'a category'}”, "
-            f"{each.fields['count']} session(s), over the last {each.fields['days']} days.",
+            f"{_sessions(each.fields['count'])}, over the last {each.fields['days']} days.",
             each,
         )
         for each in facts

@@ -225,6 +225,8 @@ class TurnView(Data):
     problem: str | None = None
     """Why there is no answer."""
     called_off: bool = False
+    forgotten: bool = False
+    """It had an answer, and the owner has had that forgotten."""
     repeats: int = 0
     """How many later runs ended with the same failure."""
     session_id: str | None = None

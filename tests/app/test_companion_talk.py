@@ -68,6 +68,10 @@ async def test_a_word_is_gone_from_the_conversation_its_search_and_every_byte(
         # What does not hold it is still there.
         assert files_with(newcomer, "ask the coach what comes next") != set()
         assert "“Squats”" in await newcomer.say("ask the coach what comes next")
+        turns = (await service.conversation(agent)).turns
+        assert [(each.forgotten, bool(each.text)) for each in turns if each.said][-2:] == [
+            (True, False), (False, True)
+        ]  # fmt: skip
         shown = await service.show(agent)
         assert (shown.companion.display_name, shown.keeps) == ("Gym Coach", ())
 

@@ -100,7 +100,13 @@ function one(turn, before, companion, desk) {
     h(
       "div",
       { class: "talk-reply" },
-      isEmpty ? h("p", { class: "meta" }, "It had nothing to say.") : parts,
+      isEmpty
+        ? h(
+            "p",
+            { class: "meta" },
+            turn.forgotten ? "What it said here is forgotten." : "It had nothing to say.",
+          )
+        : parts,
       h(
         "p",
         { class: "talk-when" },
