@@ -572,6 +572,11 @@ _COMPANIONS: tuple[tuple[str, str, str], ...] = (
         "companions/test_cancel.py::test_a_cancelled_run_is_not_begun_again_after_a_crash",
     ),
     (
+        _JS + "companion_talk.js",
+        "said here is forgotten",
+        "app/test_companion_talk.py::test_a_word_is_gone_from_the_conversation_its_search_and_every_byte",
+    ),
+    (
         "companions/operations.py",
         "was forgotten",
         "companions/test_erasure.py::test_a_word_is_gone_from_every_table_and_file",
