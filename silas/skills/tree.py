@@ -269,8 +269,13 @@ def _entries(root: int, directory: Path, without: Collection[str]) -> Iterator[E
 
 def _read_entry(entry: Entry) -> SkillFile:
     path = entry.path
-    with _regular(entry.name, entry.directory) as (descriptor, executable):
-        content = _read(descriptor, limit=MAX_FILE_BYTES + 1)
+    try:
+        with _regular(entry.name, entry.directory) as (descriptor, executable):
+            content = _read(descriptor, limit=MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise SkillTreeRefused(
+            f"{shown(path, most=200)} cannot be read ({error.strerror})."
+        ) from error
     megabytes = MAX_FILE_BYTES // 1024**2
     _require(len(content) <= MAX_FILE_BYTES, f"{path} has more than {megabytes} MB.")
     return _described(path, content, executable=executable)
