@@ -210,8 +210,10 @@ _ACTIVITY: tuple[tuple[str, str, str], ...] = (
     (
         "web/static/companion_talk.js",
         "What it said here is forgotten",
-        "app/test_companion_talk.py"
-        "::test_a_word_is_gone_from_the_conversation_its_search_and_every_byte",
+        (
+            "app/test_companion_talk.py"
+            "::test_a_word_is_gone_from_the_conversation_its_search_and_every_byte"
+        ),
     ),
     (_ACT, "I asked for", _TOLD + "test_work_and_cards_are_called_by_their_titles"),
     (_ACT, "Nothing since", _TOLD + "test_nothing_happened"),
