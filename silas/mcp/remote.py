@@ -205,6 +205,8 @@ def _request(request: "httpx2.Request", remote: RemoteServer) -> h11.Request:
     """The request as the proxy reads it: that adds what encrypts, and what signs in."""
     host = host_header(remote.endpoint)
     path = request.url.raw_path.decode("ascii")
+    if path != remote.path:  # a rule that ends with a slash would let pass what lies below (rule 4)
+        raise OSError(f"{path[:200]!a} is not the path of this server")
     headers = [each for each in request.headers.raw if each[0].lower() != b"host"]
     return h11.Request(
         method=request.method,

@@ -6,11 +6,12 @@ import json
 import urllib.request
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from silas.egress.oauth import OAuthFailed, _require_audience
 from silas.kernel import SilasError
-from silas.mcp.remote import RemoteServer
+from silas.mcp.remote import RemoteServer, _through
 from silas.mcp.service import ToolServerRefused
 from tests.mcp.places import ServerPlace, open_servers, used
 from tests.mcp.remote_server import remote_server
@@ -59,6 +60,12 @@ async def test_a_server_without_a_path_or_with_a_slash_at_its_end_is_reached(
             listed = await place.servers.list_servers()
             assert listed.failed == []
             assert (await place.shown("weather")).content.body["tools"]
+            proxy = place.core.broker.session(RemoteServer(url=named, address=HERE).account)
+            door_of = _through(proxy, RemoteServer(url=named, address=HERE), lambda _words: None)
+            async with httpx2.AsyncClient(transport=door_of) as client:
+                with pytest.raises(httpx2.ReadError, match="not the path"):
+                    await client.get(f"{url}below")
+            await proxy.close()
         assert {asked_for for _, asked_for, _ in door.seen} == {path}
 
 
