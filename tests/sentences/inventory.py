@@ -462,6 +462,14 @@ _PAGE: tuple[tuple[str, str, str], ...] = (
     (_JS + "visitors.js", "opens nothing|Nobody|Nothing", _VISIT_PAGE),
     (
         _JS + "companion_talk.js",
+        "said here is forgotten",
+        (
+            "app/test_companion_talk.py::"
+            "test_a_word_is_gone_from_the_conversation_its_search_and_every_byte"
+        ),
+    ),
+    (
+        _JS + "companion_talk.js",
         "nothing",
         "companions/test_conversation.py::test_a_run_with_nothing_to_say_is_no_news",
     ),
