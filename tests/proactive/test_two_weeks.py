@@ -214,6 +214,7 @@ def _left_by_rule(mail: MadeUpMail) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(0 if LONG else 900)
 @pytest.mark.parametrize("manner", MANNERS if LONG else MANNERS[:1], ids=lambda each: each.name)
 async def test_the_mail_goal(tmp_path: Path, dovecot: Dovecot, manner: Manner) -> None:
     clock = FakeClock(START)
