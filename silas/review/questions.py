@@ -414,6 +414,8 @@ class QuestionStore:
         self, question: Question, answer: Mapping[str, Any], statement: bytes, proof: OwnersProof
     ) -> Question:
         name, now = question.question_id, self._clock.now()
+        if len({str(answer[each]) for each in _ANSWERS if answer.get(each)}) > 1:
+            raise DecisionRefused("This answer says two things at once, so nothing was decided.")
         asked = _asked(question, answer, statement)
         await self._decisions.require_signed(asked, proof)
         if not question.sealed:

@@ -58,6 +58,7 @@ from silas.review.questions import (
     QuestionChoice,
     QuestionContent,
     QuestionStore,
+    value_of,
 )
 from silas.review.unasked import UnaskedCards, is_digest
 from silas.storage import Durability
@@ -119,7 +120,7 @@ async def follow_changes(
     services: TurnContext, question: Question, answer: Mapping[str, Any]
 ) -> str:
     """Make the changes if the owner has said yes (rule 2); returns what he is told."""
-    said = answer.get("selected_value") or answer.get("verdict")
+    said = value_of(answer)
     proposed = question.content.body["changes"]
     await services.audit.log(
         "record_changes_decided",

@@ -335,7 +335,7 @@ def _question(
         content=QuestionContent(
             kind=QuestionKind.BATCH,
             intent=f"Decide {len(ids)} plans together",
-            rationale=f"{len(ids)} plans wait that stay in the sandbox. {told}",
+            rationale=f"{len(ids)} plans wait, each of one task. {told}",
             risk=risk,
             taint=TaintLevel.EXTERNAL if external else TaintLevel.OWNER,
             actions=[

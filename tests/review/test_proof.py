@@ -309,6 +309,14 @@ class TestFollowing:
         place.desk.clock.advance(seconds=place.desk.policy.default_ttl.total_seconds())
         assert await place.decisions.token_of(found.decision, "mem_1") is None, "too long ago"
 
+    async def test_an_answer_that_says_two_things_decides_nothing(self, place: Place) -> None:
+        question = await WAYS["memory"].ask(place, RiskLevel.LOW)
+        with pytest.raises(DecisionRefused, match="two things"):
+            await place.questions.answer_with_vault(
+                question.question_id, {"verdict": "approve", "selected_value": "decline"}
+            )
+        assert (await place.questions.get(question.question_id)).state == "open"
+
     async def test_an_answer_that_asks_for_no_token_gets_none(self, place: Place) -> None:
         way = WAYS["memory"]
         await way.decide(place, await way.ask(place, RiskLevel.LOW), NO, TAP)

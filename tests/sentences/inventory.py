@@ -930,7 +930,7 @@ FAMILIES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "stream/offers.py",
-        "stay in the sandbox",
+        "each of one task",
         _REVIEW + "test_what_is_risky_is_decided_by_itself",
     ),
     ("stream/cards.py", "is stopped", _ABORT),
