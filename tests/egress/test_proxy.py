@@ -108,6 +108,8 @@ REFUSED = {
     "an address": get("http://127.0.0.1/", host="127.0.0.1"),
     "an address as a number": get("http://2130706433/", host="2130706433"),
     "an address in hexadecimal": get("http://0x7f000001/", host="0x7f000001"),
+    "an address in octal": get("http://0177.0.0.1/", host="0177.0.0.1"),
+    "an IPv4 address in an IPv6 one": get("http://[::ffff:127.0.0.1]/", host="[::ffff:127.0.0.1]"),
     "an IPv6 address": get("http://[::1]/", host="[::1]"),
     "another scheme": get("https://example.org/"),
     "a file": get("file:///etc/passwd"),
@@ -129,6 +131,7 @@ UNREADABLE = {
         "http://example.org/", "Content-Length: 6", "Transfer-Encoding: chunked"
     )
     + b"0\r\n\r\nGET /",
+    "HTTP/0.9": b"GET http://example.org/\r\n\r\n",
     "no HTTP": b"\x16\x03\x01\x00\x05hello\r\n\r\n",
     "a head without end": b"GET http://example.org/ HTTP/1.1\r\nX: " + b"a" * 70_000,
 }

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from email.errors import MessageError
-from email.message import EmailMessage
+from email.message import EmailMessage, MIMEPart
 from email.utils import format_datetime, getaddresses
 
 MAX_TEXT = 20_000
@@ -142,7 +142,9 @@ def _body(mail: EmailMessage, kind: str) -> str:
         part = mail.get_body(preferencelist=(kind,))
     except _UNREADABLE:
         part = next((each for each in _parts(mail) if each.get_content_subtype() == kind), None)
-    content = part.get_payload(decode=True) if part is not None else None
+    if part is None:
+        return ""
+    content = part.get_payload(decode=True)
     return _decoded(content, part) if isinstance(content, bytes) else ""
 
 
@@ -152,7 +154,7 @@ def _parts(mail: EmailMessage) -> Iterator[EmailMessage]:
             yield part
 
 
-def _decoded(content: bytes, part: EmailMessage) -> str:
+def _decoded(content: bytes, part: MIMEPart) -> str:
     """By the charset that the part names; one that names none, or one that nobody knows, is read
     as UTF-8, and else as what most old programs have written."""
     with contextlib.suppress(*_UNREADABLE):
