@@ -156,6 +156,14 @@ class TestProxy:
         assert "neighbour's" in said(decision)
         assert tools.calls == [("memory_search", {"query": "the spare key", "max_results": 10})]
 
+    async def test_the_name_that_was_told_last_counts(self) -> None:
+        # The best match comes first, whenever it was told; ids are in the order of time.
+        found = "mem_01 (fact): My name is Ada\nmem_02 (fact): My name is Ada Lovelace"
+        turned = "\n".join(reversed(found.split("\n")))
+        for memories in (found, turned):
+            decision = await route("What is my name?", Tools({"memory_search": memories}))
+            assert said(decision) == "Your name is Ada Lovelace."
+
     async def test_forget_the_one_that_is_meant(self) -> None:
         decision = await route("forget the spare key", Tools({"memory_search": MEMORIES}))
         assert decision.response is not None
