@@ -44,6 +44,7 @@ from silas.memory.models import (
     TrustLevel,
 )
 from silas.memory.portability import MODES, BundleEnd, MemoryPortability
+from silas.memory.preferences import text_for_owner
 from silas.memory.trust import CONFIRMATION, WORDED, MemoryClaim, is_model_worded
 from silas.review import Approval, QuestionKind, ShownQuestion
 from silas.storage.errors import translated
@@ -169,7 +170,7 @@ def _as_data(item: MemoryItem) -> dict[str, Any]:
 
 def _line(item: MemoryItem) -> str:
     """A memory on one line."""
-    text = visible(" ".join(item.content.split()), keep_newlines=False)
+    text = visible(" ".join(text_for_owner(item).split()), keep_newlines=False)
     short = text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}…"
     when = format_timestamp(item.created_at)[:16]
     worded = f", {WORDED}" if is_model_worded(item) else ""

@@ -43,7 +43,13 @@ from silas.memory.models import (
     Traces,
     TrustLevel,
 )
-from silas.memory.preferences import INFERRED, SIGNAL, LearnedPreferences, PreferencePolicy
+from silas.memory.preferences import (
+    INFERRED,
+    SIGNAL,
+    LearnedPreferences,
+    PreferencePolicy,
+    text_for_owner,
+)
 from silas.memory.question import content_words
 from silas.memory.rows import COLUMNS, PASSAGE_KINDS, item_from, records_before
 from silas.memory.service import (
@@ -131,6 +137,8 @@ class ShownMemory(Data):
     """One memory, with what a person wants to know about it."""
 
     memory: MemoryItem
+    text: str
+    """What it says, as its owner reads it."""
     origin: str
     sureness: str
     pinned: bool = False
@@ -433,6 +441,7 @@ class MemoryCuration:
         return [
             ShownMemory(
                 memory=item,
+                text=text_for_owner(item),
                 origin=origin_of(item),
                 sureness=sureness_of(item),
                 pinned=item.memory_id in pinned,

@@ -69,13 +69,15 @@ _COMPARED = {
 }
 """Of which outcomes a pattern must be the most; for the others, of all that were decided."""
 _VERBS = {
-    PreferenceOutcome.APPROVED: "approves",
-    PreferenceOutcome.DECLINED: "declines",
-    PreferenceOutcome.EDIT_SELECTION: "asks for changes to",
-    PreferenceOutcome.UNDO: "undoes",
-    PreferenceOutcome.DISMISSED: "dismisses",
-    PreferenceOutcome.ASKED: "asks for",
+    PreferenceOutcome.APPROVED: ("approves", "approve"),
+    PreferenceOutcome.DECLINED: ("declines", "decline"),
+    PreferenceOutcome.EDIT_SELECTION: ("asks for changes to", "ask for changes to"),
+    PreferenceOutcome.UNDO: ("undoes", "undo"),
+    PreferenceOutcome.DISMISSED: ("dismisses", "dismiss"),
+    PreferenceOutcome.ASKED: ("asks for", "ask for"),
 }
+"""What the owner does, as agents are told of the owner, and as the owner is."""
+_TO_AGENTS, _TO_OWNER = "The owner usually {} ", "You usually {} "
 
 
 @dataclass(frozen=True)
@@ -239,7 +241,7 @@ class BehaviorPreferences(LearnedPreferences):
         if await self._all(tag=tag) or await self._new_today() >= self._policy.most_a_day:
             return None
         pattern = _pattern(seen.key, seen.outcome)
-        text = f"The owner usually {_VERBS[seen.outcome]} {seen.kind}."
+        text = f"{_TO_AGENTS.format(_VERBS[seen.outcome][0])}{seen.kind}."
         item = self._item(text, TaintLevel.OWNER).model_copy(
             update={
                 "memory_type": MemoryType.PREFERENCE,
@@ -268,6 +270,19 @@ class BehaviorPreferences(LearnedPreferences):
         since = format_timestamp(self._memories.clock.now() - timedelta(days=1))
         row = await self._memories.database.fetch_one(_NEW_TODAY, (lane.scope_no, INFERRED, since))
         return row[0] if row else 0
+
+
+def text_for_owner(item: MemoryItem) -> str:
+    """The text of a memory for its owner, whom it calls “you” where Silas has inferred it.
+
+    What is kept says “the owner”: agents read that.
+    """
+    if item.source_kind == INFERRED:
+        for theirs, yours in _VERBS.values():
+            start = _TO_AGENTS.format(theirs)
+            if item.content.startswith(start):
+                return _TO_OWNER.format(yours) + item.content.removeprefix(start)
+    return item.content
 
 
 def _pattern(key: str, outcome: PreferenceOutcome) -> str:

@@ -25,6 +25,7 @@ from silas.memory.preferences import (
     BehaviorPreferences,
     PreferenceOutcome,
     PreferencePolicy,
+    text_for_owner,
 )
 from silas.memory.store import MemoryStores
 from silas.memory.trust import MemoryClaim
@@ -220,6 +221,7 @@ class MemoryCards:
 
     async def _card(self, claim: MemoryClaim, about: str) -> Question:
         item, now, name = claim.items[0], self._clock.now(), card_id(claim)
+        text = text_for_owner(item)
         why = [await self._preferences.evidence(item)]
         if item.access_count:
             why.append(f"It was used {item.access_count} times.")
@@ -231,11 +233,11 @@ class MemoryCards:
             content=QuestionContent(
                 kind=QuestionKind.MEMORY,
                 intent="Rely on this from now on?",
-                rationale="\n\n".join(part for part in (item.content, *why) if part),
+                rationale="\n\n".join(part for part in (text, *why) if part),
                 risk=RiskLevel.LOW,
                 taint=item.taint,
                 actions=_ACTIONS,
-                body={"memory": strict_loads(claim.plan_bytes()), "question": item.content},
+                body={"memory": strict_loads(claim.plan_bytes()), "question": text},
             ),
             created_at=now,
             expires_at=now + _LIFETIME,

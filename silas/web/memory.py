@@ -20,6 +20,7 @@ from silas.approval import (
     ApprovalVerdict,
     Base64Bytes,
 )
+from silas.kernel.models import Data
 from silas.memory.curation import (
     MAX_PAGE,
     Id,
@@ -30,6 +31,7 @@ from silas.memory.curation import (
 )
 from silas.memory.forgetting import Forgotten
 from silas.memory.models import MemoryChange
+from silas.memory.preferences import text_for_owner
 from silas.review.decisions import OwnersProof, OwnersWord
 from silas.web.access import AskingDevice, page
 from silas.web.command_routes import Routes, command_routes
@@ -76,6 +78,13 @@ class ForgettingRequest(Body):
     confirmed: ConfirmedForgetting | None = None
 
 
+class ShownChange(Data):
+    """A change, with what it was about as the owner reads it."""
+
+    change: MemoryChange
+    text: str
+
+
 class ForgettingShown(Body):
     """What the page asks about before anything goes."""
 
@@ -110,8 +119,8 @@ def memory_routes(front: Front) -> Routes:
 
     @routes.get("/changes")
     @page(PageAccess.SESSION)
-    async def changes_for_page() -> list[MemoryChange]:
-        return await memory.changes()
+    async def changes_for_page() -> list[ShownChange]:
+        return [_shown_change(change) for change in await memory.changes()]
 
     @routes.post("/forgetting")
     @page(PageAccess.SIGNED)
@@ -131,6 +140,11 @@ def memory_routes(front: Front) -> Routes:
 
     routes.include(command_routes("", MEMORY_COMMANDS.values(), lambda: front.memory))
     return routes
+
+
+def _shown_change(change: MemoryChange) -> ShownChange:
+    item = change.after or change.before
+    return ShownChange(change=change, text=text_for_owner(item) if item else "")
 
 
 def _devices_word(device_id: str, signature: bytes) -> OwnersWord:

@@ -6,6 +6,7 @@ from silas.kernel import SystemClock, TaintLevel
 from silas.memory.changes import MemoryChanges
 from silas.memory.errors import BundleRefused, MemoryUnknown, TrustRefused
 from silas.memory.models import MemoryOp, MemoryOpType, Words
+from silas.memory.preferences import INFERRED
 from silas.memory.store import MemoryStores
 from silas.storage import SqliteDatabase
 from tests.cli.machine import Machine, failure_of, output_of
@@ -39,7 +40,10 @@ def test_search_show_list_and_stats(owner: Machine) -> None:
     assert answer(owner, "show", "boats")["memory"]["content"] == "boats are blue"
     assert [m["memory_id"] for m in answer(owner, "list")["memories"]] == ["page", "boats", "tea"]
     assert answer(owner, "stats")["taint"] == {"owner": 2, "external": 1}
-    assert "boats are blue" in output_of(owner.run("memory", "list"))
+    remember(owner, "The owner usually approves boats.", source_kind=INFERRED)
+    listed = output_of(owner.run("memory", "list"))
+    assert "boats are blue" in listed
+    assert "You usually approve boats." in listed
     code, told = failure_of(owner.run("memory", "show", "nothing"))
     assert code == MemoryUnknown.exit_code
     assert "silas memory list" in told

@@ -8,6 +8,7 @@ from silas.memory.preferences import (
     BehaviorPreferences,
     PreferenceOutcome,
     PreferencePolicy,
+    text_for_owner,
 )
 from tests.memory.room import Room, a_memory
 
@@ -36,6 +37,29 @@ async def test_a_repeated_pattern_becomes_a_working_preference_once(room: Room) 
     assert item.content == "The owner usually approves mails that are archived."
     assert len(item.causal_refs) == 3, "it names what it rests on"
     assert await learner(room).defaults() == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [
+        (PreferenceOutcome.APPROVED, "You usually approve mails that are archived."),
+        (PreferenceOutcome.DECLINED, "You usually decline mails that are archived."),
+        (
+            PreferenceOutcome.EDIT_SELECTION,
+            "You usually ask for changes to mails that are archived.",
+        ),
+        (PreferenceOutcome.UNDO, "You usually undo mails that are archived."),
+        (PreferenceOutcome.DISMISSED, "You usually dismiss mails that are archived."),
+        (PreferenceOutcome.ASKED, "You usually ask for mails that are archived."),
+    ],
+)
+async def test_the_owner_is_called_you(room: Room, outcome: PreferenceOutcome, text: str) -> None:
+    preferences = learner(room)
+    found = [await preferences.observe(saw("a", outcome), taint=OWNER) for _ in range(3)]
+    (item,) = [each for each in found if each]
+    assert text_for_owner(item) == text
+    said = item.model_copy(update={"source_kind": "chat"})
+    assert text_for_owner(said) == item.content, "what somebody said stays as it was said"
 
 
 async def test_other_outcomes_and_old_signals_do_not_add_up(room: Room) -> None:

@@ -116,7 +116,10 @@ async def test_a_habit_becomes_a_default_by_a_signed_card(learning: Learning) ->
         await learning.cards.look()
         await learning.cards.look()
     (card,) = await learning.open()
-    assert LEARNT in card.content.rationale
+    body, yours = card.content.body, "You usually approve plans that remove files."
+    assert card.content.rationale.startswith(yours)
+    assert body["question"] == yours
+    assert body["memory"]["items"][0]["content"] == LEARNT, "what is signed is what is kept"
     assert "5 of 5 since 01 January: “Tidy 4”; “Tidy 3”" in card.content.rationale
     assert await learning.defaults() == [], "asking is not agreeing"
     await learning.questions.answer_with_vault(card.question_id, {"selected_value": "approve"})

@@ -10,6 +10,7 @@ import pytest_asyncio
 from silas.approval import ApprovalDecision, ApprovalVerdict
 from silas.kernel import TaintLevel, canonical_bytes
 from silas.memory.models import MODEL_WORDING, MemoryType, TrustLevel
+from silas.memory.preferences import INFERRED
 from silas.memory.trust import CONFIRMATION, MemoryClaim
 from tests.memory.room import a_memory
 from tests.web.place import Place, TestDevice
@@ -136,15 +137,31 @@ async def test_a_correction_is_the_owners_words_and_can_be_undone(
     [line] = await found(entered)
     assert line["memory"]["content"] == "Anna likes coffee"
     assert (line["memory"]["taint"], line["origin"]) == ("owner", "Your words")
-    [change] = (await entered.get("/api/memory/changes")).json()
+    assert line["text"] == "Anna likes coffee"
+    [shown] = (await entered.get("/api/memory/changes")).json()
+    assert shown["text"] == "Anna likes coffee"
+    change = shown["change"]
     assert (change["before"]["content"], change["op"]) == ("Anna likes tea", "update")
     undone = await entered.signed_post("/api/memory/undo", {"change_id": done["change_id"]})
     assert undone.status_code == 200
     [line] = await found(entered)
     assert (line["memory"]["content"], line["origin"]) == ("Anna likes tea", "Worded by a model")
+    assert line["text"] == "Anna likes tea"
     events = [entry.event for entry in await place.core.audit.tail(20)]
     assert events.count("memory_changed") == 1
     assert "memory_change_undone" in events
+
+
+async def test_what_was_inferred_calls_the_owner_you(place: Place, entered: TestDevice) -> None:
+    kept, shown = "The owner usually approves plans.", "You usually approve plans."
+    await remember(place, kept, "mem_a", source_kind=INFERRED)
+    [line] = await found(entered)
+    assert (line["text"], line["memory"]["content"]) == (shown, kept), "agents read what is kept"
+    going = await entered.signed_post("/api/memory/forgetting", {"memory_ids": ["mem_a"]})
+    assert [each["text"] for each in going.json()["memories"]] == [shown]
+    await say(entered, "forget mem_a")
+    [made] = (await entered.get("/api/memory/changes")).json()
+    assert (made["change"]["op"], made["text"]) == ("delete", shown)
 
 
 async def test_what_a_conversation_shows_follows_a_correction(

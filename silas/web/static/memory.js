@@ -70,7 +70,7 @@ export function memoryView(page) {
     const node = h(
       "li",
       { class: "memory-item", "data-memory": memory.memory_id },
-      h("p", { class: "memory-text" }, visible(memory.content)),
+      h("p", { class: "memory-text" }, visible(shown.text)),
       h(
         "p",
         { class: "memory-facts" },
@@ -90,7 +90,7 @@ export function memoryView(page) {
               {
                 type: "button",
                 class: "quiet",
-                "aria-label": `Correct: ${short(memory.content)}`,
+                "aria-label": `Correct: ${short(shown.text)}`,
                 onclick: () => place.replaceChildren(correcting(shown, node, rest)),
               },
               "Correct",
@@ -100,7 +100,7 @@ export function memoryView(page) {
             {
               type: "button",
               class: "quiet decline",
-              "aria-label": `Forget: ${short(memory.content)}`,
+              "aria-label": `Forget: ${short(shown.text)}`,
               onclick: () => work(() => askToForget(shown, node, place, rest)),
             },
             "Forget",
@@ -323,7 +323,7 @@ const said = ({ memories, said: many }) =>
     { class: "memory-said" },
     memories
       .slice(memories.length - many, memories.length - many + SAID_SHOWN)
-      .map((each) => h("li", {}, `${each.origin}: `, visible(short(each.memory.content)))),
+      .map((each) => h("li", {}, `${each.origin}: `, visible(short(each.text)))),
     many > SAID_SHOWN && h("li", {}, `and ${many - SAID_SHOWN} more`),
   );
 
@@ -342,8 +342,7 @@ async function confirmation(device, going) {
   return { question_id: questionId, claim_hash: going.claim_hash, signature };
 }
 
-function changeRow(change, undoing) {
-  const item = change.after ?? change.before;
+function changeRow({ change, text }, undoing) {
   return h(
     "li",
     {},
@@ -351,7 +350,7 @@ function changeRow(change, undoing) {
       "span",
       {},
       `${change.undone_at ? "Undone" : OPS[change.op]}, ${DATE.format(new Date(change.made_at))}: `,
-      item ? visible(short(item.content)) : "",
+      visible(short(text)),
     ),
     !change.undone_at && undoing(change.change_id),
   );
