@@ -39,7 +39,15 @@ export function reviewView(page) {
   let wanted = null;
   /** @type {string | null} */
   let ruleId = null;
+  // The plans that changes were asked for: the revised one is shown when it comes, unless something
+  // was done here meanwhile.
+  /** @type {string[]} */
+  let sentBack = [];
+  const somethingDone = () => {
+    sentBack = [];
+  };
   const prefer = (id) => {
+    somethingDone();
     wanted = id;
     draw();
   };
@@ -60,15 +68,17 @@ export function reviewView(page) {
     if (card.shown)
       return questionCard(card, await contentOf(card), {
         prefer,
-        answer: (fields) => answer(page, card, fields),
+        answer: async (fields) => {
+          await answer(page, card, fields);
+          if (card.type === "draft_review") sentBack = [changedFrom(card)];
+        },
       });
     const plans = await plansOf(card);
-    return planCard(
-      card,
-      plans,
-      (verdict, shown, changes) => page.decide(card, verdict, shown, changes),
-      await planBefore(card),
-    );
+    const decide = async (verdict, shown, changes) => {
+      await page.decide(card, verdict, shown, changes);
+      if (verdict === "edit_requested") sentBack = plans.map(({ id }) => id);
+    };
+    return planCard(card, plans, decide, await planBefore(card));
   }
 
   // What was just done and can be undone; it waits for nobody, so that it is no decision.
@@ -84,6 +94,13 @@ export function reviewView(page) {
   async function draw() {
     const cards = openCards();
     drawDone();
+    // What was just answered may still be open.
+    const isBack = (card) => card.request_id !== shownId && sentBack.includes(changedFrom(card));
+    const back = sentBack.length && cards.find(isBack);
+    if (back) {
+      sentBack = [];
+      wanted = back.request_id;
+    }
     const next =
       cards.find((card) => card.request_id === wanted) ??
       cards.find((card) => card.request_id === ruleId) ??
@@ -121,6 +138,8 @@ export function reviewView(page) {
   }
 
   onChange((what) => what === "cards" && draw());
+  for (const act of ["pointerdown", "keydown", "input", "wheel"])
+    node.addEventListener(act, somethingDone, { passive: true });
   draw();
   // Whoever comes here with a tap must not decide with the same one.
   const arm = () => shownCard?.hold.start();
@@ -141,6 +160,12 @@ function ruleOf(card) {
   if (card?.type !== "decision" || !card.shown) return undefined;
   return JSON.parse(card.shown.plan).body.rule_card ?? undefined;
 }
+
+// The plan that this card was made of when changes were asked for: a new version, or a text to edit.
+const changedFrom = (card) =>
+  card.type === "draft_review"
+    ? JSON.parse(card.shown.plan).body.metadata.work_item_id
+    : card.replaces;
 
 function stored(ref, page) {
   page.send({ type: "secure_input_completed", ref_id: ref, success: true });
