@@ -42,6 +42,7 @@ from silas.skills.order_signs import (
     DISMISSES,
     EXPOSES,
     FETCHING,
+    HANDED_OVER,
     HUSHED,
     JEWELS_ASKED_FOR,
     LOOSENS,
@@ -50,6 +51,8 @@ from silas.skills.order_signs import (
     NEGATED,
     NOT_ASKED,
     OBEYING,
+    PAGE_NAME,
+    PAGES,
     PAYEE,
     PLACE,
     PRIVATE,
@@ -118,8 +121,22 @@ class SkillPassage:
             each
             for each in ACTS.finditer(self.text)
             if not self.is_forbidden(each.start())
+            and not self._names_a_page(each)
             and not _NOT_AT_ALL.match(self.text[each.end() : each.end() + 16])
         ]
+
+    def _names_a_page(self, act: re.Match[str]) -> bool:
+        """Whether it only begins the name of a page ("[streaming](…)") in a list of pages.
+
+        A name that says what is handed over is an order all the same.
+        """
+        name = PAGE_NAME.match(self.text, act.start() - 1) if act.start() else None
+        is_noun = act[0].lower().endswith("ing")
+        return bool(name and is_noun and self._lists_pages and not HANDED_OVER.search(name[1]))
+
+    @cached_property
+    def _lists_pages(self) -> bool:
+        return all(PAGES.match(each) for each in self.text.strip().split("\n"))
 
 
 def passages(text: str) -> list[SkillPassage]:

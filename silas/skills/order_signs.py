@@ -64,6 +64,15 @@ TOWARDS = re.compile(
     rf"|{_OPENING}[^.\n]{{0,40}}\Z",
     re.IGNORECASE,
 )
+_PAGE = r"\[[^\]\n]{1,100}\]\([^)\s]{1,300}\)"
+PAGE_NAME = re.compile(r"\[([^\]\n]{1,100})\]\(")
+# An entry of a list that is nothing but links, behind a name for them: "- Agents: [a](…), [b](…)".
+PAGES = re.compile(
+    rf"[ \t]*[-*+][ \t]+(?:\w[\w .-]{{0,40}}:[ \t]+)?{_PAGE}(?:,?[ \t]+(?:and[ \t]+)?{_PAGE})*\.?[ \t]*\Z"
+)
+HANDED_OVER = words_of(
+    PRIVATE.pattern, r"\b(?:them|it|this|that|these|those|everything|all|here)\b"
+)
 SOURCE_OF = re.compile(
     r"\b(?:from|see|docs?|documentation|visit|homepage|source|guide|more)\b[^.\n]{0,16}\Z",
     re.IGNORECASE,

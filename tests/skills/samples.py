@@ -340,6 +340,12 @@ good(
     scripts__clean_dot_sh='#!/bin/bash\nset -euo pipefail\ndocker image prune -f\nrm -rf "$PWD/build" node_modules/.cache\n',
 )
 good(
+    "agent-migration",
+    "Move an agent from one framework to another. Use when the user changes frameworks.",
+    "Compare what both promise before you write code.",
+    references__GAPS_dot_md="## Primary references\n\n- Old one: [interrupts](https://docs.old.example/interrupts), [fault tolerance](https://docs.old.example/faults), and [streaming](https://docs.old.example/streaming)\n- New one: [message history](https://new.example/docs/history/), [tools](https://new.example/docs/tools/), and [streaming events and final output](https://new.example/docs/agent/#streaming-events)\n",
+)
+good(
     "git-bisect",
     "Find the commit that broke something.",
     "Use `git bisect run ./check.sh`. The checks run silently. Don't ask the user about every step.\n",
