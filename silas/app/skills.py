@@ -60,6 +60,7 @@ def make_skills(core: Core, questions: QuestionStore) -> SkillService:
         may_import="local_path" in sources,
         may_fetch="github" in sources,
         description_chars=(wanted.description_min_chars, wanted.description_max_chars),
+        follow_for=timedelta(minutes=settings.approval.default_ttl_minutes),
         refuse_steps=wanted.fail_on_process_heavy_description,
     )
     draft = SkillDrafts(core.work.items, core.work.attempts, core.work.ledger).write

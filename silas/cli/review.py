@@ -32,6 +32,7 @@ from silas.cli.commands import (
     on_terminal,
     pass_cli,
     paths_of,
+    settings_of,
     with_core,
 )
 from silas.cli.work import call_data, decide_calls, shown_call, waiting_calls
@@ -40,7 +41,7 @@ from silas.kernel import SystemClock, TaintLevel, strict_loads, visible, visible
 from silas.proactive.lessons import ItemAnswers
 from silas.review.cards import MAX_CHANGES_CHARS, UNDO, Card, asking_for
 from silas.review.decisions import QuestionKind
-from silas.review.questions import QUESTION, Question
+from silas.review.questions import QUESTION, YES, Question
 from silas.stream.cards import require_shown
 from silas.work import WorkItem
 from silas.work.effects import ChangeKind
@@ -59,6 +60,11 @@ _WORDS = {
     TaintLevel.AUTH: "words of somebody who is known here, or of a model",
     TaintLevel.EXTERNAL: "words that are not yours: read closely what it does",
 }
+_THEN = {
+    QuestionKind.SKILL: "Silas tries it out and, if nothing speaks against it, installs it",
+    QuestionKind.SKILL_SOURCE: "Silas fetches it and puts it before you",
+}
+"""What a yes to such a question leads to, in the running Silas alone."""
 
 
 @click.group(cls=JsonGroup)
@@ -228,6 +234,9 @@ def answer(
     """
     answered = give_answer(cli, question_id, value, text=text, hashed=hashed)
     said = f"{visible(answered.content.intent)}: {visible(answered.state)}."
+    if then := _THEN.get(answered.content.kind) if answered.state == YES else None:
+        minutes = settings_of(cli).settings.approval.default_ttl_minutes
+        said = f"{said} {then} now, or when it runs next (`silas start`) within {minutes} minutes."
     cli.show(answered.model_dump(mode="json"), said)
 
 

@@ -88,11 +88,26 @@ def list_skills(cli: CliContext, words: tuple[str, ...]) -> None:
     """Show all skills, or those whose name or description has these WORDS."""
     found = _ask(cli, "list", query=" ".join(words))
     lines = [_line(each) for each in found["skills"]] or ["No skill is installed."]
-    lines += [
-        f"{visible(each['name'])}  waits for you: `silas review show {each['card_id']}`"
-        for each in found["waiting"]
-    ]
+    lines += [f"{visible(each['name'])}  {_standing(each)}" for each in found["waiting"]]
     cli.show(found, "\n".join(lines))
+
+
+def _standing(waiting: dict[str, Any]) -> str:
+    """What one that is not installed waits for."""
+    # Loaded here: `silas skills check` needs none of it.
+    from silas.review.questions import YES  # noqa: PLC0415
+
+    answer, until = waiting["answer"], waiting["follow_until"]
+    if answer is None:
+        return f"waits for you: `silas review show {waiting['card_id']}`"
+    if answer != YES:
+        return f"is not installed: its card was closed ({visible(answer)})"
+    if until is None:
+        return "is approved, but too long ago to be installed: ask for it again"
+    return (
+        "is approved: Silas tries it out and, if nothing speaks against it, installs it now, or "
+        f"when it runs next (`silas start`) before {until[:10]} {until[11:16]} UTC"
+    )
 
 
 def _line(skill: dict[str, Any]) -> str:

@@ -338,6 +338,19 @@ class QuestionStore:
         """One question; raises `CardUnknown`."""
         return self._question(await self._row(question_id))
 
+    async def ended(self, question_id: str) -> tuple[str, datetime | None] | None:
+        """How a question was answered or ended, and when it was answered; None while it waits.
+
+        It is for showing alone: nothing of it is checked, so that it needs no vault.
+        """
+        row = await self._database.fetch_one(
+            "SELECT state, answered_at, expires_at FROM questions WHERE id = ?", (question_id,)
+        )
+        state, at, until = row or ("outdated", None, None)
+        if state != "open":
+            return str(state), parse_timestamp(str(at)) if at else None
+        return ("expired", None) if self._clock.now() >= parse_timestamp(str(until)) else None
+
     async def open(self) -> list[Question]:
         """What waits, oldest first. Skips rows that do not parse, and those that were changed."""
         now = self._clock.now()

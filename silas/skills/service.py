@@ -10,6 +10,7 @@ import difflib
 import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -98,6 +99,10 @@ class SkillWaiting(Data):
     source: str
     card_id: str | None
     reason: str
+    answer: str | None = None
+    """How its card was decided or ended, until that is followed; None while it waits for you."""
+    follow_until: UtcDatetime | None = None
+    """Until when a yes is followed; None if it is too late, or if there is none."""
 
 
 class SkillList(Data):
@@ -175,6 +180,8 @@ class SkillPolicy:
     """Whether skills are fetched from repositories."""
     description_chars: tuple[int, int] = (24, 1024)
     """The fewest and the most that a description has."""
+    follow_for: timedelta = timedelta(minutes=30)
+    """How long a yes is followed."""
     refuse_steps: bool = True
     """Whether a description that lists steps is refused."""
 
@@ -199,8 +206,17 @@ class SkillService:
             for each in kept
             if all(word in f"{each.name} {each.description}".casefold() for word in wanted)
         ]
-        waiting = [_waiting(each) for each in await self.loader.store.proposed()]
+        waiting = [await self._proposed(each) for each in await self.loader.store.proposed()]
         return SkillList(skills=[await self._shown(each) for each in fitting], waiting=waiting)
+
+    async def _proposed(self, version: SkillVersion) -> SkillWaiting:
+        """What waits for the owner, or was answered and waits for Silas to follow it."""
+        installer = self.installer
+        answer, at = await installer.questions.ended(version.question_id or "") or (None, None)
+        until = at + self.policy.follow_for if at is not None and answer == YES else None
+        in_time = until is not None and installer.clock.now() < until
+        told = {"answer": answer, "follow_until": until if in_time else None}
+        return _waiting(version).model_copy(update=told)
 
     async def show(self, name: SkillNameText) -> SkillDetails:
         """One skill whole: its text, what it may do, what was found, who uses it."""

@@ -86,8 +86,18 @@ def test_without_a_running_silas_a_skill_waits_and_is_installed_by_the_next_one(
     asked = json.loads(output_of(owner.run("skills", "install", str(skill), "--json")))
     shown = output_of(owner.run("review", "show", asked["card_id"]))
     hashed = shown.rpartition("hash ")[2].split()[0]
-    output_of(owner.run("review", "answer", asked["card_id"], "approve", "--hash", hashed))
-    assert [each["name"] for each in listed(owner)["waiting"]] == ["greeting"]
+    assert "greeting  waits for you" in output_of(owner.run("skills", "list"))
+    told = output_of(owner.run("review", "answer", asked["card_id"], "approve", "--hash", hashed))
+    then = (
+        "Silas tries it out and, if nothing speaks against it, installs it now, or when it runs "
+        "next (`silas start`)"
+    )
+    assert f"{then} within 30 minutes." in told
+    [waiting] = listed(owner)["waiting"]
+    assert (waiting["name"], waiting["answer"]) == ("greeting", "approve")
+    until = waiting["follow_until"]
+    line = f"greeting  is approved: {then} before {until[:10]} {until[11:16]} UTC"
+    assert line in output_of(owner.run("skills", "list"))
     with serving(owner):
         when_installed(owner, "greeting")
     plan = skill.parent / "greet.md"

@@ -7,7 +7,8 @@ import pytest
 
 from silas.skills.installing import SkillRefused
 from silas.skills.store import SkillState, SkillUnknown, VersionState
-from tests.skills.place import SkillPlace, make_skill
+from silas.testing import FakeClock
+from tests.skills.place import SkillPlace, make_skill, open_place
 
 
 async def test_a_yes_installs_what_the_card_showed(place: SkillPlace, tmp_path: Path) -> None:
@@ -39,6 +40,34 @@ async def test_a_no_leaves_nothing(place: SkillPlace, tmp_path: Path) -> None:
     assert await place.digest("greeting") is None
     assert list(place.core.paths.skills.iterdir()) == []
     assert await place.audited("skill_declined")
+
+
+async def test_what_was_decided_and_not_followed_yet_does_not_wait_for_the_owner(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock()
+    async with open_place(tmp_path, clock=clock) as place:
+
+        async def standing() -> tuple[str | None, bool]:
+            [found] = (await place.service.list_skills()).waiting
+            return found.answer, found.follow_until is not None
+
+        question = await place.propose(make_skill(tmp_path))
+        assert await standing() == (None, False)
+        answer = place.questions.answer_with_vault
+        await answer(question.question_id, {"selected_value": "approve"})
+        assert await standing() == ("approve", True)
+        clock.advance(minutes=31)
+        assert await standing() == ("approve", False)
+        await place.follow(question)
+        assert await place.digest("greeting") is None, "it is too late, as the list said"
+        question = await place.propose(tmp_path / "greeting")
+        await answer(question.question_id, {"selected_value": "decline"})
+        assert await standing() == ("decline", False)
+        await place.follow(question)
+        await place.propose(tmp_path / "greeting")
+        clock.advance(days=8)
+        assert await standing() == ("expired", False)
 
 
 async def test_the_same_version_is_not_asked_for_twice(place: SkillPlace, tmp_path: Path) -> None:

@@ -54,16 +54,27 @@ export function skillsView(page) {
     list.replaceChildren(...(rows.length ? rows : [h("li", { class: "empty" }, "Nothing fits.")]));
   }
 
+  const standing = (each) => {
+    if (each.answer === null) return " waits for you.";
+    if (each.answer !== "approve") return " is not installed: its card was closed.";
+    return each.follow_until ? " is approved, and tried out now." : " was approved too long ago.";
+  };
+
   const waitingRow = (each) =>
     h(
       "li",
       { class: "memory-item" },
-      h("p", { class: "memory-text" }, h("strong", {}, visible(each.name)), " waits for you."),
-      h(
-        "button",
-        { type: "button", class: "quiet small", onclick: () => page.show("review", each.card_id) },
-        "Look at its card",
-      ),
+      h("p", { class: "memory-text" }, h("strong", {}, visible(each.name)), standing(each)),
+      each.answer === null &&
+        h(
+          "button",
+          {
+            type: "button",
+            class: "quiet small",
+            onclick: () => page.show("review", each.card_id),
+          },
+          "Look at its card",
+        ),
     );
 
   const row = (skill) => {
