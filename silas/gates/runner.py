@@ -18,9 +18,9 @@
 10. `growing` says which policy gates can judge an answer while it is written, and what they leave
    of its beginning. That is for showing it, decides nothing and is not logged: the whole answer
    passes all gates afterwards.
-11. The log repeats no secret. A text that a guard rewrote held something that must not be repeated:
-   of the original, only what is left in the new text is written down. Everything else goes through
-   the redaction of secrets.
+11. The log repeats no secret and no text that was rewritten: nothing can be taken out of the log
+   again, and what somebody has said may have to be forgotten. Of a text it holds the length, and
+   the digest of what is left of it without what a guard took out and without secrets.
 
 Loading gates: a gate that could not do its work is found out before it is needed.
 
@@ -34,6 +34,7 @@ each gate and remembered, because the same gate on the same value says the same.
 """
 
 import copy
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -197,7 +198,7 @@ class GateEvents:
         await self._log("gate_blocked" if blocked else "gate_approval_required", gate, data)
 
     async def rewrote(self, gate: Gate, key: str, before: Any, after: Any) -> None:
-        """What a gate changed: the value before and after."""
+        """What a gate changed: the value before and after, texts by their digests (rule 11)."""
         shown = _shown(gate, before, after)
         await self._log("gate_mutation", gate, {"key": key, **shown})
 
@@ -232,7 +233,16 @@ class GateEvents:
 def _shown(gate: Gate, before: Any, after: Any) -> dict[str, Any]:
     if gate.provider is GateProvider.GUARDRAILS_AI:
         before = _remaining(before, after)
-    return {"before": _short(redact(before)), "after": _short(redact(after))}
+    return {"before": _without_texts(redact(before)), "after": _without_texts(redact(after))}
+
+
+def _without_texts(value: Any) -> Any:
+    if isinstance(value, str):
+        said = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"sha256:{said}, {len(value)} characters"
+    if isinstance(value, dict):
+        return {_short(str(key)): _without_texts(item) for key, item in value.items()}
+    return [_without_texts(item) for item in value] if isinstance(value, list) else value
 
 
 def _remaining(before: Any, after: Any) -> Any:
@@ -261,14 +271,8 @@ def _common(one: str, other: str) -> int:
     return low
 
 
-def _short(value: Any) -> Any:
-    if isinstance(value, str):
-        return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
-    if isinstance(value, dict):
-        return {_short(key): _short(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_short(item) for item in value]
-    return value
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 _MAX_DEPTH = 100

@@ -264,6 +264,21 @@ async def test_memory_ops_pass_the_gates_one_by_one(tmp_path: Path) -> None:
         assert len(await house.audited("memory_op_blocked")) == 1
 
 
+async def test_the_log_does_not_repeat_a_wish_that_cannot_be_read(tmp_path: Path) -> None:
+    memory = FakeMemory(SystemClock())
+    ops = [{"op": "store", "content": "fine"}]
+
+    def judge(asked: Gate, context: dict[str, Any]) -> dict[str, Any]:
+        wanted = {**context["tool_args"], "memory_type": "the zanzibarish one"}
+        return {"modified_context": {"tool_args": wanted}}
+
+    async with standing(tmp_path, saying(memory_ops=ops), memory=memory) as house:
+        room = judged(house, judge, gate("ops", "on_tool_call"), memory=memory)
+        await take(room, await house.say("remember"))
+        (refused,) = await house.audited("memory_op_refused")
+        assert "zanzibarish" not in str(refused)
+
+
 async def test_the_mode_of_a_turn_is_resolved(tmp_path: Path) -> None:
     async with standing(tmp_path, FakeProxy(always_plan)) as house:
         for signed, mode in ((True, "act_and_report"), (False, "confirm_only_when_required")):

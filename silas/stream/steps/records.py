@@ -127,10 +127,9 @@ async def _apply(
         op = MemoryOp.model_validate(context["tool_args"])
         return await _decide(services, turn, op, memory=memory, key=key)
     except (SilasError, ValidationError) as error:
-        await services.audit.log(
-            "memory_op_refused", **known_of(turn), op=op.op.value, reason=str(error)
-        )
+        # What pydantic says repeats what was wished, and the log cannot forget it.
         said = error.message if isinstance(error, SilasError) else "the wish cannot be read."
+        await services.audit.log("memory_op_refused", **known_of(turn), op=op.op.value, reason=said)
         return _not_done(said)
 
 
