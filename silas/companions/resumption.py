@@ -157,11 +157,13 @@ class PromptItems:
         return met is AnswerState.NO and now - same[0].created_at < QUIET
 
     async def open_items(self, agent_id: str | None = None) -> list[AgentPromptItem]:
-        """The questions that wait for an answer, oldest first."""
+        """The questions that wait for an answer, oldest first; not those whose time is over."""
         where: dict[str, Any] = {**_OPEN}
         if agent_id is not None:
             where["agent_id"] = agent_id
-        return await self._store.find(AgentPromptItem, where)
+        now = self._store.clock.now()
+        found = await self._store.find(AgentPromptItem, where)
+        return [item for item in found if not _is_late(item, now)]
 
     async def answer(self, item_id: str, said: str) -> AgentPromptResponse:
         """Keep the owner's answer; raises `CompanionInvalid` if it is none, or comes too late."""
@@ -210,7 +212,7 @@ class PromptItems:
             late = [
                 item
                 for item in self._store.find_in(tx, AgentPromptItem, _OPEN)
-                if item.required_by is not None and now >= item.required_by
+                if _is_late(item, now)
             ]
             return [ended for item in late if (ended := self._end_in(tx, item)) is not None]
 
@@ -313,9 +315,12 @@ def _was_left(item: AgentPromptItem) -> bool:
     return item.state is AgentPromptItemState.EXPIRED
 
 
+def _is_late(item: AgentPromptItem, now: datetime) -> bool:
+    return item.required_by is not None and now >= item.required_by
+
+
 def _require_open(item: AgentPromptItem, now: datetime) -> None:
-    late = item.required_by is not None and now >= item.required_by
-    if item.state is not AgentPromptItemState.OPEN or late:
+    if item.state is not AgentPromptItemState.OPEN or _is_late(item, now):
         raise CompanionInvalid("This question does not wait for an answer any more.")
 
 

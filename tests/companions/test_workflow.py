@@ -241,6 +241,8 @@ class TestQuestions:
         )
         await scripted.run(asks("Shall I?"), gated)
         device.clock.advance(days=8)
+        # Also where nobody has ended it yet: no server runs, or its job comes a minute later.
+        assert await device.service.questions(scripted.agent) == ()
         await device.service.expire()
         assert await device.service.questions(scripted.agent) == ()
         assert await device.service.waiting(scripted.agent) == ()
