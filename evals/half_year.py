@@ -40,7 +40,8 @@ from silas.testing.companions import (
     open_device,
 )
 
-_ASKED_IN_A_DAY = 20
+_ASKED_IN_A_DAY = 15
+"""More, and the budget of a day (100,000 tokens) is used up before the last one is answered."""
 _LET_GO_EVERY = 7
 KINDS = (("planner", "work"), ("gym_coach", "gym"), ("strategist", "work"), ("planner", "family"))
 _TITLES = {
