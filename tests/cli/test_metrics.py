@@ -14,5 +14,5 @@ def test_on_a_fresh_machine_there_is_little_to_measure(owner: Machine) -> None:
     told = output_of(owner.run("metrics"))
     assert "rate" not in told
     assert "chips" not in told
-    assert "Plans that you declined: nothing to measure yet (good is 5-15 %)" in told
+    assert "What you declined: nothing to measure yet (good is 5-15 %)" in told
     assert "Times that you decided too fast: 0 a week of 0 (good is below 1 a week)" in told
