@@ -234,6 +234,7 @@ async def _asleep(store: CompanionStore, folder: Path) -> Line:
         time_zone=lambda: "UTC",
         gates=UnsafeNoGates(),
         audit=RecordingAudit(),
+        talked=None,
         run=_nobody,
     )
     try:

@@ -110,11 +110,11 @@ def build_companions(
     time_zone: Callable[[], str],
     gates: CallGates,
     audit: AuditTrail,
+    talked: Elsewhere | None,
     kinds: Path | None = None,
     compaction: CompactionPolicy | None = None,
     run: RunCompanion | None = None,
     tell: TellOwner | None = None,
-    talked: Elsewhere | None = None,
 ) -> CompanionServices:
     """Companions on these ports, standing still. What is absent is a no.
 

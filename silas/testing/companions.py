@@ -362,6 +362,7 @@ async def open_device(
         time_zone=zone.time_zone,
         gates=UnsafeNoGates(),
         audit=audit,
+        talked=None,
         kinds=kinds,
     )
     await companions.orchestrator.start()

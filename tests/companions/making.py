@@ -183,6 +183,7 @@ def waking_only(
         time_zone=FixedZone().time_zone,
         gates=UnsafeNoGates(),
         audit=RecordingAudit(),
+        talked=None,
         run=run,
     )
 

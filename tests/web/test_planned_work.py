@@ -395,7 +395,7 @@ async def test_abort_stops_work_and_execute_next_asks_for_it_again(tmp_path: Pat
     async with talking(tmp_path, script) as talk:
         card = await talk.ask("Write a note")
         talk_items.append(card["items"][0]["id"])
-        await talk.line.say("Stop that")
+        await talk.line.say("Stop the note")
         while True:
             answer = await talk.line.until("message", sender="silas")
             if "“Write a note” is stopped." in answer["text"]:

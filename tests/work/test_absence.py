@@ -135,7 +135,7 @@ REFUSES: dict[str, Case] = {
     "skills": without_skills,
     "grants": without_grants,
 }
-LIMITS = {"memory_mb", "cpu_seconds", "call_seconds", "too_often", "per_scope", "pool"}
+LIMITS = {"memory_mb", "cpu_seconds", "call_seconds", "per_scope", "pool"}
 NO_POLICY = {
     "planner": "its advice is one more text",
     "progress": "it only hears",
@@ -159,7 +159,7 @@ async def test_with_everything_there_the_same_call_is_made(shop: Shop, sender: S
 
 
 def test_every_optional_field_of_an_execution_is_accounted_for() -> None:
-    assert optional(ExecutionContext) == {*REFUSES, "limits", *NO_POLICY}
+    assert optional(ExecutionContext) == {*REFUSES, *NO_POLICY}
     assert optional(RunLimits) == LIMITS
     assert optional(Authority) | optional(WorkRecords) <= {*REFUSES, *NO_POLICY}
 
@@ -190,6 +190,8 @@ class TestTools:
         no_policy = {"offered", "description"}
         # With it, more is asked. Servers that reach hosts say it: tests/mcp/test_registry.py.
         no_policy |= {"tells_more"}
+        # With it, less is done: a call whose answer was lost is not made again.
+        no_policy |= {"made_once"}
         assert optional(ToolDeclaration) == strict | no_policy
         # Without `account`, none is given: tests/connections/test_use.py.
         assert optional(Tool) == strict | no_policy | {"account", "release"}
