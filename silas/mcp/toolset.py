@@ -16,6 +16,7 @@
 import hashlib
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cached_property, lru_cache
@@ -41,6 +42,7 @@ _MAX_TEXT = 20_000
 _MAX_REFERENCES = 20_000
 _MAX_DEPTH = 24
 _MOST_PROBLEMS = 5
+_REMEMBERED = 16
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.\-/]{0,127}"
 _REFERS = ("$ref", "$dynamicRef", "$recursiveRef")
 _PATTERNS = ("pattern", "patternProperties")
@@ -69,9 +71,21 @@ class PinnedTool(Data):
     def _checks(self) -> Any:
         return _validator(json.dumps(self.input_schema, sort_keys=True))
 
+    @cached_property
+    def _fitting(self) -> deque[bytes]:
+        """Digests of arguments that fit: the schema is pinned, so they will fit again."""
+        return deque(maxlen=_REMEMBERED)
+
     def require_fitting(self, args: Mapping[str, Any]) -> None:
-        """Raise `ArgumentsRefused` with the problems unless the arguments fit (rule 4)."""
-        _require_fitting(lambda: self._checks, args)
+        """Raise `ArgumentsRefused` with the problems unless the arguments fit (rule 4).
+
+        A call is looked at when it is asked for and when it is made.
+        """
+        digest = _digest(args)
+        if digest is None or digest not in self._fitting:
+            _require_fitting(lambda: self._checks, args)
+            if digest is not None:
+                self._fitting.append(digest)
 
     @property
     def claims(self) -> str:
@@ -347,6 +361,14 @@ def _additional(validator: Any, below: Any, value: Any, schema: Any) -> Iterator
 def require_fitting(schema: Mapping[str, Any], args: Mapping[str, Any]) -> None:
     """The same for a schema that belongs to no tool yet."""
     _require_fitting(lambda: _validator(json.dumps(schema, sort_keys=True)), args)
+
+
+def _digest(args: Mapping[str, Any]) -> bytes | None:
+    """Of arguments as they are written; None if they cannot be."""
+    try:
+        return hashlib.sha256(json.dumps(args, sort_keys=True).encode()).digest()
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def _require_fitting(checks: Callable[[], Any], args: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from silas.mcp.importing import read_configuration
 from silas.mcp.launch import LaunchRefused, LaunchWish, pin
 from silas.mcp.session import AnswerLost
-from silas.mcp.toolset import ToolSetRefused, differences, pinned_set, require_fitting
+from silas.mcp.toolset import PinnedTool, ToolSetRefused, differences, pinned_set, require_fitting
 from silas.sandbox import environment
 from silas.testing.work import FakeApprover
 from silas.tools.declaration import ArgumentsRefused
@@ -408,6 +408,21 @@ def test_arguments_are_checked_here_and_an_expression_cannot_make_it_slow() -> N
     lookahead = {"type": "object", "properties": {"p": {"pattern": "(?=x)"}}}
     with pytest.raises(ArgumentsRefused, match="cannot be matched safely"):
         require_fitting(lookahead, {"p": "x"})
+
+
+def test_what_fitted_once_vouches_for_nothing_else() -> None:
+    """The same arguments are looked at once; what only resembles them is looked at by itself."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}
+    tool = PinnedTool(name="count", input_schema=schema)
+    for _ in range(2):
+        tool.require_fitting({"n": 1, "s": "a"})
+    for wrong in ({"n": True, "s": "a"}, {"n": "1", "s": "a"}, {"n": 1.5}, {"n": 1, "s": 1}):
+        for _ in range(2):
+            with pytest.raises(ArgumentsRefused):
+                tool.require_fitting(wrong)
+    other = PinnedTool(name="count", input_schema={"type": "object", "required": ["x"]})
+    with pytest.raises(ArgumentsRefused):
+        other.require_fitting({"n": 1, "s": "a"})
 
 
 def test_names_of_arguments_are_matched_in_linear_time_whatever_else_the_schema_says() -> None:
